@@ -20,6 +20,7 @@ NAMES = (
     "systems",
     "memory_life",
     "tasks",
+    "answers",
 )
 
 

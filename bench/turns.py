@@ -5,6 +5,8 @@ gap_ratio           likewise the median time from one request to the next, as th
                     the answer read, the command run, its result kept and sent
 late_turn_ratio     time of the 1,000th turn of a session to that of the 10th
 bytes_ratio         bytes written to the session, likewise
+first_shared        share of a first request that is the same in another folder, in the order of
+                    many local models' templates: system prompt, tools, messages
 prefix_identical    share of requests from the second on whose system prompt, tools and earlier
                     messages are byte for byte those of the request before
 """
@@ -37,7 +39,11 @@ RUN = [
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    figures = {**twenty_calls(), **asyncio.run(thousand_turns())}
+    figures = {
+        **twenty_calls(),
+        "first_shared": first_shared(),
+        **asyncio.run(thousand_turns()),
+    }
     report("turns", figures, argv)
     return 0
 
@@ -69,6 +75,23 @@ def twenty_calls() -> dict[str, Any]:
         "gap_ratio": round(statistics.median(ratios), 3),
         "baseline_gap_ms": round(statistics.median(gaps["loop"]), 2),
     }
+
+
+def first_shared() -> float:
+    """One prompt in two folders, of which one has instructions for agents."""
+    texts = []
+    for instructions in ("", "Use tabs.\n"):
+        with ScriptedServer([{"text": "Yes."}]) as server:
+            with workplace(server.openai_url) as (project, environ):
+                if instructions:
+                    (project / "AGENTS.md").write_text(instructions)
+                run_ms(RUN, environ, project)
+            body = server.requests[0].json
+            system, *messages = body["messages"]
+            texts.append(json.dumps([system, body["tools"], messages]))
+    pairs = zip(*texts, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return round(same / max(map(len, texts)), 4)
 
 
 async def thousand_turns() -> dict[str, Any]:

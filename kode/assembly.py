@@ -5,14 +5,16 @@ in `conversation/`.
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.config import Config, Embedding, ProviderChoice, resolve_provider
+from kode.config import Config, Embedding, ProviderChoice, given_prices, resolve_provider
 from kode.contracts import (
     AskModel,
     AskReply,
@@ -42,9 +44,10 @@ from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
-from kode.prompts import system_sections
+from kode.prompts import opening_sections, system_sections
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
+from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.registry import provider_row
 from kode.sandbox.deferred import DeferredSandbox
@@ -55,13 +58,16 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
+
+SMALL_WINDOW = 16_384
+"""Below it the prompt and all tools would take too much of the window."""
 
 STEPS_KEPT = 3
 """Of a turn's steps, for the parent to use what its subagents found."""
@@ -97,14 +103,28 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-def given_prices(config: Config) -> dict[str, dict[str, float | int]]:
-    """The prices of the settings, as `models.info_of` takes them."""
-    return {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
-    }
+async def learn_window(config: Config, provider: Provider) -> None:
+    """Lets a provider ask its server for the window, unless the config says it. Never raises."""
+    if config.context.window is None and isinstance(provider, SdkProvider):
+        await provider.learn_window()
+
+
+def is_small(config: Config, provider: Provider) -> bool:
+    """Whether a conversation gets few tools and a short prompt."""
+    if config.profile == "auto":
+        return provider.info.context_window < SMALL_WINDOW
+    return config.profile == "small"
+
+
+def shorten(agent: Agent, config: Config) -> Agent:
+    """The agent with the tools and the prompt of the small profile."""
+    return replace(
+        agent,
+        tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late, small=True
+        ),
+    )
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
@@ -220,7 +240,10 @@ def make_agent(
         memory=memory,
         limits=limits,
         place=place,
-        render_system=_system_renderer(config, place.cwd, emit),
+        render_system=lambda late: system_sections(
+            base=config.system, append=config.append_system, late=late
+        ),
+        opening=_opening_renderer(config, place.cwd, emit),
         cost_usd=cost,
         spend=spend,
         seen_files={},
@@ -333,28 +356,21 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
     )
 
 
-def _system_renderer(
-    config: Config, cwd: Path, emit: Emit
-) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """What memory and extensions bring → the sections of the system prompt. The project's
-    instructions are read once, here."""
+def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[int], tuple[str, ...]]:
+    """The sections about the place of work, on the day it is. The project's instructions are read
+    once, here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
         emit(Notice(text=instructions.warning))
 
-    def render(late: Mapping[str, str]) -> Mapping[str, str]:
-        return system_sections(
-            base=config.system,
-            cwd=cwd,
-            repository=repository,
-            today=datetime.now().astimezone().date(),
-            project_instructions=instructions.section if instructions else "",
-            late=late,
-            append=config.append_system,
-        )
-
-    return render
+    return lambda window: opening_sections(
+        window=window,
+        cwd=cwd,
+        repository=repository,
+        today=datetime.now().astimezone().date(),
+        project_instructions=instructions.section if instructions else "",
+    )
 
 
 def make_delegation(
@@ -460,7 +476,8 @@ def make_memory_context(
 ) -> MemoryContext:
     """What memory may know of this session. `current` gives the agent and the settings of the
     moment, where they may change (`/model`); without it they stay as given."""
-    ask = ask_reply(current or (lambda: (agent, config)), session)
+    current = current or (lambda: (agent, config))
+    ask = ask_reply(current, session)
     return MemoryContext(
         root=paths.memory_folder(agent.place.home, config.memory.data_dir),
         cwd=agent.place.cwd,
@@ -471,8 +488,17 @@ def make_memory_context(
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         ask_reply=ask,
+        expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
     )
+
+
+def _expected_s(
+    current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
+) -> float:
+    agent, config = current()
+    model = config.memory.model or agent.provider.model
+    return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
 def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
@@ -492,7 +518,9 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         if request.max_output_tokens is not None:
             most = min(request.max_output_tokens, provider.info.max_output_tokens)
             request = replace(request, max_output_tokens=most)
+        asked_at = time.monotonic()
         message = await provider.reply(request, silent)
+        agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
         usage = message.usage or Usage()
         cost = cost_function(provider)(usage)
         agent.spend.add(usage, cost)

@@ -42,6 +42,9 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
     """A JSON schema of an object."""
+    api_type: str = ""
+    """What Anthropic's API knows it as, where its models were trained on it: it is declared there
+    by this type, and its description and schema are theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,6 +338,18 @@ class Tool:
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
     """For the permission question: what will happen (a diff, a command). May raise ToolError,
     and then the call fails before anybody is asked."""
+    api_type: str = ""
+    """As in `ToolSpec`."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How a model is told of it."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters(),
+            api_type=self.api_type,
+        )
 
 
 Around = Callable[
@@ -495,6 +510,9 @@ class MemoryContext:
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
     """The same model as `ask_model`; None where no model is available, or only texts."""
+    expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
+    """How long a reply of so many tokens takes by what this process has seen of the model that
+    memory asks; 0.0 where it has seen nothing yet."""
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read untrusted content by now. What is kept of it then waits for
     a person's approval: asked when it is put down, since text may have come in since a hook was

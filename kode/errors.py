@@ -73,8 +73,21 @@ class TransientError(ProviderError):
         self.retry_after_s = retry_after_s
 
 
+LARGER_WINDOW = (
+    "use a model with a larger window, or give your own server one (`-c` of llama.cpp, `num_ctx` "
+    "of Ollama, `--max-model-len` of vLLM, Context Length in LM Studio); where kode is wrong about "
+    "its size, set `context.window` in the config."
+)
+"""The next step where a request does not fit."""
+
+
 class ContextOverflow(ProviderError):
-    """The request is larger than the model's window (the name leaves the builtin alone)."""
+    """The request is larger than the model's window (the name leaves the builtin alone). `window`
+    is its size in tokens as the server said it."""
+
+    def __init__(self, text: str, *, status: int | None = None, window: int | None = None) -> None:
+        super().__init__(text, status=status)
+        self.window = window
 
 
 class RefusedError(ProviderError):

@@ -39,6 +39,7 @@ def tool(
     target: Callable[[Mapping[str, Any]], str] | None = None,
     name: str | None = None,
     description: str | None = None,
+    api_type: str = "",
 ) -> Callable[[Function], Tool]:
     """Declares a tool. `name` and `description` default to the function's own."""
 
@@ -61,6 +62,7 @@ def tool(
             run=run,
             preview=preview,
             target=target,
+            api_type=api_type,
         )
 
     return declare

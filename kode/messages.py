@@ -20,9 +20,9 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "memory", "attachment", "outside" (attached, from no folder of work),
-    "compaction", "note", "instructions" (of a skill or a command; they outlast a compaction).
-    Sent to the model all the same."""
+    while a turn runs; else "opening" (where kode works, what the project says), "memory",
+    "attachment", "outside" (attached, from no folder of work), "compaction", "note", "instructions"
+    (of a skill or a command; they outlast a compaction). Sent to the model all the same."""
     type: Literal["text"] = "text"
 
 

@@ -14,7 +14,7 @@ On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the 
 
 A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
 `script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
-regular expression is found in the text of a last message that is the user's.
+regular expression is found in the text of a last message that is the user's (`^`: a line of it).
 
     text, thinking     what is said
     calls              [{"name", "arguments": {...} or raw text, "id"?}]
@@ -48,6 +48,7 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 import sys
@@ -112,6 +113,10 @@ class ScriptedServer:
         self.port = port
         self.repeat_last = repeat_last
         self.requests: deque[Recorded] = deque(maxlen=keep)
+        self.questions: deque[Recorded] = deque(maxlen=keep)
+        """What was asked about the server itself: its models, its window."""
+        self.answers: dict[str, Any] = {}
+        """Path → what is answered there, instead of what the script says."""
         self.count = 0
         self.open_connections = 0
         self.disconnects = 0
@@ -169,7 +174,9 @@ class ScriptedServer:
         if callable(self.script):
             return self.script(request.json)
         for reply in self.script:
-            if "match" in reply and re.search(reply["match"], last_user_text(request.json)):
+            if "match" in reply and re.search(
+                reply["match"], last_user_text(request.json), re.MULTILINE
+            ):
                 return reply
         ordered = [reply for reply in self.script if "match" not in reply]
         if self.next_reply >= len(ordered):
@@ -295,11 +302,12 @@ class Connection(asyncio.Protocol):
         method, path, *_ = lines[0].split(" ")
         self.server.count += 1
         request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
-        self.server.requests.append(request)
+        asks_model = method == "POST" and not request.path.startswith("/api/")
+        (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
     def _answer(self, request: Recorded) -> None:
-        fixed = fixed_answer(request)
+        fixed = self.server.answers.get(request.path) or fixed_answer(request)
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
@@ -619,16 +627,17 @@ def text_pieces(reply: Reply) -> Iterator[str]:
     wire = reply.get("wire", {})
     text = reply.get("text", "")
     if wire.get("endless"):
-        while True:
+        for number in itertools.count(1):
             yield text or "and so on "
+            if number % 100 == 0:  # else kode would end it as a reply that repeats itself
+                yield f"({number}) "
     if not wire.get("text_bytes"):
         yield from pieces(text)
         return
-    left = wire["text_bytes"]
-    while left > 0:
-        size = min(left, 65536)
-        yield ((text or "lorem ipsum ") * (size // max(1, len(text or "lorem ipsum ")) + 1))[:size]
-        left -= size
+    text = text or "lorem ipsum "
+    block = "".join(f"{text}{number} " for number in range(65536 // len(text) + 1))[:65536]
+    for left in range(wire["text_bytes"], 0, -len(block)):
+        yield block[:left]
 
 
 def pieces(text: str) -> Iterator[str]:

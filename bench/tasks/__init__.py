@@ -35,9 +35,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.tasks.agents import AGENTS, KEYS, LOOP, Limits, Model
+from bench.kept import done_before, keep
+from bench.models import Model, add_model_flags, model_of
+from bench.tasks.agents import AGENTS, LOOP, Limits
 from bench.tasks.packages import PINNED, Unfit, fetch
-from bench.tasks.run import done_before, keep, key_of, run_task
+from bench.tasks.run import key_of, run_task
 from bench.tasks.scripted import Wire, serve
 from bench.tasks.table import figures, table
 from bench.tasks.tasks import Task, defect_tasks, human_eval_tasks, spread
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Unfit as error:
         print(f"bench.tasks: {error}", file=sys.stderr)
         return 0
-    model = _model(options)
+    model = model_of(options)
     if model is None:
         with serve() as wire:
             rows = run_all(tasks, wire.model, options, wire)
@@ -74,7 +76,7 @@ def run_all(
 ) -> list[dict[str, Any]]:
     """Every task by every agent, but for those that an earlier run has done; the agents take turns,
     so that a busy hour is busy for both."""
-    earlier = {row["key"]: row for row in done_before(options.out)} if options.out else {}
+    earlier = done_before(options.out)
     rows = []
     for task, agent, repetition in _turns(tasks, options):
         key = key_of(task, agent, model, repetition)
@@ -85,7 +87,7 @@ def run_all(
             line = run_task(task, agent, model, limits, key, options.flag)
             if wire is not None:
                 line = dataclasses.replace(line, wire_requests=wire.requests, wire_bytes=wire.bytes)
-            earlier[key] = keep(line, options.out) if options.out else dataclasses.asdict(line)
+            earlier[key] = keep(dataclasses.asdict(line), options.out)
             _show(earlier[key])
         rows.append(earlier[key])
     return rows
@@ -127,20 +129,6 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     return spread(groups, limit)
 
 
-def _model(options: argparse.Namespace) -> Model | None:
-    """None for the scripted one."""
-    if options.server:
-        key = os.environ.get(KEYS["openai"], "none-needed")
-        return Model(provider="openai", name=options.model or "local", base_url=options.server,
-                     key=key)  # fmt: skip
-    if not options.provider:
-        return None
-    key = os.environ.get(KEYS[options.provider], "")
-    if not key or not options.model:
-        raise SystemExit(f"Give --model, and {KEYS[options.provider]} in the environment.")
-    return Model(provider=options.provider, name=options.model, key=key)
-
-
 def _figures(options: argparse.Namespace, agents: dict[str, dict[str, Any]]) -> dict[str, Any]:
     tier = "local" if options.server else options.provider or "scripted"
     kode, loop = agents.get("kode", {}), agents.get(LOOP, {})
@@ -174,9 +162,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bench.tasks", description=__doc__, formatter_class=plain
     )
     add = parser.add_argument
-    add("--server", metavar="URL", default="")
-    add("--provider", choices=tuple(KEYS))
-    add("--model", default="")
+    add_model_flags(parser)
     add("--tasks", choices=("defects", "human-eval"), default="defects")
     add("--packages", type=lambda text: tuple(text.split(",")))
     add("--per-package", type=int, default=4)

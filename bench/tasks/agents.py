@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import KODE
+from bench.models import Model
 from bench.tasks.jail import environment, jail
 
 LOOP = "loop"
 AGENTS = ("kode", LOOP)
 
 BASELINE = Path(__file__).parents[1] / "baseline_agent.py"
-KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 GRACE_S = 30.0
 """How much longer than its own limit an agent may take to end, before it is killed."""
@@ -33,18 +33,6 @@ async def main():
         print(await conversation.undo())
 asyncio.run(main())
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Model:
-    """Whom an agent asks."""
-
-    provider: str
-    """`openai` (any server that speaks its format) or `anthropic`."""
-    name: str
-    base_url: str = ""
-    """"" for the provider's own server."""
-    key: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +88,8 @@ def work(
     else:
         words = [
             *(KODE, "run", prompt, "--output-format", "json", "--permission-mode", "auto-edit"),
-            *("--provider", model.provider, "--model", model.name, "--no-memory"),
-            *("--max-steps", str(limits.steps), "--timeout", str(limits.seconds), *flags),
-            *(("--base-url", model.base_url) if model.base_url else ()),
+            *(*model.flags, "--no-memory", *flags),
+            *("--max-steps", str(limits.steps), "--timeout", str(limits.seconds)),
         ]
         extra = _kode_environment(desk, model)
     started = time.monotonic()
@@ -132,7 +119,7 @@ def undo(desk: Desk, session_id: str, model: Model) -> None:
 
 
 def _kode_environment(desk: Desk, model: Model) -> dict[str, str]:
-    return {"KODE_HOME": str(desk.kode_home), KEYS[model.provider]: model.key}
+    return {"KODE_HOME": str(desk.kode_home), **model.environment}
 
 
 def _run(

@@ -1,8 +1,6 @@
 """A task from its set-up to its line in the results: laid out, worked on, judged, undone."""
 
-import dataclasses
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -10,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.tasks.agents import Desk, Limits, Model, Worked, undo, work
+from bench.models import Model
+from bench.tasks.agents import Desk, Limits, Worked, undo, work
 from bench.tasks.jail import Suite, run_suite
 from bench.tasks.packages import SUITE_S, is_test
 from bench.tasks.tasks import Task
@@ -137,30 +135,3 @@ def _decides(path: str, desk: Desk) -> bool:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-# ── the file of results ──────────────────────────────────────────────────────────────────────
-
-
-def done_before(path: Path) -> list[dict[str, Any]]:
-    """The lines of an earlier run; one that was cut off in the middle does not count."""
-    found = []
-    for line in path.read_text().splitlines() if path.is_file() else ():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found
-
-
-def keep(line: Line, path: Path) -> dict[str, Any]:
-    """Appends a result, on disk when this returns."""
-    row = dataclasses.asdict(line)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        if file.tell() and not path.read_bytes().endswith(b"\n"):
-            file.write(b"\n")  # after a line that was cut off
-        file.write(json.dumps(row).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return row

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.tasks.agents import Model
+from bench.models import Model
 from bench.tasks.tasks import Task
 from tests.scripted_server import ScriptedServer
 

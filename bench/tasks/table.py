@@ -2,29 +2,11 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
 from typing import Any
 
+from bench.kept import columns, share, wilson
+
 Row = Mapping[str, Any]
-
-Z = 1.959964
-"""Of a normal distribution, for 95%."""
-
-
-def wilson(hits: int, number: int) -> tuple[float, float]:
-    """The 95% interval of a share, by Wilson; of no trial at all it is everything."""
-    if number == 0:
-        return 0.0, 1.0
-    share, spread = hits / number, Z * Z / number
-    middle = share + spread / 2
-    half = Z * sqrt(share * (1 - share) / number + spread / (4 * number))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
-
-
-def share(hits: int, number: int) -> str:
-    """`7/10 (40-89%)`."""
-    low, high = wilson(hits, number)
-    return f"{hits}/{number} ({low * 100:.0f}-{high * 100:.0f}%)"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
@@ -74,11 +56,7 @@ def table(by_agent: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append([f"  {kind}", *(share(*counts) for counts in each)])
     ended = (", ".join(f"{k} {n}" for k, n in a["ended"].items()) for a in by_agent.values())
     lines.append(["ended", *ended])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(names) + 1)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return columns(lines)
 
 
 def _median(rows: Sequence[Row], key: str) -> float | None:

@@ -73,11 +73,13 @@ class Parser(argparse.ArgumentParser):
             f"{self.prog}: {message}. `{self._where_listed} --help` lists what is allowed."
         )
 
-    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parses all of `argv`; an unknown flag is an error that names the nearest one."""
+    def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
+        """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
+        takes flags between two words, which argparse cannot for every parser."""
         if Parser.describing:
             raise Described(self)
-        arguments, unknown = self.parse_known_args(list(argv))
+        parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
+        arguments, unknown = parse(list(argv))
         if not unknown:
             return arguments
         word = unknown[0].partition("=")[0]

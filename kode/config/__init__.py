@@ -14,7 +14,15 @@ from kode.config.layers import (
     load_config,
     project_file,
 )
-from kode.config.model import Config, Embedding, MemoryConfig, Permissions, flat, shown
+from kode.config.model import (
+    Config,
+    Embedding,
+    MemoryConfig,
+    Permissions,
+    flat,
+    given_prices,
+    shown,
+)
 
 __all__ = [
     "FORBIDDEN_IN_PROJECT",
@@ -27,6 +35,7 @@ __all__ = [
     "Permissions",
     "ProviderChoice",
     "flat",
+    "given_prices",
     "is_url",
     "load_config",
     "project_file",

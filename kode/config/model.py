@@ -129,6 +129,7 @@ class Notes(Part):
 class MemoryConfig(Part):
     enabled: bool = True
     system: SystemName = "tiered"
+    tool_face: Literal["native", "anthropic"] = "native"
     data_dir: Annotated[str, Field(min_length=1)] | None = None
     facts_limit_user: AtLeastOne = 1500
     facts_limit_env: AtLeastOne = 2500
@@ -176,6 +177,7 @@ class Config(Part):
     timeout_s: Seconds | None = None
     system: str | None = None
     append_system: str = ""
+    profile: Literal["auto", "small", "full"] = "auto"
     agents_files: bool = True
     diagnostics: bool = True
     add_dirs: tuple[str, ...] = ()
@@ -194,6 +196,16 @@ class Config(Part):
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The folders of work: `cwd` as it is, then those of `add_dirs`, absolute and real."""
         return (cwd, *(Path(folder).expanduser().resolve() for folder in self.add_dirs))
+
+
+def given_prices(config: Config) -> dict[str, dict[str, Any]]:
+    """The prices of the settings, as `kode.providers.models.info_of` takes them."""
+    return {
+        model: {
+            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
+        }
+        for model, price in config.prices.items()
+    }
 
 
 def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 from kode import images, paths
 from kode.assembly import (
     cost_function,
+    is_small,
+    learn_window,
     make_agent,
     make_delegation,
     make_memory_context,
     make_provider,
     of_session,
     secrets_of,
+    shorten,
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
@@ -66,6 +69,7 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.conversation.memory import Review
     from kode.subagents.channel import Delegation
 
 
@@ -179,6 +183,10 @@ class Conversation:
         async with self.opening:
             if self.opened:
                 return
+            await learn_window(self.config, self.agent.provider)
+            small = is_small(self.config, self.agent.provider)
+            if small:
+                self.agent = shorten(self.agent, self.config)
             memory = self.agent.memory
             context = make_memory_context(
                 self.agent,
@@ -189,7 +197,8 @@ class Conversation:
             )
             await memory.open(context, self.session.state(memory.name))
             of_servers = await open_extensions(self)
-            own = (*self.agent.tools, *self._delegation_tools(), *memory.tools())
+            delegation = () if small else self._delegation_tools()
+            own = (*self.agent.tools, *delegation, *memory.tools())
             tools = tuple(
                 tool
                 for tool in (*own, *of_servers)
@@ -201,11 +210,24 @@ class Conversation:
             reason: InjectReason = "resume" if self.resumed else "start"
             await open_context(self.agent, self.context, reason)
             self.opened = True
+            if small and self.config.profile == "auto":
+                self._say_small()
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
+
+    def _say_small(self) -> None:
+        provider = self.agent.provider
+        self.emit(
+            Notice(
+                text=f"The window of {provider.model} is {provider.info.context_window:,} tokens, "
+                f"so it gets {len(self.agent.tools)} tools and a short prompt "
+                '(`"profile": "full"` in the config for all).',
+                level="info",
+            )
+        )
 
     def _name_idle_rules(self) -> None:
         """Says which rules of the settings are about no tool: a mistyped one would do nothing."""
@@ -237,6 +259,8 @@ class Conversation:
             skill of that name that has changed since it was approved; UserError when a hook refuses
             the message, or the prompt of a server needs more words; ServerError.
         """
+        if self.opened:  # else `open` does it
+            await learn_window(self.config, self.agent.provider)
         await self.open()
         if self.unread_results:
             await self._read_late_results()
@@ -524,6 +548,13 @@ class Conversation:
                 return "No request was answered in this session yet."
             return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
+
+    async def memory_review(self) -> "Review":
+        """What waits in memory for the person's judgment. Raises KodeError."""
+        from kode.conversation.memory import Review
+
+        await self.open()
+        return Review(self.agent.memory)
 
     async def close(self) -> None:
         """Ends the session: memory takes in what was said, within its deadline, and what it cannot

@@ -62,16 +62,12 @@ def _around(place: Workplace) -> Surroundings:
 
 def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
     skills = catalogue(found.used_skills, agent.provider.info.context_window)
-    render = agent.render_system
-
-    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
-        return render({"skills": skills, **late})
-
+    opening = agent.opening
     return replace(
         agent,
         brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
-        render_system=render_system,
+        opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
         around=with_checkers(agent, hooks) if diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from kode import paths
 from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
 from kode.config import Loaded, flat, resolve_provider
-from kode.contracts import MemorySystem, Tool
+from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
@@ -36,6 +36,7 @@ async def open_conversation(
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     servers: Sequence[Entry] = (),
+    provider: Provider | None = None,
 ) -> Conversation:
     """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
 
@@ -43,7 +44,7 @@ async def open_conversation(
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
     `tools` are offered beside kode's own; `memory` takes the place of the configured system.
     `servers` are MCP servers that the program names which kode works for: trusted as the person's
-    own, and written nowhere.
+    own, and written nowhere. `provider` takes the place of the configured one.
 
     Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
     """
@@ -51,7 +52,7 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    provider = make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
+    provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
             session = create_session(home, cwd, provider, keep=keep_session)

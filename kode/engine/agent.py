@@ -3,6 +3,7 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from kode.contracts import (
     ToolContext,
     ToolOutput,
 )
+from kode.engine.pace import Pace
 from kode.extensions.brought import Brought
 from kode.extensions.hook_moments import Hooks
 from kode.messages import Usage
@@ -62,6 +64,9 @@ class Spend:
     turn_ends_at: float | None = None
     """When the present turn must end, by `time.monotonic`; None: no limit."""
 
+    paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
+    """How fast each model has answered, by its name."""
+
     def begin_turn(self, ends_at: float | None) -> None:
         """From now on steps are counted for a new turn, which has until `ends_at`."""
         self.steps, self.turn_ends_at = 0, ends_at
@@ -99,6 +104,8 @@ class Agent:
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
     """The sections that memory and extensions bring, by name → all sections of the system prompt in
     their order, without empty ones."""
+    opening: Callable[[int], tuple[str, ...]] = lambda window: ()
+    """A window in tokens → where it works, as sections: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

@@ -5,8 +5,9 @@ The lists are made from the whole session, so that nothing fades from one compac
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from kode.contracts import Request
+from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
 from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
@@ -31,11 +32,14 @@ from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
 from kode.session.requests import request_entry
 
-SUMMARY_WORDS = 700
 SUMMARY_TOKENS = 2_000
+WORDS_PER_TOKEN = 0.35
+"""What a model is asked for, so that it ends before its limit."""
 CALL_CHARS = 2_000
 """Of a call, and of its result, in the transcript that is summarized."""
 LISTED_FILES = 100
+TOKENS_FOR_A_LISTED_FILE = 300
+"""Of the window: in a small one fewer are listed."""
 SUBJECT_CHARS = 60
 
 
@@ -70,11 +74,17 @@ async def summary_of(agent: Agent, session: Session, messages: Sequence[Message]
     return text_of(message).strip()
 
 
+def note_tokens(info: ModelInfo) -> int:
+    """How long the note may be: an eighth of a small window."""
+    return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
+
+
 async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Request, Message]:
+    room = note_tokens(agent.provider.info)
     request = Request(
-        system=compaction_prompt(SUMMARY_WORDS, wish),
+        system=compaction_prompt(int(room * WORDS_PER_TOKEN), wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=min(SUMMARY_TOKENS, agent.provider.info.max_output_tokens),
+        max_output_tokens=room,
     )
     return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)
 
@@ -87,7 +97,7 @@ def transcript_of(messages: Sequence[Message]) -> str:
             match part:
                 case Image():
                     lines.append(f"[{message.role} showed the picture {part.name}]")
-                case Text(source="instructions"):
+                case Text(source="instructions" | "opening"):
                     pass  # they outlast the summary
                 case Text(source="compaction"):
                     lines.append(f"[earlier hand-over note]\n{part.text}")
@@ -150,7 +160,9 @@ def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...]
             changed[path] = None
         elif effects.get(call.name) == "read":
             read[path] = None
-    return tuple(read)[-LISTED_FILES:], tuple(changed)[-LISTED_FILES:]
+    window = agent.provider.info.context_window
+    most = max(1, min(LISTED_FILES, window // TOKENS_FOR_A_LISTED_FILE))
+    return tuple(read)[-most:], tuple(changed)[-most:]
 
 
 def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -188,7 +200,10 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
             continue
         calls |= {call.id: call for call in calls_of(entry)}
         if what := _what(entry, calls):
-            lines.append(f"{entry.id}: {what} ({tokens_of(entry):,} tokens)")
+            # The opening is sent again with the note.
+            own = tuple(p for p in entry.parts if getattr(p, "source", "") != "opening")
+            tokens = tokens_of(replace(entry, parts=own))
+            lines.append(f"{entry.id}: {what} ({tokens:,} tokens)")
     return tuple(lines)
 
 

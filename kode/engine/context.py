@@ -9,14 +9,16 @@ compaction, which keeps the latest messages; what stands for the others is made 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from kode.contracts import Drop, InjectReason, ModelInfo, Request, ToolSpec
+from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.tokens import tokens_of, tokens_of_text
-from kode.errors import LimitError
+from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
-from kode.messages import Message, Text, calls_of, results_of, text_of
+from kode.messages import Message, Part, Text, calls_of, results_of, text_of
 from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.plan import plan_in_force
@@ -32,6 +34,8 @@ SPARE_SHARE = 0.06
 """Of the window: by so much may kode's count of a request be too low."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
+NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
+"""Of a section of the opening that went away while the session was closed."""
 
 
 @dataclass
@@ -45,6 +49,10 @@ class Context:
     memory: str = ""
     """Memory's section in it."""
     specs: tuple[ToolSpec, ...] = ()
+    opening: tuple[str, ...] = ()
+    """The sections that the messages must hold; see `missing_opening`."""
+    opened: Sequence[Message] | None = None
+    """The messages that hold them: a list that stays the same until the session's past changes."""
     pending_first_user: str = ""
     """Memory's text that goes before the next user message."""
     known_tokens: int = 0
@@ -63,14 +71,45 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     injection = await agent.memory.inject(reason)
     context.sections = agent.render_system({"memory": injection.system})
     context.system, context.memory = system_text(context.sections), injection.system
-    context.specs = context.specs or tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters())
-        for t in agent.tools
-    )
-    context.pending_first_user = injection.first_user
+    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
+    context.opening, context.pending_first_user = _opening(agent), injection.first_user
+    context.opened = None
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:
         context.session.append(SystemEntry(text=context.system, reason=reason))
+
+
+def _opening(agent: Agent) -> tuple[str, ...]:
+    return agent.opening(agent.provider.info.context_window)
+
+
+def missing_opening(context: Context) -> tuple[Text, ...]:
+    """The sections of the opening that the messages do not hold, for the next message: of a new
+    session all; later those that have changed since, so that what was sent stays as it was."""
+    messages = context.session.messages
+    if messages is context.opened:
+        return ()
+    held: dict[str, str] = {}
+    for message in reversed(messages):
+        # They are always the first parts of their message.
+        for part in takewhile(_is_opening, message.parts):
+            assert isinstance(part, Text)
+            held.setdefault(_heading(part.text), part.text)
+    missing = [text for text in context.opening if not _is_same(held.pop(_heading(text), ""), text)]
+    gone = [f"{heading}\n{NO_LONGER}" for heading, text in held.items() if NO_LONGER not in text]
+    return tuple(Text(text=text, source="opening") for text in (*missing, *gone))
+
+
+def _is_opening(part: Part) -> bool:
+    return isinstance(part, Text) and part.source == "opening"
+
+
+def _is_same(held: str, text: str) -> bool:
+    return held == text or held == redact(text)  # a session's file holds no keys
+
+
+def _heading(section: str) -> str:
+    return section.partition("\n")[0]
 
 
 def record_pending(context: Context) -> None:
@@ -207,8 +246,7 @@ async def compact(
         raise LimitError(
             f"The conversation does not fit the window of {agent.provider.model} "
             f"({agent.provider.info.context_window} tokens) even after "
-            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, or use a model "
-            "with a larger window."
+            f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, {LARGER_WINDOW}"
         )
     emit(Working(what="Compacting the conversation"))
     wish = await agent.before_compaction(by_person, wish)
@@ -229,6 +267,7 @@ async def compact(
     kept_from = first.id if isinstance(first, MessageEntry) else None
     session.append(
         CompactionEntry(
+            opening=_opening(agent),
             summary=summary,
             user_messages=words,
             plan=plan_in_force(agent.place.plan),

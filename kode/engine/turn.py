@@ -22,6 +22,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
     context_tokens,
+    missing_opening,
     note_usage,
     prepare,
     record_pending,
@@ -163,7 +164,9 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
-    session.append_message(Message(role="user", parts=(*memory, *attachments, Text(text=text))))
+    parts = (*missing_opening(run.context), *memory, *attachments, Text(text=text))
+    session.append_message(Message(role="user", parts=parts))
+    run.context.opened = session.messages
     run.recorded = True
 
 
@@ -268,6 +271,7 @@ async def _ask(run: Run) -> Message:
         request = await prepare(agent, context, run.emit)
         record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
+        asked_at = time.monotonic()
         try:
             message = await ask(
                 agent.provider,
@@ -282,6 +286,7 @@ async def _ask(run: Run) -> Message:
                 raise
             overflowed = True
             await reduce_after_overflow(agent, context, run.emit)
+    agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kode.contracts import Effect
 from kode.engine.agent import Agent
-from kode.engine.compaction import SUMMARY_TOKENS
+from kode.engine.compaction import note_tokens
 from kode.engine.context import (
     KEPT_TAIL_SHARE,
     Context,
@@ -42,6 +42,7 @@ _KIND_OF_EFFECT: Mapping[str, str] = {
     "none": "conversation",
 }
 _KIND_OF_SOURCE = {
+    "opening": "system prompt",
     "memory": "memory",
     "compaction": "summary of before",
     "attachment": "files",
@@ -85,7 +86,7 @@ def window_of(agent: Agent, context: Context) -> Window:
     dropped, _ = old_output(agent, context.session)
     fixed = fixed_tokens(context)
     kept = int(min(size * KEPT_TAIL_SHARE, used / 4))
-    left = fixed + kept + SUMMARY_TOKENS
+    left = fixed + kept + note_tokens(agent.provider.info)
     return Window(
         size=size,
         used=used,

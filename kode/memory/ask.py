@@ -2,7 +2,8 @@
 
 `MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
 `read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
-prose, and leave it cut off.
+prose, and leave it cut off. `says_something` and `is_placeholder` tell what they answer when they
+have nothing to say.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from kode import broken_json
 from kode.contracts import AskModel, AskReply, Request
 from kode.errors import KodeError
+from kode.memory import terms
 from kode.messages import Message, Part, Text, ToolResult, text_of
 
 T = TypeVar("T")
@@ -24,6 +26,13 @@ MAX_PROMPT_CHARS = 48_000
 MAX_CALLS = 60
 """Per session and process: far above an ordinary day, far below a loop gone wrong."""
 TIMEOUT_S = 20.0
+MOST_TIMES = 10
+CHARS_PER_TOKEN = 4
+MAX_OUTPUT_TOKENS = 4_096
+"""Where a request names no limit."""
+MAX_WORD_CHARS = 60
+MIN_QUOTED_WORDS = 3
+"""A shorter text may stand in the instructions by chance."""
 
 Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
 
@@ -57,12 +66,14 @@ class MemoryModel:
         max_calls: int = MAX_CALLS,
         max_prompt_chars: int = MAX_PROMPT_CHARS,
         timeout_s: float = TIMEOUT_S,
+        expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0,
     ) -> None:
         self._ask_model = ask_model
         self._ask_reply = ask_reply
         self._max_calls = max_calls
         self._max_prompt_chars = max_prompt_chars
         self._timeout_s = timeout_s
+        self._expected_s = expected_s
         self.calls = 0
         """Questions asked so far."""
 
@@ -79,8 +90,10 @@ class MemoryModel:
         *,
         max_output_tokens: int,
         timeout_s: float | None = None,
+        patient: bool = False,
     ) -> Answer:
-        """One question, one attempt. A prompt that is too long keeps both its ends.
+        """One question, one attempt. A prompt that is too long keeps both its ends. `patient`:
+        nobody waits for it, so a slow server gets the time it needs (see `limit_s`).
 
         Raises nothing but CancelledError; a question cut off by `timeout_s` is cancelled.
         """
@@ -88,8 +101,11 @@ class MemoryModel:
         if ask_model is None:
             return Answer(text=None, failure="no model")
         prompt = keep_ends(prompt, self._max_prompt_chars)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        if patient:
+            limit_s = self.limit_s(limit_s, len(system) + len(prompt), max_output_tokens)
         text, failure, detail = await self._attempt(
-            lambda: ask_model(system, prompt, max_output_tokens), timeout_s
+            lambda: ask_model(system, prompt, max_output_tokens), limit_s
         )
         if failure:
             return Answer(text=None, failure=failure, detail=detail)
@@ -102,9 +118,11 @@ class MemoryModel:
         """Whether a request with tools can be answered."""
         return self._ask_reply is not None and self.calls < self._max_calls
 
-    async def reply(self, request: Request, *, timeout_s: float | None = None) -> Reply:
+    async def reply(
+        self, request: Request, *, timeout_s: float | None = None, patient: bool = False
+    ) -> Reply:
         """One request, one attempt, for a whole reply. Each text and each result in it that is too
-        long keeps both its ends. Raises as `ask`.
+        long keeps both its ends. `patient`, and what it raises, as `ask`.
 
         Without a model that gives whole replies, a request without tools is asked as a text.
         """
@@ -117,22 +135,33 @@ class MemoryModel:
             answer = await self.ask(
                 request.system,
                 prompt,
-                max_output_tokens=request.max_output_tokens or 4_096,
+                max_output_tokens=request.max_output_tokens or MAX_OUTPUT_TOKENS,
                 timeout_s=timeout_s,
+                patient=patient,
             )
             if answer.text is None:
                 return Reply(message=None, failure=answer.failure, detail=answer.detail)
             return Reply(message=Message(role="assistant", parts=(Text(text=answer.text),)))
-        message, failure, detail = await self._attempt(lambda: ask_reply(request), timeout_s)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        if patient:
+            said = "".join(map(text_of, request.messages))
+            most = request.max_output_tokens or MAX_OUTPUT_TOKENS
+            limit_s = self.limit_s(limit_s, len(request.system) + len(said), most)
+        message, failure, detail = await self._attempt(lambda: ask_reply(request), limit_s)
         return Reply(message=message, failure=failure, detail=detail)
 
+    def limit_s(self, timeout_s: float, prompt_chars: int, output_tokens: int) -> float:
+        """How long a question may take: `timeout_s`, or up to `MOST_TIMES` as long where the server
+        has shown in this process that it needs that for one of this size."""
+        expected_s = self._expected_s(prompt_chars // CHARS_PER_TOKEN, output_tokens)
+        return max(timeout_s, min(expected_s, MOST_TIMES * timeout_s))
+
     async def _attempt(
-        self, start: Callable[[], Awaitable[T]], timeout_s: float | None
+        self, start: Callable[[], Awaitable[T]], limit_s: float
     ) -> tuple[T | None, Failure, str]:
         if self.calls >= self._max_calls:
             return None, "too many calls", f"{self.calls} so far"
         self.calls += 1
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 return await start(), "", ""
@@ -176,13 +205,15 @@ class ReadObject:
 def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
     or lists; what else the object holds is kept as it is."""
-    for view in _views(answer):
-        value = broken_json.whole(view)
-        if isinstance(value, dict):
+    objects = [one for one in map(broken_json.whole, _views(answer)) if isinstance(one, dict)]
+    for value in objects:
+        if any(name in value for name in fields):
             return ReadObject(value=value, how="whole", complete=True)
     for value, _ in _values(answer, "{"):
         if any(name in value for name in fields):
             return ReadObject(value=value, how="inside", complete=True)
+    if objects:
+        return ReadObject(value=objects[0], how="whole", complete=True)
     text = without_fences(answer)
     found = _fields(text, fields)
     if len(found) == len(fields):
@@ -228,6 +259,22 @@ def read_numbers(answer: str, count: int) -> list[int] | None:
     if any(number >= count for number in numbers):
         return None
     return list(dict.fromkeys(numbers))
+
+
+def says_something(text: str, instructions: str) -> bool:
+    """Whether a text in an answer can be a fact: it is more than one word ("none", "empty"), and no
+    placeholder."""
+    one_word = len(text.split()) < 2 and len(text) <= MAX_WORD_CHARS
+    if one_word and not terms.is_unspaced(text):
+        return False
+    return not is_placeholder(text, instructions)
+
+
+def is_placeholder(text: str, instructions: str) -> bool:
+    """Whether a text in an answer is out of the instructions that the model was given."""
+    words = terms.words(text)
+    quoted = f" {' '.join(words)} " in f" {' '.join(terms.words(instructions))} "
+    return quoted and len(words) >= MIN_QUOTED_WORDS
 
 
 def without_fences(answer: str) -> str:

@@ -5,6 +5,7 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -23,10 +24,11 @@ from kode.contracts import (
 )
 from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame
+from kode.memory import frame, uses
 from kode.memory.history import Author, Change, History, Who
+from kode.memory.lineage import Entry, Place
 from kode.memory.source import citing
-from kode.memory.stale import holding_until
+from kode.memory.stale import Doubt, holding
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 WORDS_CHARS = 500
 """Of what the person asked, kept with each change."""
+UNDO_WITH = "undo with: kode memory undo "
+"""Begins the line that ends what is said of a change; the id of the change follows."""
 SHARE_OF_GRACE = 0.9
 """Of the time at the end; the rest is for ending what has to be cancelled."""
 
@@ -121,6 +125,8 @@ class Addition:
     ttl_days: int | None = None
     evidence: tuple[str, ...] = ()
     sensitive: bool = False
+    since: str = ""
+    """From when it holds: a version or a day."""
     until: str = ""
     """The last day on which it holds."""
     source: str = ""
@@ -140,6 +146,7 @@ class Addition:
             "--ttl-days": self.ttl_days,
             "--evidence": self.evidence,
             "--sensitive": self.sensitive,
+            "--since": self.since,
             "--until": self.until,
         }
         for option, value in given.items():
@@ -225,7 +232,8 @@ class BaseMemory(NullMemory):
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
         self._turn = 0
-        self._asked = ""
+        self.asked = ""
+        self._answers: list[str] = []
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
@@ -234,7 +242,16 @@ class BaseMemory(NullMemory):
         return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
+        await self._count_uses()
         await self._work.close(grace_s)
+
+    def facts(self) -> Sequence[Entry]:
+        """The entries that a person may be asked about, without notes on what was done."""
+        return ()
+
+    def given(self) -> set[Place]:
+        """What this session brought up because it fitted."""
+        return set()
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id can mean a change of this system."""
@@ -247,29 +264,57 @@ class BaseMemory(NullMemory):
 
     def _hear(self, turn: Turn) -> None:
         """What changes from here on belong to."""
-        self._turn, self._asked = turn.number, shorten(turn.text, WORDS_CHARS)
+        self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
+        if turn.answer:
+            self._answers.append(turn.answer)
+
+    async def _count_uses(self) -> None:
+        """Counts once what the answers of the session named; what fails is counted another time."""
+        if self._context.read_only or self._context.session_id is None or not self._answers:
+            return
+        answers, self._answers = self._answers, []
+        root, given = self._context.root, self.given()
+        with suppress(KodeError):
+            await uses.count_session(root, self.system, self.facts(), answers, given)
 
     def _author(
-        self, who: Who, *, batch: str = "", source: str | None = None, until: str | None = None
+        self,
+        who: Who,
+        *,
+        batch: str = "",
+        source: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> Author:
         """Somebody, in this turn of this session. What the model makes rests on what the person
-        asked, and on the lines of code that `source` names; it holds until the end of a day, where
-        one is given. Raises: MemoryRefused for what names none."""
+        asked, and on the lines of code that `source` names; it holds from `since` on and until the
+        end of a day, where they are given. Raises: MemoryRefused for what names none."""
         author = Author(
             who=who,
             session=self._context.session_id,
             turn=self._turn or None,
-            words=self._asked if who == "model" else "",
+            words=self.asked if who == "model" else "",
             batch=batch,
         )
-        return holding_until(citing(author, self.project, source), until)
+        return holding(citing(author, self.project, source), since, until)
+
+    def _confirming(self, doubt: Doubt | None) -> Author:
+        """The person, who says that an entry holds: it rests on the cited lines as they are now,
+        and where it had expired, has no end."""
+        author = self._author("user")
+        if doubt is None:
+            return author
+        with suppress(MemoryRefused):  # the lines are gone: it rests on the person's word alone
+            author = citing(author, self.project, doubt.change.source)
+        until = "" if doubt.expired else doubt.change.until
+        return replace(author, since=doubt.change.since, until=until)
 
     def _report(self, done: Outcome) -> str:
         """Announces a change; returns the same for the person who asked for it, with its undo."""
         lines = [done.line, *((done.detail,) if done.detail else ())]
         if done.change_id:
             self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
-            lines.append(f"undo with: kode memory undo {done.change_id}")
+            lines.append(f"{UNDO_WITH}{done.change_id}")
         return "\n".join(lines)
 
     def _framed(self, about: str, body: str) -> str:

@@ -14,7 +14,7 @@ from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, proposals, stale
 from kode.memory.approvals import approve_all
-from kode.memory.base import Addition, Waiting
+from kode.memory.base import UNDO_WITH, Addition, Waiting
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.entries import NAMES
@@ -24,7 +24,7 @@ from kode.memory.history import Author, Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Undoing, undo, undo_all, undo_session
-from kode.memory.waiting import count_doubted, review
+from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
@@ -53,6 +53,12 @@ class Approving(Protocol):
 
     async def approve(self, id: str) -> str:
         """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    async def drop(self, id: str) -> str:
+        """Drops what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @runtime_checkable
@@ -136,7 +142,8 @@ async def run_command(
     if command == "review":
         if not isinstance(inside, Traced):
             raise _lacking(inside, command)
-        return review(inside, date.today(), await waiting(inside))
+        found = items(inside, date.today(), await waiting(inside))
+        return review(found, superseded_lately(inside, datetime.now().astimezone()))
     if command == "show":
         return await inside.show() or "Nothing is remembered yet."
     if command == "status":
@@ -197,6 +204,7 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
             ttl_days=arguments.ttl_days,
             evidence=tuple(arguments.evidence),
             sensitive=arguments.sensitive,
+            since=arguments.since or "",
             until=arguments.until or "",
         )
     )
@@ -267,13 +275,25 @@ async def _undo_import(
                 confirm=confirm,
             )
         )
-    if dropped := await _proposals(system).drop(arguments.batch, author):
+    if dropped := await _proposals(system).drop_batch(arguments.batch, author):
         lines.append(f"dropped {dropped} that waited; to have them again, import the file again")
     if not lines:
         raise MemoryRefused(
             f"Nothing is left of an import {arguments.batch!r}. `kode memory log` lists changes."
         )
     return "\n".join(lines)
+
+
+async def drop(system: MemorySystem, id: str) -> str:
+    """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
+    BusyError."""
+    if not isinstance(system, Dropping) or not isinstance(system, Inspectable):
+        raise _lacking(system, "drop")
+    proposed = _proposals(system)
+    if not proposed.begins(id):
+        return await system.drop(id)
+    done = await proposed.drop(id)
+    return f"{done.line}\n{UNDO_WITH}{done.change_id}"
 
 
 def _proposals(system: Inspectable) -> Proposals:

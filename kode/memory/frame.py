@@ -68,6 +68,7 @@ def told_to_model() -> Iterator[None]:
 
 MAX_CHARS = 24_000
 MAX_PART_CHARS = 2_000
+_NOT_SAID = ("memory", "opening")
 MAX_RESULT_CHARS = 200
 
 
@@ -86,7 +87,7 @@ def count_turns(messages: Sequence[Message]) -> int:
 def _lines(message: Message) -> Iterable[str]:
     for part in message.parts:
         match part:
-            case Text(text=text, source=source) if text.strip() and source != "memory":
+            case Text(text=text, source=source) if text.strip() and source not in _NOT_SAID:
                 yield f"{_speaker(message, source)}: {keep_ends(text.strip(), MAX_PART_CHARS)}"
             case ToolCall(name=name, arguments=arguments):
                 yield f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}"

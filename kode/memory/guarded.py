@@ -24,6 +24,7 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
+from kode.memory import stated
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Guarded:
         """The system inside, for commands beyond the contract."""
         self._limits_s = {hook: row[0] for hook, row in HOOKS.items()} | dict(limits_s or {})
         self._emit: Emit = silent
+        self._context: MemoryContext | None = None
         self._faults: dict[str, int] = {}
         self._noticed: set[str] = set()
         self._state: Mapping[str, Any] = {}
@@ -75,7 +77,7 @@ class Guarded:
         return self.system.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._emit = context.emit
+        self._emit, self._context = context.emit, context
         self._state = state
         await self._call("open", lambda: self.system.open(context, state), None)
 
@@ -89,7 +91,7 @@ class Guarded:
         return self._ask("tools", self.system.tools, ())
 
     async def after_turn(self, turn: Turn) -> None:
-        await self._call("after_turn", lambda: self.system.after_turn(turn), None)
+        await self._call("after_turn", lambda: self._see(turn), None)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         return await self._call(
@@ -112,6 +114,11 @@ class Guarded:
 
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
+
+    async def _see(self, turn: Turn) -> None:
+        await self.system.after_turn(turn)
+        if self._context is not None and isinstance(self.system, stated.Remembering):
+            await stated.propose(self.system, self._context, turn)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:

@@ -19,7 +19,13 @@ from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
 
 ORIGINS_LOOKED_THROUGH = 2_000
-_TERMS = (b'"source_hash": ', b'"until": ', b'"undoes": ')
+_TERMS = (
+    b'"source_hash": ',
+    b'"since": ',
+    b'"until": ',
+    b'"undoes": ',
+    b'"kind": "confirm"',
+)
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -45,6 +51,8 @@ class Author:
     it was imported from."""
     source_hash: str = ""
     """Of those lines as they were; "" where the source is no code."""
+    since: str = ""
+    """From when it holds: a version or a day, as it was given."""
     until: str = ""
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
@@ -76,6 +84,7 @@ class Change:
     words: str = ""
     source: str = ""
     source_hash: str = ""
+    since: str = ""
     until: str = ""
     batch: str = ""
     redacted: bool = False
@@ -136,6 +145,16 @@ class History:
                 changes.append(change)
         return Tail(changes=tuple(changes), damaged=damaged)
 
+    def latest_between(self, since: str, until: str) -> Change | None:
+        """The newest change from one moment to another, both in UTC and ISO 8601, by the second;
+        None where there is none. Raises: StorageError."""
+        for change in filter(None, map(_read, self._lines_backwards())):
+            if change.at[:19] < since[:19]:
+                return None
+            if change.at[:19] <= until[:19]:
+                return change
+        return None
+
     def find(self, id: str) -> list[Change]:
         """The changes whose id begins with `id`, newest first. An exact id is the only match."""
         found: list[Change] = []
@@ -159,12 +178,17 @@ class History:
         return (change for change in self._in_effect(system) if not change.undoes)
 
     def in_terms(self, system: str) -> Iterator[Change]:
-        """The changes in effect that rest on code or hold until a day, newest first. Other lines
-        are not parsed: it is asked for whenever memory is shown to a model."""
+        """The changes in effect that rest on code or hold for a time, and those that say that an
+        entry holds, newest first. Other lines are not parsed: it is asked for whenever memory is
+        shown to a model."""
         lines = self._lines_with(_TERMS)
         changes = (change for change in map(_read, lines) if change and change.system == system)
         standing = _not_undone(changes)
-        return (change for change in standing if change.source_hash or change.until)
+        return (
+            change
+            for change in standing
+            if change.source_hash or change.since or change.until or change.kind == "confirm"
+        )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
         """The changes in effect that found, left or superseded exactly this text, newest first.

@@ -208,10 +208,10 @@ def _made(
 ) -> Iterator[tuple[Place, tuple[Entry, ...]]]:
     if change.kind == "forget":
         return  # what is there again was there before
-    if change.kind in JUDGED:
+    if change.kind in (*JUDGED, "settle") and len(after) == 1:
         yield from ((entry.place, tuple(was.values())) for entry in after)
         return
-    if change.kind == "confirm":
+    if change.kind in ("confirm", "settle"):
         yield from ((entry.place, (entry,)) for entry in after)
         return
     now = {entry.place: entry for entry in after}

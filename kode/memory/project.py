@@ -14,8 +14,8 @@ from kode import durable, paths
 from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.memory.base import BaseMemory, Outcome
-from kode.memory.history import Author, Change, History, nothing_left, undo_of
-from kode.memory.stored import locked
+from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.stored import locked, read_text
 
 KIND = "take over"
 _ON_THE_WAY = ".taken-over"
@@ -149,6 +149,11 @@ class ProjectFolder:
         return [self, *(ProjectFolder(self.system, name) for name in others)]
 
 
+def is_drop(change: Change) -> bool:
+    """Whether a change dropped a file that waited for approval, or restored one."""
+    return change.target.endswith(".json")
+
+
 class ProjectMemory(BaseMemory):
     left_from_before: ClassVar[tuple[str, ...]]
     """Patterns of the files that an older kode kept for all projects."""
@@ -181,9 +186,40 @@ class ProjectMemory(BaseMemory):
         shared = change.target.removeprefix(f"{self.system}/") in self.shared
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
+    def _drop(self, name: str) -> str:
+        """Removes a file that waits for approval, inside its lock. Raises: MemoryRefused where
+        there is none; StorageError."""
+        self._check_writable()
+        text = read_text(self.folder.path / name)
+        if text is None:
+            raise MemoryRefused(f"{name} has gone: it was approved or dropped meanwhile.")
+        author, target = self._author("user"), self.folder.target(name)
+        change = self.history.record(author, self.system, "drop", target, before=(text,))
+        durable.remove(self.folder.path / name)
+        return self._report(Outcome(line=f"dropped {Path(name).stem}", change_id=change.id))
+
+    def _undo_drop(self, change: Change, author: Author) -> Outcome:
+        """Restores such a file, or drops it again."""
+        refuse_redacted(change, "What it was about is in its session.")
+        folder, name = self.folder.of_target(change.target)
+        path = folder.path / name
+        if path.exists() != bool(change.after):
+            raise nothing_left(change)
+        written = self.history.append(undo_of(change, author))
+        if change.before:
+            durable.make_folder(path.parent)
+            durable.replace(path, change.before[0].encode(errors="replace"))
+        else:
+            durable.remove(path)
+        return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
+
     async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
+        if is_drop(change):
+            async with locked((self.folder.system.parent / change.target).parent):
+                done = self._undo_drop(change, self._author("undo", batch=batch))
+            return self._report(done)
         if not is_take_over(change):
             return await self._undo(change, batch)
         author = self._author("undo", batch=batch)

@@ -1,9 +1,10 @@
-"""What other agents want remembered, until a person approves it: `proposed/` of the memory folder,
+"""What is proposed to be remembered, until a person approves it: `proposed/` of the memory folder,
 a file each.
 
-Who proposes is a program (`kode mcp serve --memory-only`), or an import from what another agent
-remembers. Its text is text from outside, whatever it says: no system reads this folder. It is the
-same for all systems; what a person approves is kept by the one in use, as if they had typed it.
+Who proposes is a program (`kode mcp serve --memory-only`), an import from what another agent
+remembers, or kode, of a person's own words (`stated`). The text is text from outside, whatever it
+says: no system reads this folder. It is the same for all systems; what a person approves is kept by
+the one in use, as if they had typed it.
 """
 
 import json
@@ -17,7 +18,15 @@ from typing import Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome, Waiting, only_waiting
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import (
+    Author,
+    Change,
+    History,
+    Who,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
 from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
 
@@ -82,9 +91,19 @@ class Proposals(WaitingFolder[Proposal]):
         return list(map(_waiting, self.all()))
 
     async def propose(
-        self, text: str, about: About, *, client: str, project: Path, now: datetime
+        self,
+        text: str,
+        about: About,
+        *,
+        client: str,
+        project: Path,
+        now: datetime,
+        who: Who = "client",
     ) -> Outcome:
-        """Puts a text down for a person to approve. Raises: MemoryRefused, StorageError."""
+        """Puts a text down for a person to approve; `who` is in the history as having done it.
+
+        Raises: MemoryRefused, StorageError, BusyError.
+        """
         text = text.strip()
         scan.check(text, max_chars=MAX_CHARS)
         async with locked(self.folder):
@@ -104,7 +123,7 @@ class Proposals(WaitingFolder[Proposal]):
                 project=str(project),
                 at=now.isoformat(timespec="seconds"),
             )
-            change = self._put("propose", proposal, Author(who="client"))
+            change = self._put("propose", proposal, Author(who=who))
         return Outcome(
             line=f"{proposal.id} waits for the person: `kode memory approve {proposal.id}`",
             change_id=change.id,
@@ -126,7 +145,7 @@ class Proposals(WaitingFolder[Proposal]):
                 author = Author(who="import", source=proposal.source, batch=proposal.batch)
                 self._put("import", proposal, author)
 
-    async def drop(self, batch: str, author: Author) -> int:
+    async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
         BusyError."""
         waiting = {f"proposed/{one.id}" for one in self.all() if one.batch == batch}
@@ -170,6 +189,23 @@ class Proposals(WaitingFolder[Proposal]):
             batch=proposal.batch,
         )
 
+    async def drop(self, id: str) -> Outcome:
+        """Drops a proposal, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        proposal = self.read(only_waiting("proposal", self.ids(), id))
+        if proposal is None:
+            raise MemoryRefused(f"The proposal {id} cannot be read any more.")
+        async with locked(self.folder):
+            change = self._history.record(
+                Author(who="user"),
+                SYSTEM,
+                "drop",
+                f"proposed/{proposal.id}",
+                before=(_row(proposal),),
+                reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
+            )
+            self.remove(proposal.id)
+        return Outcome(line=f"dropped {proposal.id}", change_id=change.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Drops a proposal, or restores one that an undo dropped.
 
@@ -192,17 +228,20 @@ class Proposals(WaitingFolder[Proposal]):
 
     def _put(self, kind: str, proposal: Proposal, author: Author) -> Change:
         """History first, then the file. Inside the lock."""
-        row = json.dumps(asdict(proposal), ensure_ascii=False)
         change = self._history.record(
             author,
             SYSTEM,
             kind,
             f"proposed/{proposal.id}",
-            after=(row,),
+            after=(_row(proposal),),
             reason=f"{proposal.client}: {shorten(proposal.text, QUOTED_CHARS)}",
         )
         self.write(proposal)
         return change
+
+
+def _row(proposal: Proposal) -> str:
+    return json.dumps(asdict(proposal), ensure_ascii=False)
 
 
 def _waiting(proposal: Proposal) -> Waiting:

@@ -4,16 +4,18 @@ Nothing is removed for it. A model is shown the first with a mark, and the secon
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
 
 from kode.errors import MemoryRefused
-from kode.memory import source
+from kode.memory import scan, source
 from kode.memory.history import Author, Change, History
 from kode.memory.lineage import Entry, Place, Traced, step_of
 from kode.memory.precedence import brings_newer
+
+SINCE_CHARS = 40
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -34,21 +36,25 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(
-    system: Traced, today: date, standing: Container[str] | None = None
-) -> dict[Place, Doubt]:
-    """Of every entry that has been given a reason to doubt it, by its place; with `standing` only
-    of those with these keys, so that no code is read for what has gone. Costs what the changes with
-    a source or a last day cost, however many others there are."""
-    found: dict[Place, Doubt | None] = {}
+def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
+    """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
+    with a source or a last day cost, however many others there are."""
+    return doubted(terms(system), system.project, today)
+
+
+def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
+    """The same by what `terms` has found."""
+    found = ((place, doubt(change, project, today)) for place, change in of.items())
+    return {place: reason for place, reason in found if reason is not None}
+
+
+def terms(system: Traced) -> dict[Place, Change]:
+    """The change that says what an entry rests on and how long it holds, by its place."""
+    found: dict[Place, Change] = {}
     for change in system.history.in_terms(system.name):
-        made = step_of(system, change).made
-        places = [place for place in made if standing is None or place[1] in standing]
-        if not found.keys() >= set(places):
-            reason = doubt(change, system.project, today)
-            for place in places:
-                found.setdefault(place, reason)
-    return {place: reason for place, reason in found.items() if reason is not None}
+        for place in step_of(system, change).made:
+            found.setdefault(place, change)
+    return found
 
 
 def bound(history: History, system: str, target: str) -> set[str]:
@@ -63,11 +69,18 @@ def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
     return {key: doubt for (where, key), doubt in found.items() if where == target}
 
 
-def holding_until(author: Author, until: str | None) -> Author:
-    """The author of what holds until the end of a day. Raises: MemoryRefused for what is none."""
-    if not until or not until.strip():
-        return author
-    return replace(author, until=day_of(until, "until").isoformat())
+def holding(author: Author, since: str | None, until: str | None) -> Author:
+    """The author of what holds from a version or a day on, and until the end of a day. Raises:
+    MemoryRefused for what is neither."""
+    since = " ".join((since or "").split())
+    if len(since) > SINCE_CHARS:
+        raise MemoryRefused(
+            f"`since` has {len(since)} characters, at most {SINCE_CHARS} are kept: give a version "
+            "or a day. Nothing was changed."
+        )
+    scan.check(since)
+    last = day_of(until, "until").isoformat() if until and until.strip() else ""
+    return replace(author, since=since, until=last)
 
 
 def day_of(text: str, name: str) -> date:

@@ -1,48 +1,169 @@
-"""`kode memory review`: what waits for a person's judgment, each with what settles it.
+"""What waits for a person's judgment (`kode memory review`), each with what can be decided.
 
-Nothing is decided here.
+Nothing is decided here: that is done by `decisions`.
 """
 
-from collections.abc import Sequence
-from datetime import date
-from typing import Protocol, runtime_checkable
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal, Protocol, runtime_checkable
 
-from kode.memory import stale
-from kode.memory.base import Waiting
-from kode.memory.lineage import Chain, Entry, Traced, steps
+from kode.memory import stale, uses
+from kode.memory.base import UNDO_WITH, Waiting
+from kode.memory.lineage import Chain, Entry, Fate, Traced, steps, superseded
 from kode.memory.stale import Doubt
-from kode.memory.why import NOT_RECORDED, describe, quoted
+from kode.memory.why import NOT_RECORDED, describe, ended, quoted
+
+Group = Literal["approval", "contradiction", "near", "stale", "expired", "unused"]
+Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "keep", "remove"]
+
+HEADS: Mapping[Group, str] = {
+    "approval": "waiting for approval",
+    "contradiction": "contradict each other",
+    "near": "may say the same, or contradict each other",
+    "stale": "may be stale",
+    "expired": "expired, not shown to a model",
+    "unused": f"no answer has named it in {uses.SESSIONS} sessions",
+}
+"""The groups, in the order in which they are asked about."""
+
+LATELY_DAYS = 30
+NOTHING_WAITS = "Nothing waits for you."
+_PAIR: Mapping[Choice, str] = {
+    "first": "keep the first",
+    "second": "keep the second",
+    "both": "keep both",
+}
+CHOICES: Mapping[Group, Mapping[Choice, str]] = {
+    "approval": {"approve": "approve", "drop": "drop"},
+    "contradiction": _PAIR,
+    "near": _PAIR,
+    "stale": {"confirm": "still true", "remove": "remove"},
+    "expired": {"confirm": "still true, without an end", "remove": "remove"},
+    "unused": {"keep": f"keep for {uses.SESSIONS} sessions more", "remove": "remove"},
+}
+"""What can be decided in each group, in words for a person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two entries, the one that stood first before the other."""
+
+    first: Entry
+    second: Entry
+    contradict: bool
+    """Whether a model found so; else nobody has judged them."""
 
 
 @runtime_checkable
 class Comparing(Protocol):
     """A system that compares entries with each other."""
 
-    def unjudged(self) -> Sequence[tuple[Entry, Entry]]:
-        """Pairs that may say the same or contradict each other, and that no model has judged."""
+    def pairs(self) -> Sequence[Pair]:
+        """Those that wait: for a model's word, or where they contradict, for the person's."""
+
+    async def settle(self, pair: Pair, choice: Choice) -> str:
+        """Keeps the first, the second or both. Raises: MemoryRefused, StorageError, BusyError."""
 
 
-def review(system: Traced, today: date, waits: Sequence[Waiting]) -> str:
-    """All of it as text; `waits` is what waits for approval."""
+@runtime_checkable
+class Tending(Protocol):
+    """A system whose single entries a person can confirm or remove."""
+
+    def facts(self) -> Sequence[Entry]:
+        """The entries, without notes on what was done."""
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """The entry holds: it rests on the cited lines as they are now, and has no end. Raises:
+        MemoryRefused, StorageError, BusyError."""
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Raises: MemoryRefused, StorageError, BusyError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One thing that waits."""
+
+    group: Group
+    texts: tuple[str, ...]
+    """What it is about, each with where it came from: one text, or two that are compared."""
+    entries: tuple[Entry, ...] = ()
+    doubt: Doubt | None = None
+    waits: Waiting | None = None
+    pair: Pair | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others for as long as it waits."""
+        of = [self.waits.id] if self.waits else [part for one in self.entries for part in one.place]
+        return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
+            :12
+        ]
+
+    @property
+    def head(self) -> str:
+        return HEADS[self.group]
+
+    @property
+    def choices(self) -> Mapping[Choice, str]:
+        return CHOICES[self.group]
+
+
+def items(system: Traced, today: date, waits: Sequence[Waiting]) -> list[Item]:
+    """All of it, in the order of `HEADS`; `waits` is what waits for approval."""
+    found = [Item(group="approval", texts=(f"{one.id}  {one.line}",), waits=one) for one in waits]
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
+    pairs = list(_pairs(system, chain, standing))
+    doubted = list(_doubted(system, standing, today))
+    unused = list(_unused(system, chain, {place for one in doubted for place in _places(one)}))
+    found += [one for group in HEADS for one in (*pairs, *doubted, *unused) if one.group == group]
+    return found
+
+
+def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
+    """All of it as text, with what settles it outside a terminal; `lately` is what was superseded
+    not long ago."""
     parts: list[str] = []
-    if waits:
-        listed = "\n".join(f"{one.id}  {one.line}" for one in waits)
-        parts.append(f"waiting for approval (`kode memory approve ID`):\n{_indented(listed)}")
-    pairs = system.unjudged() if isinstance(system, Comparing) else ()
-    near = [pair for pair in pairs if all(one.place in standing for one in pair)]
-    if near:
-        listed = "\n\n".join(f"{_one(chain, old)}\n{_one(chain, new)}" for old, new in near)
-        head = "may say the same, or contradict each other; a model is asked when a session ends"
-        parts.append(f"{head} (`kode memory remove`, `replace`):\n{_indented(listed)}")
-    found = stale.doubts(system, today)
-    doubted = [(standing[place], doubt) for place, doubt in found.items() if place in standing]
-    for expired, head in ((False, "may be stale"), (True, "expired, not shown to a model")):
-        lines = [_doubted(entry, doubt) for entry, doubt in doubted if doubt.expired == expired]
-        if lines:
-            parts.append(f"{head}:\n{_indented(chr(10).join(lines))}")
-    return "\n\n".join(parts) or "Nothing waits for you."
+    for group, head in HEADS.items():
+        listed = ["\n".join(_lines(one)) for one in found if one.group == group]
+        if listed:
+            gap = "\n\n" if group in ("contradiction", "near") else "\n"
+            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indented(gap.join(listed))}")
+    if not parts:
+        parts.append(NOTHING_WAITS)
+    if lately:
+        listed = [_superseded(fate) for fate in lately]
+        parts.append(f"superseded lately:\n{_indented(chr(10).join(listed))}")
+    return "\n\n".join(parts)
+
+
+def superseded_lately(system: Traced, now: datetime) -> list[Fate]:
+    """What was superseded in the last `LATELY_DAYS`, the newest first."""
+    since = now - timedelta(days=LATELY_DAYS)
+    return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
+
+
+def _superseded(fate: Fate) -> str:
+    return (
+        f"{_named(fate.entry)}\n  {ended(fate)}: {describe(fate.change)}\n"
+        f"  {UNDO_WITH}{fate.change.id}"
+    )
+
+
+def _lines(item: Item) -> Iterator[str]:
+    yield from item.texts
+    if item.doubt is not None:
+        yield f"  {UNDO_WITH}{item.doubt.change.id}"
+
+
+_SETTLED_BY: Mapping[Group, str] = {
+    "approval": " (`kode memory approve ID`)",
+    "contradiction": " (`kode memory remove`, `replace`)",
+    "near": "; a model is asked when a session ends (`kode memory remove`, `replace`)",
+}
 
 
 def count_doubted(system: Traced, today: date) -> int:
@@ -51,18 +172,51 @@ def count_doubted(system: Traced, today: date) -> int:
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 
 
-def _one(chain: Chain, entry: Entry) -> str:
+def _pairs(
+    system: Traced, chain: Chain, standing: Mapping[tuple[str, str], Entry]
+) -> Iterator[Item]:
+    for pair in system.pairs() if isinstance(system, Comparing) else ():
+        entries = (pair.first, pair.second)
+        if all(one.place in standing for one in entries):
+            yield Item(
+                group="contradiction" if pair.contradict else "near",
+                texts=tuple(f"{_named(one)}\n  {_came(chain, one)}" for one in entries),
+                entries=entries,
+                pair=pair,
+            )
+
+
+def _doubted(
+    system: Traced, standing: Mapping[tuple[str, str], Entry], today: date
+) -> Iterator[Item]:
+    for place, doubt in stale.doubts(system, today).items():
+        if place in standing:
+            change, entry = doubt.change, standing[place]
+            text = f"{_named(entry)}\n  {doubt.why}: {describe(change)}"
+            group: Group = "expired" if doubt.expired else "stale"
+            yield Item(group=group, texts=(text,), entries=(entry,), doubt=doubt)
+
+
+def _unused(system: Traced, chain: Chain, doubted: set[tuple[str, str]]) -> Iterator[Item]:
+    if not isinstance(system, Tending):
+        return
+    facts = [entry for entry in system.facts() if entry.place not in doubted]
+    for entry in uses.unused(system.history, system.name, facts):
+        text = f"{_named(entry)}\n  {_came(chain, entry)}"
+        yield Item(group="unused", texts=(text,), entries=(entry,))
+
+
+def _places(item: Item) -> Iterable[tuple[str, str]]:
+    return (entry.place for entry in item.entries)
+
+
+def _named(entry: Entry) -> str:
+    return f"{quoted(entry)}  ·  {entry.target}"
+
+
+def _came(chain: Chain, entry: Entry) -> str:
     link = chain.link(entry)
-    came = describe(link.change) if link and link.change else NOT_RECORDED
-    return f"{quoted(entry)}  ·  {entry.target}\n  {came}"
-
-
-def _doubted(entry: Entry, doubt: Doubt) -> str:
-    id = doubt.change.id
-    return (
-        f"{quoted(entry)}  ·  {entry.target}\n  {doubt.why}: {describe(doubt.change)}\n"
-        f"  undo with: kode memory undo {id}"
-    )
+    return describe(link.change) if link and link.change else NOT_RECORDED
 
 
 def _indented(text: str) -> str:

@@ -107,6 +107,8 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
     if change.source:
         state = source.state(project, change.source, change.source_hash)
         yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
+    if change.since:
+        yield f"{indent}  holds since {change.since}"
     if change.until:
         yield f"{indent}  holds until {change.until}"
     if link.made_of:

@@ -10,6 +10,8 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
+INSTRUCTIONS_CUT = "\n[Cut here to fit a small window: read the file for the rest.]"
+
 FILES = Path(__file__).parent
 
 
@@ -20,30 +22,31 @@ def template(name: str) -> str:
 
 
 def system_sections(
-    *,
-    base: str | None,
-    cwd: Path,
-    repository: Path | None,
-    today: date,
-    project_instructions: str,
-    late: Mapping[str, str],
-    append: str,
+    *, base: str | None, append: str, late: Mapping[str, str], small: bool = False
 ) -> dict[str, str]:
     """The sections of the system prompt by name, rendered when a process opens a session and after
     a compaction. They are joined by blank lines.
 
-    `base` replaces kode's own text (`--system`); `late` are the sections that memory and extensions
-    bring. Empty ones are left out. The order runs from what never changes to what changes most, so
-    that caches of common beginnings hit.
+    `base` replaces kode's own text (`--system`), which is a short one with `small`; `late` are the
+    sections that memory brings. Empty ones are left out. Nothing else depends on the folder or the
+    day, and what changes most comes last: many servers put the tools behind the system prompt, and
+    would read them all again after the first byte that differs.
     """
-    sections = {
-        "kode": template("system") if base is None else base,
-        "place": _environment(cwd, repository, today),
-        "instructions": project_instructions,
-        **late,
-        "appended": append,
-    }
+    own = template("system_small" if small else "system")
+    sections = {"kode": own if base is None else base, "appended": append, **late}
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
+
+
+def opening_sections(
+    *, cwd: Path, repository: Path | None, today: date, project_instructions: str, window: int
+) -> tuple[str, ...]:
+    """What goes with the first message of a session: what the project says, and where it is. Each
+    begins with a heading of its own; what changes most comes last. Of long instructions as many
+    characters stay as the window has tokens, which is about a quarter of it."""
+    if len(project_instructions) > window:
+        project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
+    place = _environment(cwd, repository, today)
+    return (project_instructions, place) if project_instructions else (place,)
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:
@@ -63,5 +66,5 @@ def _environment(cwd: Path, repository: Path | None, today: date) -> str:
     return (
         "# Where you are\n"
         f"Working directory: {cwd} ({place}). System: {platform.system()} {platform.machine()}. "
-        f"Date at the start: {today.isoformat()}."
+        f"Today is {today.isoformat()}."
     )

@@ -9,6 +9,7 @@
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
     models.py              windows, prices
+    served.py              the window that a server on this machine says it has
     offered.py             which models there are to choose from
 
 Only the chosen provider's module is imported, and its SDK with the first request or by `warm_up`.

@@ -126,6 +126,8 @@ class Blocks:
 
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
+    if tool.api_type:
+        return {"type": tool.api_type, "name": tool.name}
     return {
         "name": tool.name,
         "description": tool.description,

@@ -18,6 +18,7 @@ from typing import Any
 
 from kode.credentials import spellings
 from kode.errors import (
+    LARGER_WINDOW,
     AuthenticationError,
     ContextOverflow,
     KodeError,
@@ -62,6 +63,7 @@ _OVERFLOW = re.compile(
     r"|request too large for|request_too_large|greater than the context|exceeds? context",
     re.IGNORECASE | re.DOTALL,
 )
+_SIZE = re.compile(r"context (?:length|size|window)\D{1,20}(\d{3,8})", re.IGNORECASE)
 # Status 429 speaks of rates ("too many tokens"), and only in these words of the request's size.
 _OVERFLOW_429 = re.compile(
     r"request too large for|context_length_exceeded|maximum context length|prompt is too long",
@@ -231,8 +233,9 @@ def from_status(
     if status == 413 or _overflows(status, whole):
         return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
-            "Start over with less, or choose a model with a larger window.",
+            f"Start over with less, {LARGER_WINDOW}",
             status=status,
+            window=_window_said(body, words.message),
         )
     if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(whole)):
         return RefusedError(
@@ -385,6 +388,16 @@ def _overflows(status: int | None, words: str) -> bool:
     if status is None or status in (200, 400, 422) or status >= 500:
         return _OVERFLOW.search(words) is not None
     return False
+
+
+def _window_said(body: Any, message: str) -> int | None:
+    """The size of the window in tokens, where an overflow names it."""
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    given = inner.get("n_ctx") if isinstance(inner, Mapping) else None  # llama.cpp
+    if isinstance(given, int) and given > 0:
+        return given
+    size = _SIZE.search(message)
+    return int(size[1]) if size else None
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:

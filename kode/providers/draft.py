@@ -16,6 +16,7 @@ from typing import Any
 from kode.errors import RefusedError, TransientError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, Usage
+from kode.providers.repetition import Repetition
 
 MAX_CALLS = 128
 """Calls in one reply. A model that asks for more runs in circles."""
@@ -103,6 +104,7 @@ class Draft:
         self.usage: dict[str, int] = {}
         self._held: dict[Hashable, str] = {}
         self._redirected: dict[Hashable, DraftCall] = {}
+        self._repetition = Repetition()
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +116,7 @@ class Draft:
         whole = self._whole(key, piece)
         if isinstance(block, DraftText) and whole:
             block.pieces.append(whole)
-            self._count(len(whole))
+            self._count(whole)
             self.emit(TextDelta(text=whole))
 
     def refuse(self, key: Hashable, piece: Any) -> None:
@@ -131,7 +133,7 @@ class Draft:
         whole = self._whole(key, piece)
         if isinstance(block, DraftThinking) and whole:
             block.pieces.append(whole)
-            self._count(len(whole))
+            self._count(whole)
             self.emit(ThinkingDelta(text=whole))
 
     def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
@@ -139,7 +141,7 @@ class Draft:
         if not isinstance(block, DraftThinking):
             return
         for piece in (signature, redacted):
-            self._count(len(piece) if isinstance(piece, str) else 0)
+            self._count(piece if isinstance(piece, str) else "")
         block.signature += signature if isinstance(signature, str) else ""
         block.redacted += redacted if isinstance(redacted, str) else ""
 
@@ -172,7 +174,7 @@ class Draft:
             call.arguments.clear()
             text = json.dumps(piece, ensure_ascii=False)
         call.arguments.append(text)
-        self._count(len(text))
+        self._count(text)
 
     def stopped(self, reason: Any) -> None:
         """The server says why it stops. The last word counts."""
@@ -274,9 +276,10 @@ class Draft:
             cache_write_tokens=written,
         )
 
-    def _count(self, chars: int) -> None:
-        self.said_since_stop = self.said_since_stop or chars > 0
-        self.chars += chars
+    def _count(self, piece: str) -> None:
+        self.said_since_stop = self.said_since_stop or bool(piece)
+        self.chars += len(piece)
+        self._repetition.add(piece)
         if self.chars > MAX_CHARS:
             raise RefusedError(
                 f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "

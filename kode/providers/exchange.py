@@ -7,14 +7,17 @@ import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, ProviderSettings, Request
+from kode.errors import ContextOverflow
 from kode.events import Emit
 from kode.messages import Message
 from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
+from kode.providers.served import served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
@@ -75,6 +78,21 @@ class SdkProvider(ABC):
             api_key=(settings.api_key or os.environ.get(key_variable) or "").strip(),
         )
         self._client: Any = None
+        self._windows_asked = 0
+
+    async def learn_window(self) -> None:
+        """Asks a server of the person's own how large its window is: what is known of the model is
+        only what it could be. Asks once more where it did not say: some know when the model is
+        loaded. Never raises."""
+        if self._windows_asked < 2:
+            self._windows_asked += 1
+            if tokens := await served_window(self.name, self._endpoint):
+                self._windows_asked = 2
+                self._take_window(tokens)
+
+    def _take_window(self, tokens: int) -> None:
+        output = min(self.info.max_output_tokens, max(1, tokens // 2))
+        self.info = replace(self.info, context_window=tokens, max_output_tokens=output, known=True)
 
     @property
     def is_official(self) -> bool:
@@ -89,11 +107,16 @@ class SdkProvider(ABC):
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; see `kode.contracts.Provider`."""
         draft = Draft(self.origin, emit)
-        with pictures_named(request.messages), translated(self._endpoint):
-            body = self._body(request)
-            if self._client is None:
-                self._client = self._open()
-            await self._exchange(body, draft)
+        try:
+            with pictures_named(request.messages), translated(self._endpoint):
+                body = self._body(request)
+                if self._client is None:
+                    self._client = self._open()
+                await self._exchange(body, draft)
+        except ContextOverflow as overflow:
+            if overflow.window and overflow.window < self.info.context_window:
+                self._take_window(overflow.window)
+            raise
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
         return message if self.is_official else read_written_calls(message, request)
 

@@ -330,7 +330,9 @@ def _last_user_text(request: Request) -> str:
 
 
 def _text(message: Message) -> str:
-    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    """What a script may look for: all but where kode works, which differs from run to run."""
+    texts = (part for part in message.parts if isinstance(part, Text) and part.source != "opening")
+    return "\n".join(part.text for part in texts)
 
 
 def _chars_of(message: Message) -> int:

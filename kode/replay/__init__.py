@@ -6,6 +6,9 @@
     played.py      a provider that answers from the record and compares each request
     answers.py     a gate, tools and a memory that keep to the record
     play.py        runs the turns again
+    report.py      what came of it, in lines and as JSON
+    trials.py      continued live from a step, several times; two ways side by side
+    cassette.py    a session as one file for another person
 
 Nothing here changes the project, the sessions or the memory of the person.
 """

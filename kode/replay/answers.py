@@ -52,6 +52,8 @@ ONLY_THE_COPY = (
     "your answer what is needed."
 )
 NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
+IN_THE_COPY = ("edit", "run", "keep")
+"""How the kinds of questions begin that are about nothing outside of the copy."""
 _MESSAGE = re.compile(r'They say: "(.*?)"\. Do not try', re.DOTALL)
 
 
@@ -89,6 +91,11 @@ class Answers:
         )
         return then if apart else None
 
+    def may_run_live(self, tool: Tool) -> bool:
+        """Whether a call may run that the record does not know."""
+        reach = {"read": True, "edit": True, "none": True, "fetch": self.network}
+        return reach.get(tool.effect, tool.effect == "run" and self.confined is not None)
+
     def tool(self, tool: Tool) -> Tool:
         """The tool as it is in a replay."""
 
@@ -102,11 +109,9 @@ class Answers:
     ) -> ToolOutput | str:
         text, _ = self.results.get(context.call_id, ("", False))
         if text == INTERRUPTED:
-            raise asyncio.CancelledError
+            raise self.played.interruption()
         if (recorded := self.recorded(tool, context)) is not None:
             return self._answer(tool, *recorded)
-        if context.call_id not in self.results and not _may_run_live(tool, self.network):
-            raise ToolError(NOT_IN_A_REPLAY.format(name=tool.name))
         if tool.effect == "edit":
             inside = str(context.judged_path).removeprefix(str(self.scratch.project))
             self.edited.add(self.scratch.recording.project + inside)
@@ -141,19 +146,16 @@ class Answers:
 
     async def answer(self, question: Question, call_id: str) -> Answer:
         """What the person said then, as far as the result of the call shows it."""
-        text, _ = self.results.get(call_id, ("", True))
         if call_id not in self.results:
-            return Answer(choice="no")
+            # What a live model edits and runs stays in the copy.
+            return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
+        text, _ = self.results[call_id]
         later = question.kind == "keep" or question.title == RUN_AGAIN
         refused = BY_PERSON in text if later else text.startswith(BY_PERSON)
         if not refused:
             return Answer(choice="once")
         said = _MESSAGE.search(text)
         return Answer(choice="no", message=said[1] if said else "")
-
-
-def _may_run_live(tool: Tool, network: bool) -> bool:
-    return tool.effect in ("read", "edit", "run", "none") or (tool.effect == "fetch" and network)
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
@@ -206,12 +208,14 @@ class ReplayGate:
         answers = self.answers
         text, _ = answers.results.get(context.call_id, ("", False))
         if text == NOT_RUN:
-            raise asyncio.CancelledError
+            raise answers.played.interruption()
         if answers.recorded(tool, context) is not None:
             return Verdict(allowed=True, reason="The result is from the record.")
         if tool.effect == "edit" and not answers.scratch.holds(context.judged_path):
             return Verdict(allowed=False, reason=ONLY_THE_COPY)
-        attended = context.call_id in answers.results and NOBODY not in text
+        if context.call_id not in answers.results and not answers.may_run_live(tool):
+            return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
+        attended = NOBODY not in text
         self._call_id = context.call_id
         self.inner.ask = self._ask if attended else None
         return await self.inner.check(tool, arguments, context)

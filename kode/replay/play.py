@@ -5,8 +5,9 @@ Between two turns what the person did then is done again: a compaction by hand, 
 the plan, files put back.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
 
@@ -18,14 +19,17 @@ from kode.assembly import (
     of_session,
     open_sandbox,
     open_workplace,
+    shorten,
 )
 from kode.config import Config
-from kode.contracts import InjectReason, ModelInfo, PermissionMode, Tool
+from kode.contracts import InjectReason, ModelInfo, PermissionMode, Sandbox, Tool
+from kode.conversation import Conversation
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
+from kode.extensions.skills import HEADING
 from kode.messages import Image, Text, Usage
 from kode.permissions.gate import PersonGate
 from kode.providers.models import info_of
@@ -56,7 +60,8 @@ from kode.session.entries import (
 from kode.session.plan import write_plan
 from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools import BUILTIN, SMALL
+from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000
 """The record says when a turn of its own ends."""
@@ -81,6 +86,8 @@ class Replay:
     """What is to be known of it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
+    sandbox: Sandbox | None
+    """Where commands can run in the copy; None: there is none."""
 
     @property
     def same(self) -> bool:
@@ -111,9 +118,16 @@ async def play(
     form = _form(recording, scratch, header.id, session.id or "")
     played = Played(recording, info=_info(config, recording), form=form, live=live)
     settings = _settings(config, recording, changes)
-    agent, answers = _agent(settings, played, session, scratch, changes)
     context = Context(session)
-    player = _Player(config=settings, agent=agent, context=context, played=played, answers=answers)
+    answers = Answers(
+        played=played,
+        scratch=scratch,
+        network=changes.network,
+        confined=_confined(settings, scratch, session),
+    )
+    player = _Player(
+        config=settings, changes=changes, context=context, played=played, answers=answers
+    )
     played.sections = lambda: context.sections
     try:
         ended = None
@@ -122,30 +136,62 @@ async def play(
             if live is not None and live.begun:
                 break
         return Replay(
-            steps=tuple(played.steps), notes=(*scratch.notes, *_notes(player)), ended=ended
+            steps=tuple(played.steps),
+            notes=(*scratch.notes, *_notes(player)),
+            ended=ended,
+            sandbox=answers.confined,
         )
     finally:
         session.close()
 
 
+def in_place(recording: Recording) -> Played:
+    """A model that answers as recorded in a conversation of the person's own, and refuses a request
+    that differs; see `follow_conversation`."""
+    info = info_of(recording.header.model)
+    return Played(recording, info=info, form=Form(now_to_then=()), strict=True)
+
+
+def follow_conversation(played: Played, talk: Conversation) -> None:
+    """Lets it compare the requests of this conversation, whose first turn is the recorded first."""
+    recording, now = played.recording, talk.session.id
+    then_home = Path(recording.home)
+    pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
+    if now is not None:
+        folder = paths.session_folder(then_home, recording.header.id)
+        pairs.append((str(paths.session_folder(talk.home, now)), str(folder)))
+    played.form = Form(now_to_then=tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+    played.sections = lambda: talk.context.sections
+    played.turn = recording.turns()[0]
+    played.skip_to(played.turn.begins)
+
+
 @dataclass(kw_only=True)
 class _Player:
     config: Config
-    agent: Agent
+    changes: Changes
     context: Context
     played: Played
     answers: Answers
+    agent: Agent = field(init=False)
+    """Of the process that is played."""
+    skills: tuple[str, ...] = ()
+    """As they were recorded; they lie outside the project."""
 
     async def play(self, turn: PastTurn) -> TurnEnded:
         """One turn, after what happened since the one before."""
         played, entries = self.played, self.played.recording.entries
         played.turn = None
+        begins = not played.steps or played.recording.begins_process(turn) is not None
         for at in range(turn.first, turn.begins):
-            await self._between(at, entries[at])
+            if not (begins and isinstance(entries[at], SystemEntry)):
+                await self._between(at, entries[at])
         played.skip_to(turn.begins)
-        if not self.played.steps or played.recording.begins_process(turn) is not None:
+        if begins:
             await self._begin_process(turn)
         played.turn = turn
+        for taken in turn.taken:
+            self.answers.scratch.undo_again(taken)
         if turn.group is not None:
             self.answers.scratch.put_back([turn.group])
         self.answers.edited.clear()
@@ -155,38 +201,46 @@ class _Player:
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
         ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
+        if ended.status == "interrupted" and not played.interrupted:
+            raise asyncio.CancelledError  # by the person, now
+        played.interrupted = False
         played.compare_rest(self.context.session)
         return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
-        """What a process of its own begins with: tools, a system prompt, no file read yet."""
-        self.agent.seen_files.clear()
-        tools = _tools(self.config, self.agent, self.context.session, self.played.recording, turn)
-        self.agent = replace(self.agent, tools=tuple(map(self.answers.tool, tools)))
+        """An agent of its own for each process: its prompt is rendered, no file was read yet."""
+        first = not self.played.steps
+        agent = _agent(self.config, self.changes, self.answers, self.context.session, turn)
+        self.skills = _skills_of(self.played.recording.entries[turn.begins]) or self.skills
+        if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
+            agent = shorten(agent, self.config)
+        self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
         self.context.specs = ()
-        first = self.context.pending_first_user
-        await open_context(self.agent, self.context, "resume" if self.played.steps else "start")
-        self.context.pending_first_user = first or self.context.pending_first_user
+        pending = self.context.pending_first_user
+        await open_context(self.agent, self.context, "start" if first else "resume")
+        self.context.pending_first_user = pending or self.context.pending_first_user
 
     async def _between(self, at: int, entry: AnyEntry) -> None:
         """What happened between two turns happens again."""
-        context, agent = self.context, self.agent
+        context = self.context
         match entry:
             case CompactionEntry():
                 self.played.skip_to(at)
-                await compact(agent, context, silent, by_person=True)
+                await compact(self.agent, context, silent, by_person=True)
             case RewindEntry() | TrimEntry() | RestoreEntry():
                 context.session.append(entry)
                 context.known_messages = 0
             case PlanEntry():
-                if agent.place.plan is not None:
-                    write_plan(agent.place.plan, entry.text)
+                if (plan := self.agent.place.plan) is not None:
+                    write_plan(plan, entry.text)
                 context.session.append(entry)
             case TaintEntry():
                 context.session.append(entry)
-            case SystemEntry() if at and entry.reason != "compacted":
+            case SystemEntry() if entry.reason != "compacted":
                 self.played.skip_to(at)
-                await open_context(agent, context, cast(InjectReason, entry.reason or "resume"))
+                await open_context(
+                    self.agent, context, cast(InjectReason, entry.reason or "resume")
+                )
             case _ if text := memory_alone(entry):
                 context.pending_first_user = text
             case _:
@@ -194,44 +248,58 @@ class _Player:
 
 
 def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
-    """What the person said, and what went with it, but for what memory added."""
+    """What the person said, and what went with it, but for what memory and kode itself added."""
     own = [p for p in prompt.parts if isinstance(p, Text) and not p.source]
     rest = [
         p
         for p in prompt.parts
         if isinstance(p, Text | Image)
         and p is not own[-1]
-        and not (isinstance(p, Text) and p.source == "memory")
+        and not (isinstance(p, Text) and p.source in ("memory", "opening"))
     ]
     return own[-1].text, rest
 
 
-def _agent(
-    config: Config, played: Played, session: log.Session, scratch: Scratch, changes: Changes
-) -> tuple[Agent, Answers]:
+def _place(config: Config, scratch: Scratch, session: log.Session) -> Workplace:
+    """The person's own folders stay out of reach, as they were."""
     place = of_session(open_workplace(config, scratch.home, scratch.cwd), session.id)
-    # The person's own folders stay out of reach, as they were.
     own = paths.own_folders(paths.home(), config.memory.data_dir)
-    place = replace(place, protected=(*place.protected, *own))
-    memory = RecordedMemory(played, without=changes.without_memory)
-    agent = make_agent(config, played, session, place, emit=silent, ask=None, memory=memory)
-    confined = open_sandbox(
-        config.model_copy(update={"sandbox": config.sandbox.model_copy(update={"enabled": True})}),
-        place,
+    return replace(place, protected=(*place.protected, *own))
+
+
+def _confined(config: Config, scratch: Scratch, session: log.Session) -> Sandbox | None:
+    """Where commands run that ran outside of the sandbox; None where there is none with a copy."""
+    forced = config.model_copy(
+        update={"sandbox": config.sandbox.model_copy(update={"enabled": True})}
     )
-    if confined is not None and not (confined.holds() and confined.layered()):
-        confined = None
-    answers = Answers(played=played, scratch=scratch, network=changes.network, confined=confined)
+    sandbox = open_sandbox(forced, _place(config, scratch, session))
+    return sandbox if sandbox is not None and sandbox.holds() and sandbox.layered() else None
+
+
+def _agent(
+    config: Config, changes: Changes, answers: Answers, session: log.Session, turn: PastTurn
+) -> Agent:
+    played = answers.played
+    agent = make_agent(
+        config,
+        played,
+        session,
+        _place(config, answers.scratch, session),
+        emit=silent,
+        ask=None,
+        memory=RecordedMemory(played, without=changes.without_memory),
+    )
     assert isinstance(agent.gate, PersonGate)
+    tools = _tools(config, agent, session, played.recording, turn)
     agent = replace(
         agent,
         gate=ReplayGate(agent.gate, answers),
-        render_system=_with_skills(agent, played),
+        tools=tuple(map(answers.tool, tools)),
         cost_usd=_cost(changes.live),
     )
     if config.diagnostics and agent.hooks is not None:
         agent = replace(agent, around=with_checkers(agent, agent.hooks))
-    return agent, answers
+    return agent
 
 
 def _tools(
@@ -252,16 +320,11 @@ def _tools(
     return tuple((known or own).values())
 
 
-def _with_skills(agent: Agent, played: Played) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """The prompt of this kode, with the recorded list of skills."""
-    render, skills = agent.render_system, ""
-
-    def render_system(late: Mapping[str, str]) -> Mapping[str, str]:
-        nonlocal skills
-        skills = played.section_ahead("skills", skills)
-        return render({"skills": skills, **late})
-
-    return render_system
+def _skills_of(prompt: AnyEntry) -> tuple[str, ...]:
+    """The list of skills that went with a message."""
+    assert isinstance(prompt, MessageEntry)
+    parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
+    return tuple(part.text for part in parts if part.text.startswith(HEADING))
 
 
 def _cost(live: Live | None) -> Callable[[Usage], float | None]:

@@ -3,6 +3,7 @@ one. From a given step on another provider may answer instead.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -66,8 +67,12 @@ class Live:
     provider: Provider
     step: int
     usage: Usage = field(default_factory=Usage)
-    seconds: float = 0.0
-    begun: bool = False
+    begun_at: float = 0.0
+    """By `time.monotonic`; 0.0 before it."""
+
+    @property
+    def begun(self) -> bool:
+        return self.begun_at > 0
 
 
 class Played:
@@ -86,7 +91,7 @@ class Played:
         self.recording = recording
         self.name = recording.header.provider
         self.model = recording.header.model
-        self.info = info if live is None else live.provider.info
+        self._info = info
         self.form = form
         self.live = live
         self.strict = strict
@@ -101,6 +106,14 @@ class Played:
         self._seen_then = 0
         self._seen_now = 0
         self._overflowed_at = -1
+        self.interrupted = False
+        """Whether an interruption of the record was played."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """See `contracts.Provider`."""
+        live = self.live
+        return live.provider.info if live is not None and live.begun else self._info
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
@@ -145,12 +158,12 @@ class Played:
     def section_ahead(self, name: str, otherwise: str) -> str:
         """A section of the system prompt that the next recorded request has; `otherwise` where it
         is the one of the request before."""
-        text = ""
+        text = self._then.system
         for entry in self.recording.entries[self.at :]:
             if isinstance(entry, SystemEntry):
                 text = entry.text
             if isinstance(entry, RequestEntry) and entry.purpose == "turn":
-                known = entry.system is not None and text
+                known = entry.system is not None and bool(text)
                 return sections_of(text, entry).get(name, "") if known else otherwise
         return otherwise
 
@@ -199,6 +212,11 @@ class Played:
             return Diverged("The recorded turn ended here, and the replay goes on.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")
+        return self.interruption()
+
+    def interruption(self) -> asyncio.CancelledError:
+        """What interrupts a turn that was interrupted then."""
+        self.interrupted = True
         return asyncio.CancelledError()
 
     def _has_overflowed(self, where: int) -> bool:
@@ -278,7 +296,7 @@ class Played:
     async def _reply_live(self, request: Request, emit: Emit) -> Message:
         live = self.live
         assert live is not None
-        live.begun = True
+        live.begun_at = live.begun_at or time.monotonic()
         self.name, self.model = live.provider.name, live.provider.model
         message = await live.provider.reply(request, emit)
         live.usage += message.usage or Usage()
@@ -296,7 +314,7 @@ def _what(message: Message) -> str:
 
 def _miss(step: Step, difference: Difference) -> str:
     return (
-        f"The request of step {step.number} is not the recorded one: {difference.part} "
-        f"{difference.name} differs.\n{difference.diff()}\n"
+        f"Step {step.number} is not as recorded: {difference.part} {difference.name} differs.\n"
+        f"{difference.diff()}\n"
         "Record it again where that is meant (`kode run --record FILE`)."
     )

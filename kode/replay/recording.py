@@ -5,14 +5,15 @@ and the contents that undo keeps.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
-from kode.messages import calls_of, results_of
+from kode.messages import Text, results_of
 from kode.session import change_log, log
-from kode.session.change_log import Group, Settled
+from kode.session.change_log import Group, Settled, Taken
 from kode.session.checkpoints import LOG
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import (
@@ -46,6 +47,8 @@ class PastTurn:
     """None where kode was killed in the middle."""
     group: Group | None
     """What it changed in files; None for nothing."""
+    taken: tuple[Taken, ...] = ()
+    """What the person undid and redid before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,8 @@ class Recording:
     entries: tuple[AnyEntry, ...]
     groups: tuple[Group, ...]
     """What its turns changed in files, in order."""
+    taken: tuple[tuple[int, Taken], ...]
+    """What was undone and redone, each with how many of the groups there were by then."""
     contents: Contents
     project: str
     """The root of the project it worked in; of another machine, perhaps."""
@@ -67,10 +72,14 @@ class Recording:
     def turns(self) -> list[PastTurn]:
         """Its turns in the order they happened, those that were rewound later included."""
         session = log.in_memory(cwd=Path("/"), model="", provider="")
-        groups, turns, first = list(self.groups), list[PastTurn](), 0
+        groups, taken = list(self.groups), list(self.taken)
+        turns, first = list[PastTurn](), 0
         for at, entry in enumerate(self.entries):
             if is_turn(entry):
                 number = session.turns + 1
+                done = [one for before, one in taken if before <= len(self.groups) - len(groups)]
+                done = done[: _count_undone(entry)]
+                del taken[: len(done)]
                 group = groups.pop(0) if groups and groups[0].turn == number else None
                 ends = self._end_of_turn(at)
                 end = self.entries[ends - 1]
@@ -82,6 +91,7 @@ class Recording:
                         ends=ends,
                         end=end if isinstance(end, TurnEntry) else None,
                         group=group,
+                        taken=tuple(done),
                     )
                 )
                 first = ends
@@ -111,9 +121,18 @@ class Recording:
             isinstance(entry, MessageEntry) and entry.role == "assistant" for entry in self.entries
         )
 
-    def calls(self) -> int:
-        """How many calls of tools it holds."""
-        return sum(len(calls_of(one)) for one in self.entries if isinstance(one, MessageEntry))
+    def inside_project(self) -> Path:
+        """The working directory, relative to the root of the project."""
+        cwd = Path(self.header.cwd)
+        inside = cwd.is_relative_to(self.project) and ".." not in cwd.parts
+        return cwd.relative_to(self.project) if inside else Path()
+
+    def first_reply_at(self) -> float:
+        """When the model first answered, in seconds since the epoch: nothing was changed before."""
+        replies = (
+            e.at for e in self.entries if isinstance(e, MessageEntry) and e.role == "assistant"
+        )
+        return datetime.fromisoformat(next(replies)).timestamp()
 
     def first_request(self) -> tuple[str, RequestEntry | None]:
         """The system prompt of the first request of a turn, and its record; None for a session of
@@ -140,6 +159,14 @@ class Recording:
         if any(part.name not in texts for part in request.tools or ()):
             return None
         return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
+
+
+def _count_undone(prompt: AnyEntry) -> int:
+    """How many times the person undid or redid something since the turn before: a note with their
+    message says each."""
+    assert isinstance(prompt, MessageEntry)
+    notes = (part.text for part in prompt.parts if isinstance(part, Text) and part.source == "note")
+    return sum(note.startswith(("[The person undid", "[The person redid")) for note in notes)
 
 
 def load(home: Path, session_id: str) -> Recording:
@@ -183,6 +210,11 @@ def make(
         header=header,
         entries=tuple(entries),
         groups=change_log.history(announced).groups,
+        taken=tuple(
+            (len(change_log.history(announced[:at]).groups), one)
+            for at, one in enumerate(announced)
+            if isinstance(one, Taken) and one.files
+        ),
         contents=Contents(folder=checkpoints, max_file_bytes=MAX_FILE_BYTES, max_bytes=2**62),
         project=project,
         home=home,

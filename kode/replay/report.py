@@ -1,6 +1,6 @@
 """What came of a replay, in lines for people and as JSON for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kode.messages import shorten
@@ -8,6 +8,7 @@ from kode.replay.play import Replay
 from kode.replay.played import Step
 from kode.replay.recording import Recording
 from kode.replay.same import Difference
+from kode.replay.trials import Outcome, Plan
 
 WHAT_CHARS = 48
 
@@ -37,6 +38,46 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
         if replay.same
         else f"Differs: {same} of {_counted(len(replay.steps), 'step')} as recorded."
     )
+
+
+def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
+    """The figures of each variant in a line."""
+    by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
+    yield f"Live from step {plan.step}, {_counted(plan.times, 'time')} each, judged by {by}:"
+    rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]
+    for one in outcomes:
+        low, high = one.interval
+        figures = one.as_json()
+        cost = figures["cost_usd"]
+        rows.append(
+            (
+                one.variant.name,
+                f"{one.passed} of {len(one.trials)}",
+                f"{low:.0%} to {high:.0%}",
+                f"{figures['tokens']:,.0f}",
+                "unknown" if cost is None else f"${cost:.4f}",
+                f"{figures['seconds']:.1f}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        yield f"{name:<{widths[0]}}  {row}"
+    yield "Tokens, cost and seconds are means of a run, from its first live step on."
+
+
+def trials_as_json(
+    recording: Recording, outcomes: Sequence[Outcome], plan: Plan, stopped: str
+) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "session_id": recording.header.id,
+        "from": plan.step,
+        "times": plan.times,
+        "verify": plan.verify or None,
+        "stopped": stopped or None,
+        "variants": [one.as_json() for one in outcomes],
+    }
 
 
 def as_json(recording: Recording, replay: Replay) -> dict[str, Any]:

@@ -7,19 +7,20 @@ turn. Everything else is as the project is now.
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.replay.recording import Recording
-from kode.session.change_log import Change, Group
+from kode.session.change_log import Change, Group, Taken
 from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
+from kode.session.git import GitError, run_git
 
 MAX_COPY_BYTES = 4096 * MEGABYTE
 NAMED_FILES = 5
@@ -49,7 +50,7 @@ class Scratch:
                     first.setdefault(path, changes[0])
         # What was not there goes last: a folder with what was made in it since.
         ordered = sorted(first.items(), key=lambda item: item[1].before is None)
-        lost = [path for path, change in ordered if not self._set(change, change.before)]
+        lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
         if lost:
             self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
 
@@ -58,7 +59,18 @@ class Scratch:
         subagents. `own` are the paths that the turn changed by calls of its own."""
         for path, changes in (group.files if group is not None else {}).items():
             if path not in own and changes and changes[-1].done:
-                self._set(changes[-1], changes[-1].after)
+                self._set(path, changes[-1].after, changes[-1].mode)
+
+    def _remove(self, path: Path) -> None:
+        """Removes what was not there, and the folders that were made for it. Raises: OSError."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        for folder in path.parents:
+            if folder == self.project or any(folder.iterdir()):
+                break
+            folder.rmdir()
 
     def in_copy(self, path: str) -> Path | None:
         """Where a recorded file is in the copy; None for one outside of it."""
@@ -72,9 +84,14 @@ class Scratch:
         """Whether a path leads into the copy, links on the way followed."""
         return Path(os.path.realpath(path)).is_relative_to(self.project)
 
-    def _set(self, change: Change, state: str | None) -> bool:
+    def undo_again(self, taken: Taken) -> None:
+        """Makes the files as they were after the person undid or redid a turn."""
+        for move in taken.files:
+            self._set(move.path, move.now, move.now_mode)
+
+    def _set(self, recorded: str, state: str | None, mode: int) -> bool:
         """Whether the file is as asked now; what is outside of the copy is left alone."""
-        path = self.in_copy(change.path)
+        path = self.in_copy(recorded)
         if path is None:
             return True
         contents = self.recording.contents
@@ -83,10 +100,16 @@ class Scratch:
         if contents.see(path).state == state:
             return True
         try:
-            if state is None and path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+            if state is None:
+                self._remove(path)
                 return True
-            contents.restore(path, state, change.mode)
+            original = self.original / path.relative_to(self.project)
+            if contents.data(state or "") is None and contents.see(original).state == state:
+                # What a change left is not kept; it may be there still.
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(original, path, follow_symlinks=False)
+                return True
+            contents.restore(path, state, mode)
         except (StorageError, OSError):
             return False
         return True
@@ -121,6 +144,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         _copy(original, made.project)
         made.home.mkdir(mode=0o700)
         made.put_back(recording.groups)
+        _rewind_repository(made)
         if newer := _newer(made):
             made.notes.append(
                 f"Changed since the session began, and as they are now: {_named(newer)}."
@@ -128,6 +152,30 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rewind_repository(made: Scratch) -> None:
+    """Puts the branch that is checked out in the copy back to where it was when the session began,
+    as the repository's own log of it says. The files stay as they are."""
+    if not (made.project / ".git").is_dir():
+        if (made.project / ".git").exists():
+            made.notes.append("The project is a linked worktree: its commits are as they are now.")
+        return
+    began = made.recording.first_reply_at()
+    try:
+        log = run_git(made.project, ["reflog", "show", "--format=%H %gd", "--date=unix", "HEAD"])
+        moves = re.findall(rb"^([0-9a-f]+) HEAD@\{(\d+)\}", log, re.MULTILINE)
+        before = [commit.decode() for commit, at in moves if int(at) <= began]
+        if len(before) == len(moves):
+            return
+        if before:
+            run_git(made.project, ["update-ref", "HEAD", before[0]])
+            run_git(made.project, ["read-tree", before[0]])
+        else:
+            run_git(made.project, ["update-ref", "-d", "HEAD"])
+            run_git(made.project, ["read-tree", "--empty"])
+    except GitError as error:
+        made.notes.append(f"The repository is as it is now ({error}).")
 
 
 def _check_size(original: Path) -> None:
@@ -168,7 +216,7 @@ def _copy(original: Path, target: Path) -> None:
 def _newer(made: Scratch) -> list[str]:
     """Files of the project that changed since the session began, but for those that were put
     back."""
-    began = datetime.fromisoformat(made.recording.header.created_at).timestamp()
+    began = made.recording.first_reply_at()
     touched = (path for group in made.recording.groups for path in group.files)
     changed = {str(copy) for path in touched if (copy := made.in_copy(path)) is not None}
     found = []

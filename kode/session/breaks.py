@@ -31,6 +31,10 @@ SMALL_TOKENS = 256
 SMALL_SHARE = 0.05
 """What a server may count less than was sent before, without having lost it: caches keep blocks."""
 
+LEAST_CACHED_TOKENS = 1_024
+"""Servers keep no shorter beginning."""
+CACHE_LOST = "the server's cache ran out: the beginning is the same"
+
 _FOLDER = re.compile(r"Working directory: (.*?)(?: \(|\. System)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -61,7 +65,7 @@ class Spot:
     name: str
     """As a person may read it: `system prompt, memory`, `tool read_file`, `message 3`."""
     byte: int | None = None
-    """Of the part's text, from 0; None where the part came or went, or its text is not kept."""
+    """Of the part's text, from 0; None where its text is not kept."""
     before: str = ""
     after: str = ""
     """What stood there, shortened."""
@@ -86,19 +90,17 @@ class Break:
     session_before: str = ""
     """The session it was made in, where that was an earlier one."""
     tokens: int = 0
-    """That were sent before too, and were not read from a cache now; an estimate by size, never
-    more than the server counted, except where the beginning is the same: then its count."""
+    """That were sent before too, and were not read from a cache now: what the server counted as
+    cached, taken from an estimate by size or, where the beginning is the same, from its count."""
     cost_usd: float | None = None
     """What they cost more than from a cache; None where the price is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Difference:
-    spot: Spot
     kind: str
     cause: str
-    again: int
-    """Bytes behind it that were sent before too."""
+    spot: Spot | None = None
 
 
 def break_of(
@@ -106,18 +108,16 @@ def break_of(
 ) -> Break | None:
     """Compares a request with the one before it in the same session; `between` are the entries
     that came after that one's record. None where the beginning stayed and the cache held."""
-    if (found := _of_model(before, now, price)) is not None:
-        return found
-    difference = _in_pieces(home, before, now) or _in_messages(before, now)
-    if difference is None:
+    found = _of_model(before, now) or _in_pieces(home, before, now) or _in_messages(before, now)
+    if found is None:
         return _of_cache(before, now, between, price)
     change = next((e for e in reversed(between) if type(e) in _CHANGES), None)
-    if change is not None:
-        kind, cause = change.type, _CHANGES[type(change)]
-        if difference.kind != "message":
-            cause = f"{cause}; {difference.cause}"
-        difference = replace(difference, kind=kind, cause=cause)
-    return _break(now, before, difference, _all_bytes(home, now), price)
+    if change is not None and found.spot is not None:
+        cause = _CHANGES[type(change)]
+        if found.kind != "message":
+            cause = f"{cause}; {found.cause}"
+        found = replace(found, kind=change.type, cause=cause)
+    return _break(before, now, found, _sent_again(home, before, now), price)
 
 
 def first_break(
@@ -125,24 +125,27 @@ def first_break(
 ) -> Break | None:
     """Compares the first request of a session with one of an earlier session; `folders` are those
     the two worked in. That the person says something else is no break."""
-    difference = _in_pieces(home, before, now) or _in_messages(before, now)
-    if difference is None or difference.kind == "message":
-        return None
-    if folders[0] != folders[1] and difference.kind in _OF_A_FOLDER:
+    found = _in_pieces(home, before, now) or _in_messages(before, now)
+    again = _sent_again(home, before, now)
+    if found is None or found.kind == "message":
+        cold = now.step is not None and not now.step.usage.cached_tokens
+        if not cold or again < LEAST_CACHED_TOKENS:
+            return None
+        found = _Difference(kind="cache", cause=CACHE_LOST)
+    elif folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
         cause = f"a new folder: {folders[0]} → {folders[1]}"
-        difference = replace(difference, kind="folder", cause=cause)
-    return _break(now, before, difference, _all_bytes(home, now), price)
+        found = replace(found, kind="folder", cause=cause)
+    return _break(before, now, found, again, price)
 
 
-def _of_model(before: Sent, now: Sent, price: Price) -> Break | None:
+def _of_model(before: Sent, now: Sent) -> _Difference | None:
     was, is_ = before.record, now.record
-    if (was.provider, was.model) == (is_.provider, is_.model):
-        return None
-    cause = f"another model: {was.model} → {is_.model}"
-    if was.model == is_.model:
+    if was.model != is_.model:
+        return _Difference(kind="model", cause=f"another model: {was.model} → {is_.model}")
+    if was.provider != is_.provider:
         cause = f"another provider: {was.provider} → {is_.provider}"
-    usage = before.step.usage if before.step else Usage()
-    return _with_cost(_plain(now, before, "model", cause), now, usage.input_tokens, price)
+        return _Difference(kind="model", cause=cause)
+    return None
 
 
 def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price) -> Break | None:
@@ -155,37 +158,46 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
         return None
     others = [step for entry in between if (step := step_of(entry)) and step.purpose != "turn"]
     beside = [step for step in others if step.model == now.record.model]
-    cause = "the server's cache ran out: the beginning is the same"
+    cause = CACHE_LOST
     if beside:
         purposes = ", ".join(dict.fromkeys(step.purpose for step in beside))
         cause += f"; {len(beside)} other request(s) to it came in between ({purposes})"
-    return _with_cost(_plain(now, before, "cache", cause), now, missing, price)
+    return _break(before, now, _Difference(kind="cache", cause=cause), could, price)
 
 
-def _break(now: Sent, before: Sent, difference: _Difference, whole: int, price: Price) -> Break:
-    usage = now.step.usage if now.step else Usage()
-    again = round(usage.input_tokens * difference.again / whole) if whole else 0
-    found = _plain(now, before, difference.kind, difference.cause)
-    return _with_cost(replace(found, spot=difference.spot), now, again, price)
-
-
-def _plain(now: Sent, before: Sent, kind: str, cause: str) -> Break:
-    step = now.step.entry if now.step else ""
-    return Break(step=step, at=now.record.at, kind=kind, cause=cause, since=before.record.at)
-
-
-def _with_cost(found: Break, now: Sent, again: int, price: Price) -> Break:
-    """With what it cost that so many tokens were sent again and not read from a cache."""
+def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price) -> Break:
+    """`again` tokens were sent before too: what of them did not come from a cache, and cost."""
+    made = Break(
+        step="",
+        at=now.record.at,
+        kind=found.kind,
+        cause=found.cause,
+        spot=found.spot,
+        since=before.record.at,
+    )
     if now.step is None:
-        return found
+        return made
     model, usage = now.step.model, now.step.usage
-    tokens = max(0, min(again, usage.input_tokens - usage.cached_tokens))
-    written = max(0, usage.cache_write_tokens - tokens)
+    tokens = max(0, min(again, usage.input_tokens) - usage.cached_tokens)
     cached = usage.cached_tokens + tokens
+    written = max(0, usage.cache_write_tokens - tokens)
     paid = price(model, usage)
     spared = price(model, replace(usage, cached_tokens=cached, cache_write_tokens=written))
     cost = None if paid is None or spared is None else paid - spared
-    return replace(found, tokens=tokens, cost_usd=cost)
+    return replace(made, step=now.step.entry, tokens=tokens, cost_usd=cost)
+
+
+def _sent_again(home: Path, before: Sent, now: Sent) -> int:
+    """How many of a request's tokens were in the other one too, by the size of its parts."""
+    was = {piece.digest for piece in pieces(home, before)}
+    was |= {digest_of(message_bytes(m)) for m in before.messages[: before.record.messages]}
+    parts = [(piece.digest, piece.size) for piece in pieces(home, now)]
+    data = map(message_bytes, now.messages[: now.record.messages])
+    parts += [(digest_of(one), len(one)) for one in data]
+    whole = sum(size for _, size in parts)
+    again = sum(size for digest, size in parts if digest in was)
+    tokens = now.step.usage.input_tokens if now.step else 0
+    return round(tokens * again / whole) if whole else 0
 
 
 # ── system prompt and tools ──────────────────────────────────────────────────────────────────
@@ -199,9 +211,6 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
     at = 0
     while at < min(len(was), len(is_)) and was[at].digest == is_[at].digest:
         at += 1
-    sent = {piece.digest for piece in was}
-    again = sum(piece.size for piece in is_[at:] if piece.digest in sent)
-    again += _common_bytes(before, now)
     old, new, verb = _changed(was, is_, at)
     piece = new or old
     assert piece is not None
@@ -211,7 +220,7 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
         kind, cause = "tool", _of_tool(piece.name, verb)
     else:
         kind, cause = _of_section(piece.name, *(text or "" for text in texts))
-    return _Difference(spot=_spot(name, *texts), kind=kind, cause=cause, again=again)
+    return _Difference(kind=kind, cause=cause, spot=_spot(name, *texts))
 
 
 def _changed(
@@ -267,7 +276,7 @@ def _in_messages(before: Sent, now: Sent) -> _Difference | None:
     name = f"message {at + 1}" + (f", {kind}" if kind != "message" else "")
     spot = _spot(name, before_text, after_text)
     kind, cause = _of_section(kind, before_text, after_text)
-    return _Difference(spot=spot, kind=kind, cause=cause, again=_common_bytes(before, now, at))
+    return _Difference(kind=kind, cause=cause, spot=spot)
 
 
 def _differing(old: Message, new: Message) -> tuple[str, str, str]:
@@ -295,18 +304,6 @@ def _kind_of(part: Part) -> str:
         if part.source == "opening"
         else "memory"
     )
-
-
-def _common_bytes(before: Sent, now: Sent, at: int = 0) -> int:
-    """The size of the messages from `at` on that were sent before too."""
-    sent = {digest_of(message_bytes(m)) for m in before.messages[at : before.record.messages]}
-    data = map(message_bytes, now.messages[at : now.record.messages])
-    return sum(len(one) for one in data if digest_of(one) in sent)
-
-
-def _all_bytes(home: Path, now: Sent) -> int:
-    fixed = sum(piece.size for piece in pieces(home, now))
-    return fixed + sum(len(message_bytes(m)) for m in now.messages[: now.record.messages])
 
 
 # ── the place in a text ──────────────────────────────────────────────────────────────────────

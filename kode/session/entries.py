@@ -112,6 +112,8 @@ class SystemEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEntry(Entry):
+    opening: tuple[str, ...] = ()
+    """Where the session works, as it was then; see `Text.source`."""
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""
@@ -286,7 +288,7 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
-    "tools_kept".split()
+    "tools_kept opening".split()
 )
 """Fields whose empty value is their default: leaving them out keeps lines short."""
 

@@ -207,18 +207,19 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     return MessageEntry(
         role="user",
         parts=(
+            *(Text(text=text, source="opening") for text in entry.opening),
             Text(text="\n\n".join(pieces), source="compaction"),
-            *(Text(text=text, source="instructions") for text in _newest(lasting, entry)),
+            # Four characters to a token, and a quarter of them.
+            *(Text(text=t, source="instructions") for t in _newest(lasting, entry.tokens_before)),
         ),
         id=entry.id,
         at=entry.at,
     )
 
 
-def _newest(lasting: Sequence[str], entry: CompactionEntry) -> list[str]:
-    room_chars = entry.tokens_before  # four characters to a token, and a quarter of them
+def _newest(texts: Sequence[str], room_chars: int) -> list[str]:
     kept: list[str] = []
-    for text in reversed(lasting):
+    for text in reversed(texts):
         room_chars -= len(text)
         if room_chars < 0:
             break
@@ -227,11 +228,12 @@ def _newest(lasting: Sequence[str], entry: CompactionEntry) -> list[str]:
 
 
 def _dropped(entry: CompactionEntry) -> str:
-    older = len(entry.dropped) - LISTED_DROPPED
+    shown = _newest(entry.dropped[-LISTED_DROPPED:], entry.tokens_before // 2)
+    older = len(entry.dropped) - len(shown)
     lines = [f"# Dropped; `read_file` with `path: {EARLIER}ID` shows it again"]
     if older > 0:
         lines.append(f"- {entry.id}: the list of {older} older ones")
-    return "\n".join([*lines, _list(entry.dropped[-LISTED_DROPPED:])])
+    return "\n".join([*lines, _list(shown)])
 
 
 def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:

@@ -169,6 +169,7 @@ def _tool_object(tool: ToolSpec) -> dict[str, object]:
         "name": tool.name,
         "description": tool.description,
         "parameters": dict(tool.parameters),
+        **({"api_type": tool.api_type} if tool.api_type else {}),
     }
 
 

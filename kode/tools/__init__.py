@@ -21,4 +21,8 @@ NAMES = (
 )
 """The order never changes within a version: providers cache the requests that begin alike."""
 
+SMALL = ("read_file", "write_file", "edit_file", "shell")
+"""Those of the small profile: with them every task can be done, and a weak model chooses better
+among few."""
+
 BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for name in NAMES)

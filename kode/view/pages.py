@@ -17,10 +17,11 @@ from kode import paths
 from kode.config import Config
 from kode.errors import KodeError, MemoryRefused, SessionError
 from kode.fault_reports import write_report
+from kode.memory.precedence import LABELS
 from kode.session import index
 from kode.session.index import Summary
 from kode.session.search import search
-from kode.view import agents, remembered, render, spent
+from kode.view import agents, graphs, remembered, render, spent
 from kode.view.access import Guard, Keys, has_form_token
 from kode.view.session import SessionView, agent_view, session_view
 
@@ -64,7 +65,8 @@ def application(place: Place, keys: Keys) -> ASGIApp:
         Route("/memory", pages.memory),
         Route("/memory/changes", pages.changes),
         Route("/memory/changes/{id}", pages.change),
-        Route("/memory/approve/{id}", pages.approve, methods=["POST"]),
+        Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
+        Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
         Route("/costs", pages.costs),
         Route("/style.css", _style),
     ]
@@ -124,8 +126,21 @@ class _Pages:
 
     async def memory(self, request: Request) -> Response:
         found = await remembered.remembered(self._place.config, self._place.cwd)
-        tokens = {one.id: self._keys.form_token(_approval(one.id)) for one in found.waiting}
-        return _page("memory.html", memory=found, kinds=remembered.KINDS.values(), tokens=tokens)
+        source, use = (request.query_params.get(name, "") for name in ("source", "use"))
+        return _page(
+            "memory.html",
+            memory=found,
+            shown=[
+                one
+                for one in found.entries
+                if source in ("", one.rank.name.lower()) and use in ("", one.use)
+            ],
+            kinds=remembered.KINDS.values(),
+            ranks=LABELS,
+            uses=remembered.USES,
+            narrowed=bool(source or use),
+            token=self._keys.form_token,
+        )
 
     async def changes(self, request: Request) -> Response:
         found = await remembered.history(self._place.config, self._place.cwd)
@@ -135,18 +150,30 @@ class _Pages:
 
     async def change(self, request: Request) -> Response:
         place, id = self._place, request.path_params["id"]
-        for one in await remembered.history(place.config, place.cwd):
+        changes = await remembered.history(place.config, place.cwd)
+        for one in changes:
             if one.change.id == id:
                 chain = await remembered.chain(place.config, place.cwd, one.change)
-                return _page("change.html", linked=one, chain=chain)
+                graph = graphs.around(changes, id)
+                return _page("change.html", linked=one, chain=chain, graph=graph)
         raise HTTPException(404)
 
-    async def approve(self, request: Request) -> Response:
+    async def decide(self, request: Request) -> Response:
+        await self._check_form(request)
+        place, asked = self._place, request.path_params
+        done = await remembered.decide(place.config, place.cwd, asked["id"], asked["choice"])
+        path = f"/memory/undo/{done.change_id}" if done.change_id else ""
+        return _page("decided.html", text=done.text, undo=path, token=self._keys.form_token(path))
+
+    async def undo(self, request: Request) -> Response:
+        await self._check_form(request)
+        place = self._place
+        done = await remembered.undo(place.config, place.cwd, request.path_params["id"])
+        return _page("message.html", title="Undone", text=done, back="/memory", to="Memory")
+
+    async def _check_form(self, request: Request) -> None:
         if not await has_form_token(request, self._keys):
             raise HTTPException(403, "This form is not of a page that kode showed. Reload memory.")
-        place = self._place
-        done = await remembered.approve(place.config, place.cwd, request.path_params["id"])
-        return _page("message.html", title="Approved", text=done, back="/memory", to="Memory")
 
     def costs(self, request: Request) -> Response:
         asked = request.query_params.get("days", "")
@@ -154,11 +181,6 @@ class _Pages:
         now = datetime.now().astimezone()
         found = spent.overview(self._place.home, days, now)
         return _page("costs.html", costs=found, days=days, periods=PERIODS)
-
-
-def _approval(id: str) -> str:
-    """The path that approves what waits under an id."""
-    return f"/memory/approve/{id}"
 
 
 def _matches(summary: Summary, words: str) -> bool:

@@ -1,15 +1,16 @@
 """What the memory page shows: entries, the history as changes that lead to each other, what waits.
 
 The only module here that opens memory. It opens the configured system for each request, for reading
-but where something is approved, and closes it again.
+but where something is decided, and closes it again.
 """
 
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from kode import paths
 from kode.config import Config
@@ -17,12 +18,15 @@ from kode.conversation.memory import opened, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
-from kode.memory import commands, stale
-from kode.memory.base import BaseMemory, Waiting
+from kode.memory import commands, decisions, lineage, stale, uses
+from kode.memory.base import BaseMemory
+from kode.memory.decisions import Decided
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
 from kode.memory.lineage import Traced
+from kode.memory.precedence import Rank, source_rank
 from kode.memory.stale import Doubt
+from kode.memory.waiting import Choice, Item
 from kode.memory.why import why
 
 KINDS = {
@@ -33,6 +37,13 @@ KINDS = {
     "event": "Log",
 }
 """The kinds of entries in the order they are shown."""
+Use = Literal["used", "unused", "uncounted"]
+USES: Mapping[Use, str] = {
+    "used": f"used in the last {uses.SESSIONS} sessions",
+    "unused": f"not used in {uses.SESSIONS} sessions",
+    "uncounted": "not counted",
+}
+MOST_SUPERSEDED = 20
 LINKED = 5
 """Changes named as what came before, or followed."""
 LOOKED_THROUGH = 20_000
@@ -53,6 +64,28 @@ class Entry:
     """The change that made it; None where the history has none: it was written by hand."""
     note: str = ""
     """What else is to be known: it waits, it is never shown to a model."""
+    rank: Rank
+    """What kind of source it comes from."""
+    use: Use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Something that waits for the person, as the page asks about it."""
+
+    id: str
+    head: str
+    texts: tuple[str, ...]
+    choices: Mapping[Choice, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gone:
+    """An entry that was superseded."""
+
+    text: str
+    by: tuple[str, ...]
+    change: Change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +107,10 @@ class Remembered:
     entries: tuple[Entry, ...]
     sources: tuple[tuple[str, int], ...]
     """(who, how many entries came from them), the most first; "" where no change is recorded."""
-    waiting: tuple[Waiting, ...]
+    asked: tuple[Asked, ...]
+    """What waits, in the order in which it is to be decided."""
+    superseded: tuple[Gone, ...]
+    """The newest first."""
     changes: int
     """In the history of all systems."""
     damaged: int
@@ -94,8 +130,13 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
         today = datetime.now().astimezone().date()
         found = stale.doubts(system, today) if isinstance(system, Traced) else {}
         doubts = {doubt.change.id: doubt for doubt in found.values()}
+        facts = {entry.place: entry.text.strip() for entry in system.facts()}
+        counted = uses.missed_by(system.history, system.name, system.facts())
+        missed = {facts[place]: count for place, count in counted.items()}
         entries = [
-            _entry(piece, here, origins, alone=places[piece.origin] == 1, doubts=doubts)
+            _entry(
+                piece, here, origins, alone=places[piece.origin] == 1, doubts=doubts, missed=missed
+            )
             for piece in pieces
         ]
         sources = Counter(entry.origin.who if entry.origin else "" for entry in entries)
@@ -103,7 +144,8 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
             system=system.name,
             entries=tuple(entries),
             sources=tuple(sources.most_common()),
-            waiting=tuple(await _waiting(system)),
+            asked=tuple(_asked(one) for one in await decisions.items_of(system)),
+            superseded=_superseded(system),
             changes=len(tail.changes),
             damaged=tail.damaged,
             notices=tuple(notices),
@@ -126,12 +168,18 @@ async def chain(config: Config, cwd: Path, change: Change) -> str:
         return why(system, change.id)
 
 
-async def approve(config: Config, cwd: Path, id: str) -> str:
-    """Approves what waits under exactly this id, and says what was done. Raises: MemoryRefused,
-    StorageError, BusyError."""
+async def decide(config: Config, cwd: Path, id: str, choice: str) -> Decided:
+    """Carries out a choice about what waits under this id. Raises: MemoryRefused, StorageError,
+    BusyError."""
     async with _opened(config, cwd, read_only=False) as (system, _):
-        found = _waiting_under(await _waiting(system), id)
-        return await commands.approve(system, found.id)
+        return await decisions.decide(system, id, choice)
+
+
+async def undo(config: Config, cwd: Path, change_id: str) -> str:
+    """Takes back one change, and says what was done. Raises: MemoryRefused, StorageError,
+    BusyError."""
+    async with _opened(config, cwd, read_only=False) as (system, _):
+        return await commands.memory_command(system, ["undo", change_id])
 
 
 def linked(changes: Sequence[Change]) -> list[Linked]:
@@ -193,16 +241,21 @@ async def _opened(
         yield system, notices
 
 
-async def _waiting(system: BaseMemory) -> list[Waiting]:
-    found = await commands.waiting(system)
-    return [replace(one, line=redact(one.line), text=redact(one.text)) for one in found]
+def _asked(item: Item) -> Asked:
+    texts = (item.waits.text,) if item.waits else item.texts
+    return Asked(id=item.id, head=item.head, texts=tuple(map(redact, texts)), choices=item.choices)
 
 
-def _waiting_under(waiting: Iterable[Waiting], id: str) -> Waiting:
-    for one in waiting:
-        if one.id == id:
-            return one
-    raise MemoryRefused("Nothing waits under this id. It may have been approved meanwhile.")
+def _superseded(system: BaseMemory) -> tuple[Gone, ...]:
+    found = lineage.superseded(system)[:MOST_SUPERSEDED] if isinstance(system, Traced) else []
+    return tuple(
+        Gone(
+            text=redact(fate.entry.text),
+            by=tuple(redact(one.text) for one in fate.into),
+            change=fate.change,
+        )
+        for fate in found
+    )
 
 
 def _origins(changes: Iterable[Change]) -> dict[str, Change]:
@@ -221,15 +274,19 @@ def _entry(
     *,
     alone: bool,
     doubts: Mapping[str, Doubt],
+    missed: Mapping[str, int],
 ) -> Entry:
-    """`alone`: whether its place holds nothing else, so that a change of the place is one of it."""
+    """`alone`: whether its place holds nothing else, so that a change of the place is one of it.
+    `missed`: the sessions in a row that have not used it, by its text."""
     project = "this project" if piece.project == here else piece.project or "everywhere"
     origin = origins.get(piece.content.strip())
     if origin is None and alone:
         origin = origins.get(piece.origin)
     doubt = doubts.get(origin.id) if origin else None
+    count = missed.get(piece.content.strip())
+    stale_or_over = "expired" if doubt and doubt.expired else "may be stale"
     notes = {
-        f"may be stale: {doubt.why if doubt else ''}": doubt is not None,
+        f"{stale_or_over}: {doubt.why if doubt else ''}": doubt is not None,
         "waits for approval": piece.untrusted,
         "never shown to a model": piece.private,
         f"expires {piece.expires_at[:10]}": bool(piece.expires_at),
@@ -243,4 +300,6 @@ def _entry(
         session=piece.session or (origin.session or "" if origin else ""),
         origin=origin,
         note=", ".join(note for note, holds in notes.items() if holds),
+        rank=source_rank(origin, piece.content) if origin else Rank.SAID,
+        use="uncounted" if count is None else "unused" if count >= uses.SESSIONS else "used",
     )

@@ -308,7 +308,7 @@ async def test_several_conversations_in_one_process_do_not_disturb_each_other(
     server: ScriptedServer, tmp_path: Path, opened: Any
 ) -> None:
     def play(request: dict[str, Any]) -> dict[str, Any]:
-        name = request["messages"][1]["content"]
+        name = request["messages"][1]["content"].rpartition("\n")[2]
         if request["messages"][-1]["role"] == "user":
             written = {"path": "name.txt", "content": name}
             return {"calls": [{"name": "write_file", "arguments": written}]}

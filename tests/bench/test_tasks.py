@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from bench import tasks as command
+from bench.kept import done_before, wilson
 from bench.tasks.agents import Limits, Worked
 from bench.tasks.packages import Package, is_test, sources
-from bench.tasks.run import done_before, hashes, judge, laid_out, run_task
+from bench.tasks.run import hashes, judge, laid_out, run_task
 from bench.tasks.scripted import serve
-from bench.tasks.table import figures, wilson
+from bench.tasks.table import figures
 from bench.tasks.tasks import Task, defect_tasks
 from tests.needs import PLAIN_PYTHON, needs
 
@@ -137,9 +138,7 @@ def test_a_run_that_was_cut_off_continues_where_it_stopped(
     said = capsys.readouterr()
     assert json.loads(said.out)["solved_by_baseline"] == 2
     assert said.err.count("solved") == 1
-    assert [row["key"] for row in done_before(out)] == [
-        json.loads(line)["key"] for line in whole.splitlines()
-    ]
+    assert list(done_before(out)) == [json.loads(line)["key"] for line in whole.splitlines()]
 
 
 @pytest.mark.slow

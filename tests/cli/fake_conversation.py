@@ -14,6 +14,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
 from kode.contracts import ModelInfo
+from kode.conversation.memory import Review
 from kode.engine.window import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
@@ -30,10 +31,12 @@ from kode.events import (
     TurnStarted,
 )
 from kode.images import keep
+from kode.memory.commands import memory_command
 from kode.messages import Image, Message, Text, Usage
 from kode.session.file_diffs import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
+from tests.memory.life import opened
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -288,6 +291,12 @@ class FakeConversation:
 
     async def memory_command(self, argv) -> str:
         return "memory: " + " ".join(argv)
+
+    async def memory_review(self) -> Review:
+        system = await opened(Path(os.environ["KODE_HOME"]))
+        for number in (80, 81):
+            await memory_command(system, ["add", "user", f"the server listens on port {number}"])
+        return Review(system)
 
     async def new_session(self) -> None:
         self.turns = 0

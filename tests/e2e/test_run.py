@@ -111,8 +111,8 @@ def test_stdin_is_the_task_or_its_context(place: Place) -> None:
     assert "from a pipe" in said[0]
     assert "from a dash" in said[1]
     outside = r'<outside-(\w+) source="standard input">\nthe log</outside>\n</outside-\1>'
-    assert re.fullmatch(outside + r"\s+explain", said[2])
-    assert said[3] == "from a pipe beside an empty task"
+    assert re.search(outside + r"\s+explain\Z", said[2])
+    assert said[3].endswith("\n\nfrom a pipe beside an empty task")
 
 
 def test_attached_files_travel_with_the_task(place: Place) -> None:
@@ -132,7 +132,7 @@ def test_an_attached_file_of_elsewhere_is_text_from_outside(place: Place) -> Non
         place.url = server.openai_url
         assert place.run("run", "sum it up", "--ctx", "../mail.txt").code == 0
         sent = [request.json["messages"][-1]["content"] for request in server.requests]
-    assert re.match(r'<outside-(\w+) source="[^"]+mail.txt">\n(?s:.*)\n</outside-\1>', str(sent[0]))
+    assert re.search(r'<outside-(\w+) source="[^"]+mail.txt">\n(?s:.*)\n</outside-\1>', sent[0])
     assert "read text from outside" in str(sent[1])
 
 

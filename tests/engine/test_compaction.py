@@ -97,7 +97,7 @@ async def test_a_long_list_is_cut_in_the_prompt_and_whole_by_the_id_of_the_compa
     asked = LISTED_DROPPED
     run = bench(*[says(f"answer {n}") for n in range(asked)], says("note"))
     for number in range(asked):
-        await run.turn(f"question {number} " + "x" * 100)
+        await run.turn(f"question {number} " + "x" * 1_000)
     await compacted(run)
 
     (entry,) = compactions(run)

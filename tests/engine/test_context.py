@@ -145,3 +145,13 @@ async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> 
     assert context_tokens(run.context) == 5_100
     request = await prepare(run.agent, run.context, run.events.append)
     assert request.system == run.context.system
+
+
+async def test_the_note_of_a_compaction_fits_a_small_window(bench: MakeBench) -> None:
+    run = bench(says("words " * 600), says("note"), window=4_096)
+    await run.turn("one")
+    await compact(run.agent, run.context, run.events.append)
+
+    request = run.provider.requests[-1]
+    assert request.max_output_tokens == 512
+    assert "179 words" in request.system

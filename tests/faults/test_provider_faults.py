@@ -218,12 +218,12 @@ def test_a_call_whose_arguments_are_cut_at_any_byte_never_runs(stand: Stand) -> 
     stand.configure()
     whole = json.dumps({"path": "out.txt", "content": "é"}, ensure_ascii=False)
     cuts = [whole[:end] for end in range(len(whole))]
-    good: Reply = {"calls": [CALL]}
     replies: list[Reply] = []
     for stop in ("tool_calls", "length"):
         for cut in cuts:
             call = {"name": "write_file", "arguments": cut}
-            replies += [{"text": "Now.", "calls": [call], "stop": stop}, good]
+            good = {**CALL, "arguments": {**CALL["arguments"], "limit": 1 + len(replies)}}
+            replies += [{"text": "Now.", "calls": [call], "stop": stop}, {"calls": [good]}]
     with stand.server as server:
         server.play([*replies, DONE])
         done = stand.kode("run", "Write.", "--permission-mode", "full", "--max-steps", "500")

@@ -6,7 +6,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kode.errors import ProviderError
-from kode.memory.ask import MemoryModel, keep_ends, read_list, read_numbers, read_object
+from kode.memory.ask import (
+    MemoryModel,
+    keep_ends,
+    read_list,
+    read_numbers,
+    read_object,
+    says_something,
+)
 from tests.memory.life import Model
 
 FIELDS = ("narrative", "facts")
@@ -84,6 +91,7 @@ def test_a_short_text_is_not_cut():
         ('{"narrative": "n", "facts": ["a"]}', "whole"),
         ('```json\n{"narrative": "n", "facts": ["a"]}\n```', "whole"),
         ('Here it is:\n{"narrative": "n", "facts": ["a"]}\nHope it helps {smile}', "inside"),
+        ('{"name": "note", "arguments": {"narrative": "n", "facts": ["a"]}}', "inside"),
         ('"narrative": "n",\n"facts": ["a"]', "fields"),
         ("{'narrative': 'n', 'facts': ['a'],}", "repaired"),
     ],
@@ -208,3 +216,53 @@ def test_a_quote_that_nobody_escaped_does_not_cut_a_value_in_silence():
     found = read_object('{"narrative": "He said "hi" and left", "facts": ["a"]', FIELDS)
 
     assert found is None or not found.complete
+
+
+# ── how long it waits ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("expected_s", "limit_s"), [(0.0, 20.0), (5.0, 20.0), (90.0, 90.0), (1e6, 200.0)]
+)
+def test_a_slow_server_gets_the_time_it_needs_within_reason(expected_s, limit_s):
+    asked = []
+
+    def expected(*tokens):
+        asked.append(tokens)
+        return expected_s
+
+    door = MemoryModel(None, expected_s=expected)
+
+    assert door.limit_s(20.0, 4_000, 500) == limit_s
+    assert asked == [(1_000, 500)]
+
+
+@pytest.mark.parametrize("patient", [False, True])
+async def test_only_a_question_that_nobody_waits_for_gets_that_time(patient):
+    asked = []
+    door = MemoryModel(Model(["ok"]), expected_s=lambda *tokens: asked.append(tokens) or 0.0)
+
+    await door.ask("system", "prompt", max_output_tokens=5, patient=patient)
+
+    assert asked == ([(3, 5)] if patient else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("uses tabs", True),
+        ("パッケージはuvで入れる", True),
+        ("- Tests: make check", True),
+        ("none", False),
+        ("Empty.", False),
+        ("(nothing)", False),
+        ('"mutex"', False),
+        ("", False),
+        ("  one to three  short facts that will still", False),
+        ("short facts", True),
+    ],
+)
+def test_a_word_or_a_placeholder_says_nothing(text, said):
+    instructions = 'Answer with {"facts": ["one to three short facts that will still be true"]}.'
+
+    assert says_something(text, instructions) == said

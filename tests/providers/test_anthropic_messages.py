@@ -57,6 +57,16 @@ def stop(reason: str | None, **usage: Any) -> dict[str, Any]:
 STOPPED = {"type": "message_stop"}
 
 
+async def test_a_tool_that_the_models_know_is_declared_by_its_type(connect: Connect) -> None:
+    tool = ToolSpec(
+        name="memory", description="Not sent.", parameters={}, api_type="memory_20250818"
+    )
+
+    body = await sent(connect, Message(role="user", parts=(Text(text="hi"),)), tools=(tool,))
+
+    assert body["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+
+
 async def test_the_request_as_it_goes_out(connect: Connect) -> None:
     tool = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
     call = ToolCall(id="call_1", name="read_file", arguments='{"path": "a"}')

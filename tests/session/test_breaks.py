@@ -198,7 +198,7 @@ def test_only_what_was_sent_before_and_follows_counts_as_read_again(story: Story
     trimmed = found(story).tokens
     story.sections = {**SECTIONS, "kode": "x"}
     story.say("two", Usage(input_tokens=1_000))
-    assert 0 < trimmed < 100 < found(story).tokens <= 1_000
+    assert 0 < trimmed < 400 < found(story).tokens < 1_000
 
 
 @given(
@@ -292,3 +292,34 @@ def test_what_opens_a_conversation_is_told_apart(
     elsewhere = first_break(tmp_path, sent[0], sent[1], ("/a", "/b"), price)
     assert elsewhere is not None
     assert elsewhere.kind == ("day" if kind == "day" else "folder")
+
+
+@pytest.mark.parametrize(
+    ("usage", "kind"),
+    [
+        (Usage(input_tokens=5_000), "cache"),
+        (Usage(input_tokens=5_000, cached_tokens=4_000), None),
+        (Usage(input_tokens=500), None),
+    ],
+)
+def test_a_new_session_that_begins_the_same_finds_the_cache_warm_or_cold(
+    tmp_path: Path, usage: Usage, kind: str | None
+) -> None:
+    sent = []
+    for text in ("one", "another"):
+        story = Story(tmp_path)
+        story.say(text, usage)
+        sent += requests_of(story.session.header, story.session.entries)
+    again = first_break(tmp_path, sent[0], sent[1], ("/a", "/a"), price)
+    assert (again.kind if again else None) == kind
+
+
+def test_going_back_to_a_model_costs_only_what_its_server_had_forgotten(story: Story) -> None:
+    story.model = "n"
+    story.say("two", Usage(input_tokens=5_000))
+    away = found(story)
+    story.model = "m"
+    story.say("three", Usage(input_tokens=5_000, cached_tokens=4_600))
+    back = found(story)
+    assert (away.kind, back.kind) == ("model", "model")
+    assert back.tokens < 400 < 4_000 < away.tokens < 5_000

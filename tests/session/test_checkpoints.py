@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from kode.session.checkpoints import Checkpoints
+from kode.session.content_store import Contents
 from tests.session.stories import contents_in
 
 
@@ -223,15 +224,15 @@ def test_an_undo_that_a_crash_cut_short_loses_nothing(
         path.write_text("after")
         kept.changed(str(path))
     kept.end_turn()
-    put = Checkpoints._put
+    put = Contents.restore
 
-    def dies(self: Checkpoints, path: Path, state: str | None, mode: int) -> None:
+    def dies(self: Contents, path: Path, state: str | None, mode: int) -> None:
         if path.name == "b":
             raise KeyboardInterrupt
         put(self, path, state, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "_put", dies)
+        patch.setattr(Contents, "restore", dies)
         with pytest.raises(KeyboardInterrupt):
             kept.undo()
     assert [path.read_text() for path in paths] == ["before", "after", "after"]

@@ -108,8 +108,8 @@ def test_what_was_recorded_can_be_checked_against_the_file(tmp_path: Path) -> No
     again.close()
 
     assert KEY not in (tmp_path / "sessions" / f"{session.header.id}.jsonl").read_text()
-    recorded = again.last_request
-    assert recorded is not None
+    recorded = again.entries[-1]
+    assert isinstance(recorded, RequestEntry)
     assert Chain().of(again.messages)[-1] == recorded.digest
 
 

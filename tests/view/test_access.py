@@ -116,7 +116,7 @@ def test_only_the_review_takes_a_post(browser):
 
 async def approvals(browser):
     await remember(browser.place)
-    (path,) = re.findall(r'action="(/memory/approve/[^"]+)"', browser.get("/memory"))
+    (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', browser.get("/memory"))
     return path
 
 
@@ -124,7 +124,7 @@ async def approvals(browser):
 async def test_a_form_without_the_token_of_its_page_changes_nothing(browser, token):
     path = await approvals(browser)
     token = {
-        "of another path": browser.keys.form_token("/memory/approve/other"),
+        "of another path": browser.keys.form_token("/memory/review/other/approve"),
         "a long one": browser.keys.form_token(path) + "x" * 10_000,
     }.get(token, token)
     origin = {"origin": browser.keys.origin}

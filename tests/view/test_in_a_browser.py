@@ -15,6 +15,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from kode import paths
+from kode.conversation.memory import opened, outside_context
+from kode.events import silent
+from kode.memory.commands import memory_command
+from kode.memory.history import History
+from kode.view.pages import Place
 from kode.view.session import session_document
 from tests.needs import lack_of
 from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
@@ -39,6 +44,8 @@ class Shown:
     link: str
     sessions: dict[str, str]
     """What it is → id."""
+    change: str
+    """The id of a change of memory that others led to."""
     dialogs: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -64,14 +71,25 @@ class Shown:
     @property
     def views(self) -> tuple[str, ...]:
         ids = self.sessions.values()
-        paths = ("/", "/memory", "/memory/changes", "/agents", "/costs")
+        change = f"/memory/changes/{self.change}"
+        paths = ("/", "/memory", "/memory/changes", change, "/agents", "/costs")
         return (*paths, *(f"/sessions/{id}" for id in ids))
+
+
+async def remember_a_pair(place: Place) -> None:
+    """Two facts that nobody has compared."""
+    context = outside_context(place.config, place.cwd, emit=silent)
+    async with opened(place.config.memory, context) as system:
+        for port in (8080, 8081):
+            text = f"the staging server listens on {port}"
+            await memory_command(system, ["add", "user", text])
 
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Shown]:
     home = paths.home()
     asyncio.run(remember(make_place(tmp_path)))
+    asyncio.run(remember_a_pair(make_place(tmp_path)))
     sessions = {
         "plain": a_session(home, ["fix the race", "and its test", "say why"]),
         "hostile": hostile_session(home),
@@ -88,7 +106,11 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS)
             address = link.partition("/?")[0]
-            yield Shown(browser=browser, address=address, link=link, sessions=sessions)
+            history = History(paths.memory_folder(home, None) / "history.jsonl")
+            change = next(one.id for one in history.tail(9).changes if one.kind == "replace")
+            yield Shown(
+                browser=browser, address=address, link=link, sessions=sessions, change=change
+            )
             browser.close()
     finally:
         server.send_signal(signal.SIGINT)
@@ -128,11 +150,32 @@ def test_an_approval_by_keyboard_counts(shown):
         if page.evaluate("document.activeElement.tagName") == "BUTTON":
             break
     page.keyboard.press("Enter")
-    page.wait_for_selector("h1:text('Approved')")
+    page.wait_for_selector("h1:text('Decided')")
 
     assert "kode memory undo" in page.inner_text("main")
     page.goto(f"{shown.address}/memory")
-    assert "Nothing waits for approval." in page.inner_text("main")
+    assert page.locator("button:text('Approve')").count() == 0
+    assert shown.faults == []
+
+
+def test_a_pair_is_decided_by_a_click_undone_and_its_history_walked(shown):
+    page = shown.enter()
+    page.goto(f"{shown.address}/memory")
+
+    pair = page.locator("article", has_text="the staging server listens on 8080")
+    pair.get_by_role("button", name="Keep the second").click()
+    page.wait_for_selector("h1:text('Decided')")
+    assert "instead of" in page.inner_text("main")
+    page.click("button:text('Undo')")
+    page.wait_for_selector("h1:text('Undone')")
+    page.goto(f"{shown.address}/memory/changes/{shown.change}")
+    page.focus(".graph a:not([aria-current])")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: not url.endswith(shown.change))
+
+    assert page.locator(".graph a[aria-current]").count() == 1
+    page.goto(f"{shown.address}/memory")
+    assert page.locator("button:text('Keep the second')").count() == 1
     assert shown.faults == []
 
 
@@ -148,7 +191,7 @@ def test_a_hostile_session_runs_nothing(shown):
     page.goto(f"{shown.address}/sessions/{shown.sessions['hostile']}")
 
     assert "<script>document.title='owned'; alert(1)</script>" in page.inner_text(".words.you")
-    assert page.locator("script, img, iframe, main svg:not(.plot)").count() == 0
+    assert page.locator("script, img, iframe, main svg:not(.plot, .graph)").count() == 0
     assert "owned" not in titles
     assert shown.dialogs == []
     assert all(url.startswith((shown.address, "data:")) for url in shown.requests)

@@ -36,7 +36,7 @@ from tests.view.reading import assert_harmless, words_of
 
 def test_an_empty_home_shows_pages_that_say_so(browser):
     assert "No sessions yet" in browser.get("/")
-    assert "Nothing waits for approval" in browser.get("/memory")
+    assert "Nothing waits for you" in browser.get("/memory")
     assert "Nothing was changed yet" in browser.get("/memory/changes")
     assert "No session has started a subagent" in browser.get("/agents")
     assert "0 requests" in browser.get("/costs")

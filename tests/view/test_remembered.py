@@ -41,7 +41,7 @@ async def test_memory_shows_each_entry_with_where_it_came_from(browser):
 
 async def test_the_history_can_be_walked_from_an_entry_to_what_it_was_made_of(browser):
     await remember(browser.place)
-    (replaced,) = re.findall(r'href="(/memory/changes/\w+)">replace', browser.get("/memory"))
+    (replaced,) = set(re.findall(r'href="(/memory/changes/\w+)">replace', browser.get("/memory")))
 
     page = browser.get(replaced)
     (added,) = re.findall(r'href="(/memory/changes/\w+)">add', page)
@@ -57,21 +57,22 @@ async def test_the_history_can_be_walked_from_an_entry_to_what_it_was_made_of(br
 async def test_an_approval_counts_and_can_be_undone(browser):
     await remember(browser.place)
     page = browser.get("/memory")
-    (path,) = re.findall(r'action="(/memory/approve/[^"]+)"', page)
-    (token,) = re.findall(r'name="token" value="([^"]+)"', page)
+    (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', page)
+    token = browser.keys.form_token(path)
+    assert f'value="{token}"' in page
 
     done = browser.client.post(path, data={"token": token}, headers={"origin": browser.keys.origin})
 
     assert done.status_code == 200
     assert "kode memory undo" in done.text
-    assert "Nothing waits for approval" in browser.get("/memory")
+    assert "Nothing waits for you" in browser.get("/memory")
     newest = (await remembered.history(browser.place.config, browser.place.cwd))[0].change
     assert (newest.kind, newest.who, TAINTED in newest.target) == ("approve", "user", True)
     again = browser.client.post(
         path, data={"token": token}, headers={"origin": browser.keys.origin}
     )
     assert again.status_code == 404
-    assert "Nothing waits under this id" in again.text
+    assert "does not wait any more" in again.text
 
 
 def test_memory_that_is_off_says_so(tmp_path):
@@ -92,7 +93,7 @@ async def test_what_another_agent_proposes_is_approved_like_the_rest(browser, tm
         f"prefers tabs {HOSTILE[:60]}", "user", client="zed", project=tmp_path, now=NOON
     )
     page = browser.get("/memory")
-    (path,) = re.findall(r'action="(/memory/approve/[^"]+)"', page)
+    (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', page)
 
     done = browser.client.post(
         path,
@@ -104,7 +105,7 @@ async def test_what_another_agent_proposes_is_approved_like_the_rest(browser, tm
     assert_harmless(page)
     assert done.status_code == 200
     after = words_of(browser.get("/memory"))
-    assert "Nothing waits for approval" in after
+    assert "Nothing waits for you" in after
     assert "prefers tabs" in after
 
 
@@ -130,6 +131,84 @@ async def test_an_entry_that_rests_on_code_is_marked_when_the_lines_have_changed
     chain = words_of(client.get(change).text)
     assert "You had asked which port?" in chain
     assert "from server.py:1 (changed since)" in chain
+
+
+async def contradicting(browser):
+    """A fact that the person gave, and one of a lower rank that contradicts it."""
+    place = browser.place
+    system = make_system(place.config.memory)
+
+    async def says_update(system, prompt, max_output_tokens):
+        return "update"
+
+    context = outside_context(place.config, place.cwd, emit=silent, ask_model=says_update)
+    await system.open(context, {})
+    await system.add(Addition(target="user", text="the port is 80"))
+    await system.writer.add("user", "global", "the port is 81", Author(who="model"))
+    await system.close(1.0)
+
+
+def send(browser, path):
+    return browser.client.post(
+        path,
+        data={"token": browser.keys.form_token(path)},
+        headers={"origin": browser.keys.origin},
+    )
+
+
+async def test_two_that_contradict_each_other_are_decided_by_a_button_and_undone(browser):
+    await contradicting(browser)
+    page = browser.get("/memory")
+    assert "Contradict each other" in words_of(page)
+    paths = re.findall(r'action="(/memory/review/\w+/(?:first|second|both))"', page)
+
+    done = send(browser, paths[1])
+
+    assert "instead of" in words_of(done.text)
+    page = words_of(browser.get("/memory"))
+    assert "Nothing waits for you" in page
+    assert "the port is 80 superseded by “the port is 81”" in page
+    (undo,) = re.findall(r'action="(/memory/undo/\w+)"', done.text)
+    assert send(browser, undo).status_code == 200
+    assert "Contradict each other" in words_of(browser.get("/memory"))
+    assert send(browser, "/memory/undo/none").status_code == 404
+
+
+async def test_a_choice_that_is_none_changes_nothing(browser):
+    await contradicting(browser)
+    (path, *_) = re.findall(r'action="(/memory/review/\w+)/first"', browser.get("/memory"))
+
+    assert send(browser, f"{path}/approve").status_code == 404
+    assert "Contradict each other" in words_of(browser.get("/memory"))
+
+
+async def test_entries_are_counted_by_source_and_use_and_each_count_shows_them(browser):
+    await contradicting(browser)
+    page = browser.get("/memory")
+    assert "You said so 0 0 1" in words_of(page)
+
+    said = words_of(browser.get("/memory?source=said&use=uncounted"))
+
+    assert "1 entry shown" in said
+    assert "the port is 80 facts/user.md" in said
+    assert "the port is 81 facts/user.md" not in said
+
+
+async def test_the_history_around_a_change_is_a_graph_of_links(browser):
+    await remember(browser.place)
+    (replaced,) = set(re.findall(r'href="(/memory/changes/\w+)">replace', browser.get("/memory")))
+
+    page = browser.get(replaced)
+
+    graph = page[page.index('<svg class="graph"') : page.index("</svg>")]
+    links = re.findall(r'<a href="([^"]+)" aria-label="([^"]+)"( aria-current="page")?', graph)
+    assert [(label.partition(",")[0], bool(here)) for _, label, here in links] == [
+        ("add", False),
+        ("replace", True),
+    ]
+    assert links[1][0] == replaced
+    assert graph.count('class="edge"') == 1
+    assert browser.get(links[0][0])
 
 
 def test_changes_are_linked_by_the_texts_they_share_and_by_undos():

@@ -1,13 +1,13 @@
 """`kode cost`: what requests took and cost: of a session step by step, of a day, a project, a time.
 
-The figures come from `kode.conversation.costs`; here they are read, parsed and laid out.
+The figures come from `kode.session.costs`; here they are read, parsed and laid out.
 """
 
 import argparse
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +19,16 @@ from kode.cli.screen.lines import clean, cost_text, money, one_line
 from kode.cli.screen.output import to_json
 from kode.cli.screen.session_table import short_folder
 from kode.errors import EXIT_OK, ConfigError
+from kode.messages import shorten
 
 if TYPE_CHECKING:
-    from kode.conversation.costs import Period, SessionCost
-    from kode.session.breaks import Break
+    from kode.config import Config
+    from kode.session.breaks import Break, Price
+    from kode.session.costs import Period, SessionCost
     from kode.session.spending import Spending, Spent
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
+FACT_CHARS = 60
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -58,13 +61,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _show_session(arguments: argparse.Namespace) -> int:
     from kode.config import load_config
-    from kode.conversation.costs import session_cost
+    from kode.session.costs import session_cost
     from kode.session.index import find, newest
 
     home, cwd = paths.home(), working_directory(arguments)
     session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    found = session_cost(home, session_id, config, why=arguments.why)
+    found = session_cost(home, session_id, price_of(config) if arguments.why else None)
+    if arguments.why:
+        found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
     if arguments.json:
         print(to_json(_object_of(found, why=arguments.why)))
         return EXIT_OK
@@ -73,8 +78,36 @@ def _show_session(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def price_of(config: "Config") -> "Price":
+    """What a model's tokens cost by kode's table and the settings."""
+    from kode.config import given_prices
+    from kode.providers.models import cost_usd, info_of
+
+    given = given_prices(config)
+    return lambda model, usage: cost_usd(info_of(model, given), usage)
+
+
+def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
+    """Names the change behind a break of memory, where its history has one. Raises:
+    StorageError."""
+    from kode.memory.history import History
+
+    history = History(memory / "history.jsonl")
+
+    def named(one: "Break") -> "Break":
+        change = history.latest_between(one.since, one.at) if one.kind == "memory" else None
+        if change is None:
+            return one
+        sides = ("; ".join(texts) for texts in (change.before, change.after))
+        what = " → ".join(shorten(text, FACT_CHARS) for text in sides if text)
+        cause = f"a fact: {change.who} {change.kind} {change.target}: {what} (change {change.id})"
+        return replace(one, cause=cause)
+
+    return replace(found, breaks=tuple(map(named, found.breaks)))
+
+
 def _show_period(arguments: argparse.Namespace) -> int:
-    from kode.conversation.costs import period_cost
+    from kode.session.costs import period_cost
 
     if arguments.id or arguments.why:
         raise ConfigError(
@@ -154,6 +187,8 @@ def _why_lines(found: "SessionCost") -> list[str]:
     if not found.breaks:
         return ["Each request began like the one before, and the server's cache held."]
     tokens = sum(one.tokens for one in found.breaks)
+    if not tokens:
+        return ["What changed stands at the end: nothing had to be read again."]
     known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
     return [f"Read again because a beginning was lost: {tokens:,} tokens{cost}."]
@@ -223,7 +258,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _local(at: str) -> str:
-    return f"{datetime.fromisoformat(at).astimezone():%H:%M:%S}"
+    return f"{datetime.fromisoformat(at).astimezone():%m-%d %H:%M:%S}"
 
 
 def _object_of(found: "SessionCost", *, why: bool) -> dict[str, object]:

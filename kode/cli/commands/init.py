@@ -26,8 +26,15 @@ from kode.registry import COMPATIBLE, owner_of_key
 if TYPE_CHECKING:
     from kode.cli.commands.diagnosis import Reached
 
-LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
-"""The servers people run at home, on their usual ports; all speak Chat Completions."""
+LOCAL_SERVERS = (
+    ("Ollama", 11434),
+    ("LM Studio", 1234),
+    ("llama.cpp", 8080),
+    ("llama.cpp", 9931),
+    ("vLLM", 8000),
+)
+"""The servers people run at home, on their usual ports; all speak Chat Completions. llama.cpp moves
+from the first of its ports to the second."""
 
 SERVICES = (
     ("sk-or-", "OpenRouter", "https://openrouter.ai/api/v1"),
@@ -113,7 +120,7 @@ def choose() -> dict[str, Any] | None:
     for number, (text, _) in enumerate(options, 1):
         _say(f"  {number}  {text}")
     if not servers:
-        names = ", ".join(name for name, _ in LOCAL_SERVERS)
+        names = ", ".join(dict.fromkeys(name for name, _ in LOCAL_SERVERS))
         _say(f"     (no local server answered: looked for {names})")
     answer = _ask(f"Number [1-{len(options)}], or q to leave: ")
     choice = options[_index(answer, len(options))][1]

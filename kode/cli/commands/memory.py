@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
-    work = _copy if arguments.command == "copy" else _run
+    work = {"copy": _copy, "review": _review}.get(arguments.command, _run)
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; what is exported stays as it is.
@@ -84,6 +84,24 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     async with opened(config.memory, context) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
         return await run_command(system, arguments, confirm)
+
+
+async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+    """On a terminal by one key each, else as a list."""
+    from kode.cli.prompt.memory_review import review_memory
+    from kode.cli.screen.screen import open_screen
+    from kode.conversation.memory import Review, opened, outside_context
+    from kode.memory.waiting import NOTHING_WAITS
+
+    terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
+    listed = await _run(loaded, arguments)
+    if arguments.list or not terminals or listed.startswith(NOTHING_WAITS):
+        return listed
+    config = loaded.config
+    context = outside_context(config, working_directory(arguments), emit=_say)
+    async with opened(config.memory, context) as system:
+        await review_memory(open_screen(), Review(system))
+    return ""
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:

@@ -1,64 +1,178 @@
-"""`kode replay`: a session played again, offline, in a copy of its project."""
+"""`kode replay`: a session played again in a copy of its project, offline; or continued live from
+one of its steps, several times.
+"""
 
 import argparse
 import asyncio
+import contextlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.cli.commands.interrupts import cancelled_by_signals
-from kode.cli.flags import working_directory
+from kode.cli.flags import amount, whole, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
+
+if TYPE_CHECKING:
+    from kode.config import Config
+    from kode.replay.recording import Recording
+    from kode.replay.trials import Trial, Variant
+
+AS_RECORDED = "as recorded"
+LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode replay` and returns its exit code: 0 identical, 1 with a difference.
+    """Runs `kode replay` and returns its exit code: 0 identical, 1 with a difference; 0 when live
+    runs were made.
 
-    Raises: SessionError, ConfigError, StorageError.
+    Raises: UserError, SessionError, StorageError.
     """
-    parser = Parser("kode replay", "A session again, in a copy of its project.")
+    parser = Parser("kode replay", "A session again, in a copy; or on from one of its steps.")
     add = parser.add_argument
-    add("session", metavar="SESSION", help="any unique beginning of an id")
+    add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")
     add("--without-memory", action="store_true", help="as if memory had been empty")
+    add("--from", dest="step", metavar="STEP", type=whole, help="let a model answer from here on")
+    add("--model", metavar="M", help="with --from: another model than the recorded one")
+    add("--times", metavar="N", type=whole, help="with --from: so many runs (1)")
+    add("--verify", metavar="CMD", help="with --from: the command that says whether one is good")
+    add("--compare", action="store_true", help="with --from: as many runs without the changes")
+    add("--max-budget-usd", metavar="X", type=amount, help="with --from: for all runs together")
     add("--network", action="store_true", help="let calls go to the network")
     add("--cwd", metavar="DIR", help="a folder with the files of the project")
     add("--json", action="store_true", help="one JSON object")
-    return asyncio.run(_replay(parser.parse(argv)))
+    arguments = parser.parse(argv)
+    if arguments.step is None:
+        _check_offline(arguments)
+    return asyncio.run(_until_interrupted(_replay(arguments)))
+
+
+def _check_offline(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for flags that mean nothing without a live model."""
+    given = [name for name in LIVE_FLAGS if getattr(arguments, name)]
+    if given:
+        flag = f"--{given[0].replace('_', '-')}"
+        raise ConfigError(
+            f"{flag} is for live runs: say with --from STEP from where. --from 1 asks the model "
+            "from the beginning."
+        )
+
+
+async def _until_interrupted(work: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.ensure_future(work)
+    try:
+        with cancelled_by_signals(task):
+            return await task
+    except asyncio.CancelledError:
+        print("kode: interrupted; nothing is left of the replay.", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 async def _replay(arguments: argparse.Namespace) -> int:
     from kode.config import load_config
-    from kode.replay import report
-    from kode.replay.play import Changes, play
-    from kode.replay.recording import load
-    from kode.replay.scratch import scratch
+
+    with _recording(arguments) as (recording, cwd):
+        flags = {"max_budget_usd": arguments.max_budget_usd} if arguments.max_budget_usd else {}
+        config = load_config(paths.home(), cwd, environ=os.environ, flags=flags).config
+        if arguments.step is None:
+            return await _play(arguments, recording, config, cwd)
+        return await _continue(arguments, recording, config, cwd)
+
+
+@contextlib.contextmanager
+def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path]]":
+    """The session or the cassette that is named, and the folder it is to be played in."""
+    from kode.replay import cassette, recording
     from kode.session.index import find
 
-    home = paths.home()
-    recording = load(home, find(home, arguments.session))
-    cwd = working_directory(arguments) if arguments.cwd else Path(recording.header.cwd)
+    named = Path(arguments.session)
+    if named.is_file():
+        with cassette.opened(named) as made:
+            root = paths.project_root(working_directory(arguments))
+            yield made, root / made.inside_project()
+        return
+    made = recording.load(paths.home(), find(paths.home(), arguments.session))
+    yield made, working_directory(arguments) if arguments.cwd else Path(made.header.cwd)
+
+
+async def _play(
+    arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
+) -> int:
+    from kode.replay import report
+    from kode.replay.play import Changes, play
+    from kode.replay.scratch import scratch
+
     changes = Changes(
         append_system=arguments.append_system,
         without_memory=arguments.without_memory,
         network=arguments.network,
     )
     with scratch(recording, cwd) as copy:
-        config = load_config(home, copy.original, environ=os.environ, flags={}).config
-        playing = asyncio.ensure_future(play(recording, config, copy, changes))
-        try:
-            with cancelled_by_signals(playing):
-                replay = await playing
-        except asyncio.CancelledError:
-            print_line("Interrupted; nothing is left of the replay.")
-            return EXIT_INTERRUPTED
+        replay = await play(recording, config, copy, changes)
     if arguments.json:
         print_line(to_json(report.as_json(recording, replay)))
     else:
         for line in report.lines(recording, replay):
             print_line(clean(line))
     return EXIT_OK if replay.same else EXIT_FAILED
+
+
+async def _continue(
+    arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
+) -> int:
+    from kode.replay import report
+    from kode.replay.trials import Plan, run_trials
+
+    plan = Plan(
+        step=arguments.step,
+        times=arguments.times or 1,
+        verify=arguments.verify or "",
+        network=arguments.network,
+    )
+
+    def heard(variant: "Variant", trial: "Trial") -> None:
+        word = "passed" if trial.passed else f"failed: {trial.why}"
+        print(clean(f"{variant.name}: {word} ({trial.seconds:.1f} s)"), file=sys.stderr)
+
+    variants = _variants(arguments)
+    outcomes, stopped = await run_trials(recording, config, cwd, variants, plan, heard)
+    if stopped:
+        print(clean(f"kode: {stopped}"), file=sys.stderr)
+    if arguments.json:
+        print_line(to_json(report.trials_as_json(recording, outcomes, plan, stopped)))
+    else:
+        for line in report.table(outcomes, plan):
+            print_line(clean(line))
+    return EXIT_FAILED if stopped else EXIT_OK
+
+
+def _variants(arguments: argparse.Namespace) -> "list[Variant]":
+    """What is asked for, and with `--compare` what was, beside it. Raises: ConfigError."""
+    from kode.replay.trials import Variant
+
+    changed = [
+        *([f"--model {arguments.model}"] if arguments.model else []),
+        *(["--append-system"] if arguments.append_system else []),
+        *(["--without-memory"] if arguments.without_memory else []),
+    ]
+    if not changed:
+        if arguments.compare:
+            raise ConfigError(
+                "--compare needs something to compare with what was recorded: give --model, "
+                "--append-system or --without-memory."
+            )
+        return [Variant(name=AS_RECORDED)]
+    variant = Variant(
+        name=" ".join(changed),
+        model=arguments.model,
+        append_system=arguments.append_system,
+        without_memory=arguments.without_memory,
+    )
+    return [Variant(name=AS_RECORDED), variant] if arguments.compare else [variant]

@@ -12,6 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kode.cli.commands.cassettes import (
+    add_cassette_flags,
+    cassette_settings,
+    follow,
+    keep,
+    model_of,
+)
 from kode.cli.commands.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.cli.commands.task import answer_form, attach_named, read_attachments, read_task
 from kode.cli.flags import (
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
+    from kode.replay.played import Played
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,6 +53,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("kode run", "One task, the answer on stdout, then exit.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
+    add_cassette_flags(parser)
     arguments = parser.parse(argv)
     return run_task(arguments, arguments.task, session_id=None)
 
@@ -84,13 +93,28 @@ def run_read_task(
 async def _run(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
+    with model_of(arguments) as played:
+        code, session_id = await _run_with(arguments, text, piped, session_id, played)
+    keep(arguments, session_id)
+    return code
+
+
+async def _run_with(
+    arguments: argparse.Namespace,
+    text: str,
+    piped: "tuple[Text, ...]",
+    session_id: str | None,
+    played: "Played | None",
+) -> tuple[int, str | None]:
+    """The exit code, and the id of the session."""
     from kode.config import load_config
     from kode.conversation import open_conversation
     from kode.paths import home
     from kode.providers import warm_up
 
     cwd = working_directory(arguments)
-    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
+    flags = {**config_flags(arguments), **cassette_settings(arguments)}
+    loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
     form = answer_form(arguments, cwd)
     emit, ask, elicit = _faces(arguments, plain=loaded.config.repl.plain)
     attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
@@ -104,7 +128,9 @@ async def _run(
         attachments=(*attached, *piped),
         elicit=elicit,
         trust_project=arguments.trust_project,
+        provider=played,
     )
+    follow(played, conversation)
     conclude = partial(_print_result, arguments, conversation)
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -114,7 +140,8 @@ async def _run(
             from kode.cli.commands.stream_input import run_stream
 
             turn = partial(_turn, conversation, form)
-            return await run_stream(conversation, text, turn, conclude)
+            code = await run_stream(conversation, text, turn, conclude)
+            return code, conversation.session.id
         task = asyncio.ensure_future(_turn(conversation, form, text))
         with cancelled_by_signals(task):
             ended = await _ended(task)
@@ -124,7 +151,7 @@ async def _run(
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             # Interrupted, memory leaves its work for the next start.
             await closing
-    return EXIT_CODES[ended.status]
+    return EXIT_CODES[ended.status], conversation.session.id
 
 
 async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:

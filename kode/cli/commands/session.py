@@ -19,7 +19,7 @@ from kode.cli.screen.lines import clean, money, one_line, plural
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
 from kode.cli.screen.session_table import short_folder, table
-from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
@@ -39,7 +39,7 @@ COMMANDS = {
     "trim": "keep the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
     "fork": "a new session that begins like this one",
-    "export": "one JSON, Markdown or HTML document",
+    "export": "one JSON, Markdown or HTML document, or a cassette",
     "import": "take over sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
 }
@@ -221,8 +221,19 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("--format", choices=("json", "markdown", "html"), default="json")
-    arguments, session_id = _session_argument(parser, argv)
+    formats = ("json", "markdown", "html", "cassette")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="where the cassette is written")
+    parser.add_argument("--format", choices=formats, default="json")
+    parser.add_argument("--yes", action="store_true", help="write the cassette without a question")
+    arguments = parser.parse(argv, mixed=True)
+    session_id = index.find(paths.home(), arguments.id)
+    if (arguments.format == "cassette") != (arguments.file is not None):
+        raise ConfigError(
+            "A cassette is written to a file, and only that: `kode session export ID --format "
+            "cassette FILE`. The other formats go to stdout."
+        )
+    if arguments.format == "cassette":
+        return _export_cassette(session_id, Path(arguments.file), sure=arguments.yes)
     if arguments.format == "html":
         from kode.view.session import session_document
 
@@ -234,6 +245,27 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     else:
         text = as_markdown(header, entries)
         print(clean(text) if sys.stdout.isatty() else text, end="")
+    return EXIT_OK
+
+
+def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
+    """Says what of it is personal, then writes it, after a yes."""
+    from kode.replay import cassette
+    from kode.replay.recording import load
+
+    packed = cassette.pack(load(paths.home(), session_id))
+    print(f"{path} is to hold:", file=sys.stderr)
+    for line in packed.about:
+        print(clean(f"  {line}"), file=sys.stderr)
+    if not sure:
+        if not sys.stdin.isatty():
+            raise ConfigError("Nobody is here to say yes: `--yes` writes it without a question.")
+        print("Write it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("Nothing was written.", file=sys.stderr)
+            return EXIT_FAILED
+    cassette.write(packed, path)
+    print(f"written: {path}, {len(packed.data) // 1024 + 1} KB. `kode replay {path}` plays it.")
     return EXIT_OK
 
 

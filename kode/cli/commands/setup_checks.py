@@ -72,7 +72,7 @@ def server(case: Case) -> Finding:
 
 
 def model(case: Case) -> Finding:
-    from kode.assembly import make_provider
+    from kode.assembly import learn_window, make_provider
 
     if case.loaded is None or case.choice is None:
         return optional("none chosen yet")
@@ -80,6 +80,7 @@ def model(case: Case) -> Finding:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:
         return missing(str(error))
+    asyncio.run(learn_window(case.loaded.config, provider))
     window = f"{provider.info.context_window:,} tokens"
     if case.reached is not None and case.reached.offers(provider.model) is False:
         names = ", ".join(case.reached.models[:SHOWN_MODELS])

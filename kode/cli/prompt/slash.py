@@ -17,6 +17,7 @@ from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, sh
 from kode.cli.prompt.brought import show_servers, shows
 from kode.cli.prompt.changes import redo, show_diff, undo
 from kode.cli.prompt.export import copy, export
+from kode.cli.prompt.memory_review import review_memory
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
 from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
@@ -144,6 +145,13 @@ async def memory(state: PromptState, argument: str) -> None:
         argv = shlex.split(argument) or ["show"]
     except ValueError as error:
         state.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
+        return
+    if argv == ["review"] and state.editor is not None:
+        state.renderer.held = []  # what is decided is said by the review itself
+        try:
+            await review_memory(state.screen, await state.conversation.memory_review())
+        finally:
+            state.renderer.held = None
         return
     await _memory_command(state, argv)
 

@@ -6,7 +6,9 @@ No escape sequence is ever written here. The editor of a real terminal is `edito
 import asyncio
 import os
 import stat
+import sys
 import termios
+import tty
 from contextlib import suppress
 from typing import TextIO
 
@@ -40,6 +42,20 @@ def drop_typed(stream: TextIO) -> None:
         if stream.isatty():
             termios.tcflush(stream.fileno(), termios.TCIFLUSH)
             _waiting.pop(stream.fileno(), None)
+
+
+async def read_key(stream: TextIO | None = None) -> str:
+    """The next key that is pressed, without Enter; of several that came at once the first counts.
+    "" at end of input."""
+    descriptor = (stream or sys.stdin).fileno()
+    modes = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        data = await _read_some(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
+    text = data.decode("utf-8", "replace")
+    return text[:1] if not text.startswith("\x1b[") else "\0"  # an arrow is no Esc
 
 
 async def _read_some(descriptor: int) -> bytes:

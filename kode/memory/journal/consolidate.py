@@ -9,7 +9,7 @@ from datetime import datetime
 
 from kode import credentials
 from kode.memory import scan
-from kode.memory.ask import keep_ends, read_object
+from kode.memory.ask import is_placeholder, keep_ends, read_object, says_something
 from kode.memory.journal.files import size_of
 from kode.messages import StopReason
 
@@ -84,7 +84,7 @@ def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: in
     if not found.complete:
         return Decision(problem="the answer was cut off")
     entry = found.value.get("history_entry")
-    if not isinstance(entry, str) or not entry.strip():
+    if not isinstance(entry, str) or not entry.strip() or is_placeholder(entry, PROMPT):
         return Decision(problem="the answer holds no history_entry")
     entry = safe_entry(entry)
     if "memory_update" not in found.value or found.value["memory_update"] is None:
@@ -94,6 +94,8 @@ def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: in
     if not isinstance(update, str):
         return Decision(entry=entry, problem="its memory_update is not a text")
     update = update.replace("\r\n", "\n").strip()
+    if update and not says_something(update, PROMPT):
+        return Decision(entry=entry, usable=True)
     size, before = size_of(update), size_of(memory)
     over = is_over(memory, limit_bytes)
     if size < before * (LEAST_SHARE_COMPRESSED if over else LEAST_SHARE):

@@ -149,9 +149,11 @@ class Consolidator:
             item = self._queue.read(id)
             if is_closing():
                 return
-            if item is None or not self._can_ask:
+            if item is None or self._door is None or not self._door.usable:
                 continue
-            outcome = await self.consolidate(item, timeout_s)
+            # Nobody waits for it here, so a slow server gets the time it needs.
+            limit_s = self._door.limit_s(timeout_s, len(item.text), MAX_OUTPUT_TOKENS)
+            outcome = await self.consolidate(item, limit_s)
             if not outcome.done:
                 return
 

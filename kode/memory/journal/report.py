@@ -7,7 +7,7 @@ from kode.memory.history import Change, History, origin_of
 from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, parse, size_of
 from kode.memory.journal.files import Entry as Noted
 from kode.memory.lineage import Entry
-from kode.memory.project import is_take_over
+from kode.memory.project import is_drop, is_take_over
 from kode.messages import shorten
 
 LATEST_ENTRIES = 5
@@ -47,7 +47,7 @@ def entries(files: JournalFiles, memory: str) -> list[Entry]:
 
 def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
     """The entries before and after a change."""
-    if is_take_over(change):
+    if is_take_over(change) or is_drop(change):
         return [], []
     files = JournalFiles(files.folder.of_target(change.target)[0])
     of_memory = change.target.endswith(MEMORY)

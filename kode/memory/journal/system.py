@@ -21,15 +21,18 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, lineage, scan
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Addition, Waiting, only_waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder
+from kode.memory.stale import Doubt
 from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
@@ -75,7 +78,12 @@ class Journal(ProjectMemory):
         self.files = JournalFiles(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
-        door = MemoryModel(context.ask_model, context.ask_reply, max_prompt_chars=MAX_PROMPT_CHARS)
+        door = MemoryModel(
+            context.ask_model,
+            context.ask_reply,
+            max_prompt_chars=MAX_PROMPT_CHARS,
+            expected_s=context.expected_s,
+        )
         self._consolidator = Consolidator(
             context=context,
             files=self.files,
@@ -128,7 +136,18 @@ class Journal(ProjectMemory):
         return self._framed(ABOUT_CHANGED, self._bounded(memory) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else (history_tool(self._matching),)
+        if self._context.read_only:
+            return ()
+        search = history_tool(self._matching)
+        if self._settings.tool_face == "native":
+            return (search,)
+        folder = JournalFolder(
+            self.files,
+            self._committer,
+            lambda: self._author("model"),
+            self._journal.max_memory_size,
+        )
+        return (folder_tool(folder), search)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -259,6 +278,33 @@ class Journal(ProjectMemory):
             outcomes = self._committer.approve(name, base, update, change)
         lines = [self._report(one) for one in outcomes]
         return "\n".join(lines) or f"{MEMORY} reads so already"
+
+    async def drop(self, id: str) -> str:
+        """Drops an update that waits for approval. Raises: MemoryRefused, StorageError,
+        BusyError."""
+        self._check_writable()
+        found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
+        async with locked(self.files.root):
+            return self._drop(f"approval/{found}.json")
+
+    def facts(self) -> list[lineage.Entry]:
+        """Every line of MEMORY.md but for its headings."""
+        lines = report.entries(self.files, self._memory())
+        target = self.folder.target(MEMORY)
+        return [one for one in lines if one.target == target and not one.text.startswith("#")]
+
+    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
+        """A line holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        author = self._confirming(doubt)
+        async with locked(self.files.root):
+            return self._report(self._committer.confirm(entry.key, author))
+
+    async def remove_entry(self, entry: lineage.Entry) -> str:
+        """Removes a line of MEMORY.md, by the person. Raises as `drop`."""
+        self._check_writable()
+        async with locked(self.files.root):
+            return self._report(self._committer.remove_line(entry.key, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from kode.errors import BusyError
 from kode.memory import scan
-from kode.memory.ask import MemoryModel
+from kode.memory.ask import MemoryModel, is_placeholder
 from kode.memory.history import Author
 from kode.memory.notes.note import (
     MAX_EVIDENCE,
@@ -222,8 +222,9 @@ def prune_expired(store: NoteStore, author: Author) -> int:
 async def _synthesis(door: MemoryModel, notes: Sequence[Note]) -> tuple[str, bool]:
     """The batch in the model's words, else joined and degraded."""
     listed = "\n\n".join(f"{note.created_at[:10]}: {note.content}" for note in notes)
-    answer = await door.ask(SYSTEM, f"<notes>\n{listed}\n</notes>", max_output_tokens=500)
+    asked = f"<notes>\n{listed}\n</notes>"
+    answer = await door.ask(SYSTEM, asked, max_output_tokens=500, patient=True)
     text = (answer.text or "").strip()
-    if not text or len(text) > MAX_NOTE_CHARS or scan.scan(text):
+    if not text or is_placeholder(text, SYSTEM) or len(text) > MAX_NOTE_CHARS or scan.scan(text):
         return joined(notes), True
     return text, False

@@ -263,7 +263,8 @@ class NoteStore:
         now = self.by_ids(note.id for note in (*before, *after))
         ids_after, ids_before = {note.id for note in after}, {note.id for note in before}
         put_there = [id for id in ids_after - ids_before if id in now]
-        if not put_there and all(now.get(note.id) == note for note in before):
+        confirms = change.before == change.after
+        if not confirms and not put_there and all(now.get(note.id) == note for note in before):
             raise nothing_left(change)
         changed = [note for note in after if now.get(note.id) != note]
         changed += [note for note in before if note.id not in ids_after and note.id in now]

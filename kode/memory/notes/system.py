@@ -19,13 +19,14 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.base import Addition, BaseMemory, Waiting
+from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, Change, Who
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.database import Database
-from kode.memory.notes.jobs import asks_to_remember
+from kode.memory.notes.folder import NotesFolder
 from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
@@ -34,6 +35,7 @@ from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.stale import Doubt
+from kode.memory.stated import asks_to_remember
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -65,7 +67,7 @@ class Notes(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model)
+        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         project = context.project_root or paths.project_root(context.cwd)
         self.database = Database(
@@ -90,7 +92,7 @@ class Notes(BaseMemory):
         self._shown = dict.fromkeys(id for id in listed if isinstance(id, str))
         self._in_prompt: frozenset[str] = frozenset()
         self._first_pack = not self._shown
-        self._doubts: Mapping[Place, Doubt] = {}
+        self.doubts: Mapping[Place, Doubt] = {}
         if not context.read_only:
             await self.writer.first_soul()
 
@@ -98,8 +100,8 @@ class Notes(BaseMemory):
         if reason == "compacted":
             self._shown.clear()
             self._first_pack = True
-        self._doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), self._doubts)
+        self.doubts = stale.doubts(self, self._context.now().date())
+        context = pack.marked_context(pack.agent_context(self.store), self.doubts)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -120,14 +122,19 @@ class Notes(BaseMemory):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(pack.marked(notes, self._doubts), pack.PACK_CHARS)
+        lines = pack.fitting(pack.marked(notes, self.doubts), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         if not lines:
             return ""
         return self._framed(ABOUT_PACK, "\n\n".join(["## Memory Context", *lines]))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else note_tools(self)
+        if self._context.read_only:
+            return ()
+        tools = note_tools(self)
+        if self._settings.tool_face == "native":
+            return tools
+        return (folder_tool(NotesFolder(self)), *(one for one in tools if one.name == "recall"))
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -268,6 +275,31 @@ class Notes(BaseMemory):
     async def approve(self, id: str) -> str:
         """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
         return self._report(await self.writer.approve(id))
+
+    def facts(self) -> list[Entry]:
+        """The notes but for those on what was done."""
+        notes = [note for note in self.store.everything() if note.kind in ("log", "rule")]
+        return pack.entries(notes)
+
+    def given(self) -> set[Place]:
+        return {("notes", id) for id in self._shown}
+
+    async def drop(self, id: str) -> str:
+        """Forgets a note that waits for approval; what it had replaced holds again. Raises:
+        MemoryRefused, StorageError, BusyError."""
+        self._check_writable()
+        found = only_waiting("note", (one.id for one in await self.waiting()), id)
+        return self._report(await self.writer.forget(found, bring_back=True, who="user"))
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A note holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Forgets a note, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.forget(entry.id, who="user"))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

@@ -100,6 +100,8 @@ class NoteWriter:
         async with self._store.writing():
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
+            if known is not None and not supersedes and author.source_hash:
+                return self._confirmed(known, author)
             if known is not None and not supersedes:
                 return Kept(line=f"known already as {known.id}: {in_words(known)}", note=known)
             current = self._store.by_ids(old.id for old in supersedes)
@@ -180,7 +182,14 @@ class NoteWriter:
             note=new,
         )
 
-    async def forget(self, id: str, *, bring_back: bool | None = None) -> Kept:
+    async def confirm(self, id: str, author: Author) -> Kept:
+        """A note holds, and rests on what the author cites now. Raises as `remember`."""
+        async with self._store.writing():
+            return self._confirmed(self._active(id), author)
+
+    async def forget(
+        self, id: str, *, bring_back: bool | None = None, who: Who | None = None
+    ) -> Kept:
         """Deletes a note, its words and its vector. What it had replaced goes with it, or with
         `bring_back` (None: as the settings say) is shown again. Raises as `remember`."""
         back = self._settings.forget_brings_back if bring_back is None else bring_back
@@ -196,7 +205,7 @@ class NoteWriter:
             after = [replace(note, superseded_by=None) for note in earlier] if back else []
             reason = f"forgot {in_words(old)}"
             change = self._store.commit(
-                "forget", [old, *earlier], after, self._author(None, None), reason
+                "forget", [old, *earlier], after, self._author(who, None), reason
             )
         what = "is back: " if back else "went with it: "
         listed = "; ".join(map(in_words, earlier))
@@ -241,6 +250,11 @@ class NoteWriter:
         async with self._store.writing():
             if not self._store.count("n.kind = 'soul'"):
                 self._store.apply((), [replace(soul, id=self._store.free_id(now))])
+
+    def _confirmed(self, note: Note, author: Author) -> Kept:
+        reason = f"confirmed {in_words(note)}"
+        change = self._store.commit("confirm", [note], [note], author, reason)
+        return Kept(line=reason, change_id=change.id, note=note)
 
     def _active(self, id: str) -> Note:
         note = self._store.find(id)

@@ -51,6 +51,7 @@ async def shorter(door: MemoryModel, file: FactFile) -> list[str]:
         f"{len(file.entries)} facts, {file.size} characters, limit {file.limit}:\n\n{listed}",
         max_output_tokens=max(512, file.limit),
         timeout_s=TIMEOUT_S,
+        patient=True,
     )
     if answer.text is None:
         raise MemoryRefused(

@@ -36,8 +36,26 @@ def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
+def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, reason: str) -> Edit:
+    """Of two entries stays what a person chose, which may be both. Raises: MemoryRefused."""
+    for entry in (first, second):
+        _check_stands(file, entry)
+    gone = [entry for entry in (first, second) if entry not in kept]
+    line = f"kept in {file.label} {' and '.join(map(_quoted, kept))}"
+    return Edit(
+        kind="settle",
+        line=f"{line} instead of {_quoted(gone[0])}" if gone else line,
+        entries=[entry for entry in file.entries if entry not in gone],
+        before=(first, second),
+        after=kept,
+        position=file.entries.index(first),
+        reason=reason,
+    )
+
+
 def confirmed(file: FactFile, entry: str) -> Edit:
-    """The entry stays as it is, and rests on what is cited for it now."""
+    """The entry stays as it is, and rests on what is cited for it now. Raises: MemoryRefused."""
+    _check_stands(file, entry)
     return Edit(
         kind="confirm",
         line=f"confirmed in {file.label} {_quoted(entry)}",
@@ -178,10 +196,11 @@ def undone(file: FactFile, change: Change) -> Edit:
             f"Undo the later change first (`kode memory log`), or edit {file.path}."
         )
     at = file.entries.index(change.after[0]) if change.after else change.position
+    stays = set(change.before) == set(change.after)
     rest = [entry for entry in file.entries if entry not in change.after]
     at = len(rest) if at is None else min(at, len(rest))
     missing = [entry for entry in change.before if entry not in rest]
-    entries = [*rest[:at], *missing, *rest[at:]]
+    entries = file.entries if stays else [*rest[:at], *missing, *rest[at:]]
     sides = {"back": change.before, "gone": change.after}
     return Edit(
         kind="undo",
@@ -196,6 +215,11 @@ def undone(file: FactFile, change: Change) -> Edit:
         reason=f"undoes {change.kind} {change.id}",
         undoes=change.id,
     )
+
+
+def _check_stands(file: FactFile, entry: str) -> None:
+    if entry not in file.entries:
+        raise MemoryRefused(f"{file.label} no longer holds {_quoted(entry)}. Nothing was changed.")
 
 
 def _quoted(text: str, max_chars: int = 80) -> str:

@@ -15,7 +15,13 @@ from kode.contracts import MemoryContext
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import scan
-from kode.memory.ask import MemoryModel, read_object
+from kode.memory.ask import (
+    MAX_PROMPT_CHARS,
+    MemoryModel,
+    is_placeholder,
+    read_object,
+    says_something,
+)
 from kode.memory.base import only_waiting
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
@@ -47,6 +53,7 @@ facts that will still be true and useful in a later session"]}
 Leave out secrets, anything about one moment only, and what was only answered from memory: it is \
 remembered already."""
 
+NOTE_TOKENS = 700
 MAX_NARRATIVE_CHARS = 2_000
 MAX_FACT_CHARS = 300
 FACTS_A_CALL = 3
@@ -129,13 +136,15 @@ class EpisodeKeeper:
             self._notice(f"What was kept of a session for its note cannot be read: now {path}.")
         if not self._settings.llm_extract or not self._door.usable:
             return
+        deadline_s = self._settings.end_deadline_s
+        lease_s = max(LEASE_S, self._door.limit_s(deadline_s, MAX_PROMPT_CHARS, NOTE_TOKENS) + 15)
         for session_id in self._pending.ids():
             if is_closing():
                 return
             if session_id == self._context.session_id:
                 continue
             async with self.files.lock():
-                pending = self._pending.claim(session_id, lease_s=LEASE_S)
+                pending = self._pending.claim(session_id, lease_s=lease_s)
             if pending is None:
                 continue
             try:
@@ -160,6 +169,18 @@ class EpisodeKeeper:
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
+
+    async def drop(self, session_id: str, author: Author) -> Outcome:
+        """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
+        waiting = [episode.session_id for episode in await self.waiting()]
+        found = only_waiting("episode", waiting, session_id)
+        async with self.files.lock():
+            text = self.files.text(found)
+            change = self._history.record(
+                author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,)
+            )
+            self.files.remove(found)
+        return Outcome(line=f"dropped episode {found}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
@@ -277,8 +298,9 @@ class EpisodeKeeper:
         answer = await self._door.ask(
             INSTRUCTIONS,
             f"{so_far}The transcript of {pending.turns} turns:\n\n{pending.transcript}",
-            max_output_tokens=700,
+            max_output_tokens=NOTE_TOKENS,
             timeout_s=self._settings.end_deadline_s,
+            patient=True,  # at the end of a session `keep` has its own limit
         )
         if answer.text:
             async with self.files.lock():
@@ -330,7 +352,8 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     """Narrative and facts in a model's answer; an answer in plain prose is the narrative."""
     found = read_object(answer, ("narrative", "facts"))
     if found is None or not isinstance(found.value.get("narrative"), str):
-        prose = "" if answer.lstrip().startswith(("{", "[", "```")) else answer.strip()
+        is_prose = not answer.lstrip().startswith(("{", "[", "```"))
+        prose = answer.strip() if is_prose and not is_placeholder(answer, INSTRUCTIONS) else ""
         return _cut(prose, MAX_NARRATIVE_CHARS), []
     if not found.complete and "facts" not in found.value:
         return "", []  # cut off in the middle of the narrative
@@ -338,9 +361,12 @@ def read_note(answer: str) -> tuple[str, list[str]]:
     texts = [str(fact).strip() for fact in facts] if isinstance(facts, list) else []
     if not found.complete:
         texts = texts[:-1]  # the last one may be half a fact
-    kept = [" ".join(text.split()) for text in texts if text]
-    narrative = _cut(found.value["narrative"].strip(), MAX_NARRATIVE_CHARS)
-    return narrative, [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    kept = [" ".join(text.split()) for text in texts if says_something(text, INSTRUCTIONS)]
+    narrative = found.value["narrative"].strip()
+    if is_placeholder(narrative, INSTRUCTIONS):
+        return "", []
+    facts = [_cut(text, MAX_FACT_CHARS) for text in kept[:FACTS_A_CALL]]
+    return _cut(narrative, MAX_NARRATIVE_CHARS), facts
 
 
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

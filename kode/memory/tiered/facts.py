@@ -41,6 +41,8 @@ class FactFile:
     """Characters the file may hold."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
     """Of entries that may not hold any more."""
+    since: Mapping[str, str] = field(default_factory=dict)
+    """Of entries that hold from a version or a day on, which one."""
     disputed: Mapping[str, str] = field(default_factory=dict)
     """Entries that contradict one from a source that counts for more, which is the value."""
 
@@ -51,6 +53,7 @@ class FactFile:
         known = ((entry, self.doubts.get(entry)) for entry in self.entries)
         return tuple(
             f"{DISPUTED if entry in self.disputed else ''}{doubt.mark if doubt else ''}{entry}"
+            + (f" (since {self.since[entry]})" if entry in self.since else "")
             for entry, doubt in known
             if doubt is None or not doubt.expired
         )

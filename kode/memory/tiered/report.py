@@ -24,7 +24,9 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
             text = credentials.redact(entry).replace("\n", "\n    ")
             doubt = file.doubts.get(entry)
             hidden = ": not shown to a model" if doubt and doubt.expired else ""
-            stale = [f"    (may be stale: {doubt.why}{hidden})"] if doubt else []
+            since = file.since.get(entry)
+            stale = [f"    (since {since})"] if since else []
+            stale += [f"    (may be stale: {doubt.why}{hidden})"] if doubt else []
             other = file.disputed.get(entry)
             if other:
                 stale.append(f'    (not settled: contradicts "{shorten(other, 80)}")')

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,24 +18,27 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, scan, stale
+from kode.memory import embed
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, BaseMemory, Waiting
+from kode.memory.base import Waiting
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import Recording
-from kode.memory.history import Author, Change
+from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
 from kode.memory.tiered import buffer, report, review
-from kode.memory.tiered.episode_files import summary_of
+from kode.memory.tiered.by_hand import FactMemory
+from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
-from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
+from kode.memory.tiered.folder import TieredFolder
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.tiered.write import SYSTEM, FactWriter
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -58,9 +60,7 @@ TITLES: Mapping[tuple[Target, Scope], str] = {
 }
 
 
-class Tiered(BaseMemory):
-    system = SYSTEM
-
+class Tiered(FactMemory):
     def __init__(self, settings: "MemoryConfig") -> None:
         super().__init__(settings)
         self._lines: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Tiered(BaseMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model)
+        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(
@@ -131,7 +131,10 @@ class Tiered(BaseMemory):
         return self._framed(ABOUT_EPISODES, "\n\n".join(episodes))
 
     def tools(self) -> tuple[Tool, ...]:
-        return () if self._context.read_only else (memory_tool(self),)
+        if self._context.read_only:
+            return ()
+        is_native = self._settings.tool_face == "native"
+        return (memory_tool(self) if is_native else folder_tool(TieredFolder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
@@ -177,51 +180,6 @@ class Tiered(BaseMemory):
 
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
-    def author(self, source: str | None = None, until: str | None = None) -> Author:
-        """The model, in this turn, resting on cited code or holding until a day. Raises:
-        MemoryRefused."""
-        return self._author("model", source=source, until=until)
-
-    def default_scope(self, target: Target) -> Scope:
-        return self._store.default_scope(target)
-
-    def layers(self, *, notice: bool = False) -> list[FactFile]:
-        """The fact files that apply here, global before project, with what may not hold any more;
-        one that cannot be read is left out, and reported with `notice`."""
-        read = []
-        for target in TARGETS:
-            for scope in SCOPES:
-                try:
-                    read.append(self._store.read(target, scope))
-                except MemoryRefused as error:
-                    if notice:
-                        self._notice(str(error))
-        standing = frozenset(entry for file in read for entry in file.entries)
-        found = stale.doubts(self, self._context.now().date(), standing)
-        pairs = [pair for pair in self._review.waiting() if pair.contradict]
-        files = []
-        for file in read:
-            name = self._store.name_of(file)
-            disputed = {
-                pair.new: pair.entry
-                for pair in pairs
-                if pair.target == name and pair.entry in file.entries
-            }
-            doubts = stale.of_texts(found, name)
-            files.append(replace(file, doubts=doubts, disputed=disputed))
-        return files
-
-    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
-        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
-        expired = {
-            text
-            for file in self.layers()
-            if (file.target, file.scope) == (target, scope)
-            for text, doubt in file.doubts.items()
-            if doubt.expired
-        }
-        return await self.writer.consolidate(target, scope, author, expired)
-
     async def show(self) -> str:
         """What the next session will see, and where each entry came from."""
         return report.shown(self.layers(notice=True), self.history, self._lines)
@@ -244,12 +202,15 @@ class Tiered(BaseMemory):
         """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
         return self._searcher.whole(self._searcher.find(id))
 
+    async def newest_episodes(self) -> list[Episode]:
+        """Those that a model may read."""
+        return [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
+
     async def read_episodes(self, id: str) -> str:
         """The same for the model: one episode whole, or without an id the newest ones; none that
         waits for approval. Raises: MemoryRefused."""
         if not id.strip():
-            newest = [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
-            listed = report.episodes(newest, self._index.project)
+            listed = report.episodes(await self.newest_episodes(), self._index.project)
             about = "The newest episodes, those of this project marked by *."
             return self._framed(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)
@@ -263,19 +224,6 @@ class Tiered(BaseMemory):
     def entries(self) -> list[Entry]:
         """Every fact that applies here, and the episodes."""
         return report.entries(self.layers(), self._index.files.all(), self._context.root)
-
-    def unjudged(self) -> list[tuple[Entry, Entry]]:
-        """The pairs of facts that wait for a model's word."""
-        return [
-            (
-                Entry(target=pair.target, key=pair.entry, text=pair.entry),
-                Entry(target=pair.target, key=pair.new, text=pair.new),
-            )
-            for pair in self._review.waiting()
-        ]
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        return report.sides(change)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
@@ -297,45 +245,10 @@ class Tiered(BaseMemory):
         self._check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
-    async def add(self, addition: Addition) -> str:
-        """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.refuse_options(SYSTEM, allowed=("--scope", "--until"))
-        target: Target = "user" if addition.target == "user" else "env"
-        author = addition.kept_by(self._author("user", until=addition.until))
-        return await self._edit(author, "add", target, addition.scope, [addition.text])
-
-    async def edit_facts(
-        self, command: str, target: Target, scope: Scope | None, texts: Sequence[str]
-    ) -> str:
-        """`replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
-
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
-        return await self._edit(self._author("user"), command, target, scope, texts)
-
-    async def _edit(
-        self,
-        author: Author,
-        command: str,
-        target: Target,
-        scope: Scope | None,
-        texts: Sequence[str],
-    ) -> str:
+    async def drop(self, session_id: str) -> str:
+        """Drops an episode that waits for approval. Raises: MemoryRefused."""
         self._check_writable()
-        where = scope or self.default_scope(target)
-        match command, list(texts):
-            case "add", [text]:
-                outcome = await self.writer.add(target, where, text, author)
-            case "replace", [old, new]:
-                outcome = await self.writer.replace(target, where, old, new, author)
-            case "remove", [old]:
-                outcome = await self.writer.remove(target, where, old, author)
-            case "consolidate", []:
-                outcome = await self.consolidate(target, where, author)
-            case _:
-                raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
-        noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
-        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
+        return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -358,14 +271,6 @@ class Tiered(BaseMemory):
                 f"Of {settled.given_up} pairs of facts no model said in several attempts whether "
                 "they are one. Both texts of each stay; `kode memory show` has them."
             )
-
-    def _report_outcome(self, outcome: Outcome) -> str:
-        """As `_report`, with how full the file is."""
-        file = outcome.file
-        fill = f"{file.label}: {file.fill}" if file is not None else ""
-        return self._report(
-            replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
-        )
 
 
 def _section(file: FactFile) -> str:

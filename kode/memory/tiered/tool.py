@@ -60,6 +60,7 @@ def memory_tool(facts: "Tiered") -> Tool:
         source: Annotated[
             str | None, "for add and replace: the code it rests on, as path:line-line"
         ] = None,
+        since: Annotated[str | None, "for add and replace: version or day it holds from"] = None,
         until: Annotated[str | None, "for add and replace: last day it holds, YYYY-MM-DD"] = None,
         scope: Annotated[
             Scope | None,
@@ -74,7 +75,7 @@ def memory_tool(facts: "Tiered") -> Tool:
             if action == "episodes":
                 text = await facts.read_episodes(query or content or old_text or "")
                 return ToolOutput(text=text, summary="episodes")
-            author = facts.author(source, until)
+            author = facts.author(source, since, until)
             outcome = await _change(facts, author, action, target, content, old_text, scope)
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))

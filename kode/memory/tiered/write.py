@@ -26,8 +26,11 @@ from kode.memory.tiered.facts import (
 )
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
+from kode.memory.waiting import Pair
 
 SYSTEM = "tiered"
+CONTRADICT = "they contradict each other"
+"""The reason of a settlement of two that do."""
 MOST_REMOVED = 200
 """Of what was removed from a file so much is compared with a new fact, the newest."""
 
@@ -124,6 +127,20 @@ class FactWriter:
             author,
         )
 
+    async def tend(self, name: str, edit: Callable[[FactFile], Edit], author: Author) -> Outcome:
+        """An edit of the file that the history calls `name`. Raises as `add`."""
+        return await self._change(lambda: self._store.read_named(name), edit, author)
+
+    async def settle_pair(self, pair: Pair, kept: tuple[str, ...], author: Author) -> Outcome:
+        """Keeps what the person chose of a pair that waited. Raises as `add`."""
+        name, first, second = pair.first.target, pair.first.key, pair.second.key
+        reason = CONTRADICT if pair.contradict else ""
+        done = await self.tend(
+            name, lambda file: edits.settled(file, first, second, kept, reason=reason), author
+        )
+        await self._review.remove([WaitingPair(target=name, entry=first, new=second)])
+        return done
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change to a fact file, if what it left is still there. Of a merge both
         texts stand again; of two that contradict each other both do, and wait for the person.
@@ -131,9 +148,10 @@ class FactWriter:
         Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
-        if change.kind == "supersede":
+        if change.kind in ("supersede", "settle"):
             old, new = change.before[0], change.before[-1]
-            await self._review.note(change.target, [old], new, contradict=True)
+            contradict = change.kind == "supersede" or change.reason == CONTRADICT
+            await self._review.note(change.target, [old], new, contradict=contradict)
         return await self._change(
             lambda: self._store.read_named(change.target),
             lambda file: edits.undone(file, change),
@@ -288,7 +306,7 @@ def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) 
     is added, which loses nothing."""
     for entry in (text, plan.known):
         if entry in file.entries:
-            is_new = author.source_hash or author.until
+            is_new = author.source_hash or author.since or author.until
             return edits.confirmed(file, entry) if is_new else edits.known(file, entry)
     if plan.entry in file.entries and not wins:
         return edits.disputed(file, text, plan.entry, reason=plan.reason)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kode.contracts import Request, Tool, ToolContext, ToolOutput, ToolSpec
+from kode.contracts import Request, Tool, ToolContext, ToolOutput
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.events import Emit
 from kode.memory import frame
-from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.ask import MemoryModel, keep_ends, says_something
 from kode.memory.stored import WaitingFolder
 from kode.memory.vault.files import VaultFiles, is_facts, month_file
 from kode.memory.vault.report import index_lines, rows_of
@@ -61,6 +61,11 @@ FACTS_CHARS = 40_000
 LEAST_CHARS = 1_000
 """Of any file."""
 
+UNREAD = "the model wrote its tool calls as text that cannot be read"
+UNREAD_CALL = (
+    "Nothing was written: your reply has a tool call in its text, and it cannot be read as one. "
+    "Call tools through the tool interface, with all required arguments, or answer nothing."
+)
 INSTRUCTIONS = """\
 You look back on a task that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; nobody reads your answers.
@@ -147,19 +152,23 @@ async def reflect(
 
     Raises: StorageError, BusyError; CancelledError.
     """
-    specs = tuple(
-        ToolSpec(name=t.name, description=t.description, parameters=t.parameters()) for t in tools
-    )
+    specs = tuple(tool.spec for tool in tools)
     said = list(messages)
     tool_calls = 0
     while True:
         asked = sum(message.role == "assistant" for message in said)
         if said[-1].role == "assistant":
-            if not calls_of(said[-1]):
+            if said[-1].stop == "malformed_call":
+                if sum(message.stop == "malformed_call" for message in said) > 1:
+                    keep(said[:1])  # it begins again, perhaps with a better model
+                    return Reflection(model_calls=asked, tool_calls=tool_calls, failure=UNREAD)
+                said.append(user_message(UNREAD_CALL))
+            elif calls := calls_of(said[-1]):
+                results = [await _result(tools, said[-1], call, emit) for call in calls]
+                tool_calls += sum(not result.is_error for result in results)
+                said.append(Message(role="tool", parts=tuple(results)))
+            else:
                 return Reflection(model_calls=asked, tool_calls=tool_calls)
-            results = [await _result(tools, said[-1], call, emit) for call in calls_of(said[-1])]
-            tool_calls += sum(not result.is_error for result in results)
-            said.append(Message(role="tool", parts=tuple(results)))
             keep(said)
         if asked == MAX_MODEL_CALLS:
             return Reflection(model_calls=asked, tool_calls=tool_calls, at_limit=True)
@@ -169,7 +178,7 @@ async def reflect(
             tools=specs,
             max_output_tokens=MAX_OUTPUT_TOKENS,
         )
-        reply = await door.reply(request, timeout_s=TIMEOUT_S)
+        reply = await door.reply(request, timeout_s=TIMEOUT_S, patient=True)
         if reply.message is None:
             why = reply.detail or reply.failure
             return Reflection(model_calls=asked, tool_calls=tool_calls, failure=why)
@@ -198,6 +207,9 @@ async def _run(tools: Sequence[Tool], call: ToolCall, emit: Emit) -> str:
         return _error(f"the arguments are not valid JSON: {error}")
     if not isinstance(arguments, dict):
         return _error("the arguments must be one JSON object")
+    text = arguments.get("content", arguments.get("entry"))
+    if isinstance(text, str) and not says_something(text, INSTRUCTIONS):
+        return _error('write what was said in the task, not the example; else answer "nothing"')
     context = ToolContext(
         place=NOWHERE,
         call_id=call.id,

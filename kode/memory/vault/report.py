@@ -8,7 +8,7 @@ from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.history import Change, History, origin_of
 from kode.memory.lineage import Entry
-from kode.memory.project import is_take_over
+from kode.memory.project import is_drop, is_take_over
 from kode.memory.vault.files import Row, VaultFiles, is_facts, size_words
 from kode.memory.vault.summary import blocks_of, clean, without_summary
 
@@ -70,7 +70,7 @@ def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
 
 def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
     """The entries before and after a change."""
-    if is_take_over(change):
+    if is_take_over(change) or is_drop(change):
         return [], []
     files, name = files.of_target(change.target)
     before, after = (

@@ -13,6 +13,7 @@ from kode.errors import BusyError, MemoryRefused
 from kode.memory import embed, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, Addition, Waiting, only_waiting, reason_of
+from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
@@ -20,6 +21,7 @@ from kode.memory.project import ProjectMemory
 from kode.memory.rank import Text
 from kode.memory.search import Finder
 from kode.memory.source import citing
+from kode.memory.stale import Doubt
 from kode.memory.stored import locked, may_name_a_file
 from kode.memory.vault import reflect, report
 from kode.memory.vault.files import (
@@ -31,6 +33,7 @@ from kode.memory.vault.files import (
     is_facts,
     month_file,
 )
+from kode.memory.vault.folder import VaultFolder
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
@@ -53,7 +56,9 @@ class Vault(ProjectMemory):
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
-        self._door = MemoryModel(context.ask_model, context.ask_reply)
+        self._door = MemoryModel(
+            context.ask_model, context.ask_reply, expected_s=context.expected_s
+        )
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )
@@ -84,7 +89,9 @@ class Vault(ProjectMemory):
         desk = Desk(
             writer=self._writer, author=self._citing_model, now=self.now, stale=self._stale_in
         )
-        return vault_tools(desk)
+        if self._settings.tool_face == "native":
+            return vault_tools(desk)
+        return (folder_tool(VaultFolder(desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
         """Leaves every task that a person asked to the reflector: it judges what is worth it."""
@@ -204,6 +211,32 @@ class Vault(ProjectMemory):
         async with locked(self._pending.folder):
             self._pending.write(replace(pending, tainted=False, approved=True))
         return f"approved {found}: it is reflected on at the next start"
+
+    async def drop(self, id: str) -> str:
+        """Drops a task that waits for approval: it is not reflected on. Raises: MemoryRefused,
+        StorageError, BusyError."""
+        found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
+        async with locked(self._pending.folder):
+            return self._drop(f"pending/{found}.json")
+
+    def facts(self) -> list[Entry]:
+        """Every line of the facts but for headings."""
+        names = filter(is_facts, self.files.names())
+        found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
+        return [entry for entry in found if not entry.text.startswith("#")]
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A line holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes a line of the facts, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        author = self._author("user")
+        return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
 
     def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)

@@ -98,6 +98,8 @@ class VaultWriter:
             if before is None:
                 raise MemoryRefused(f"There is no {name} to patch. `memory_write` creates it.")
             after = _patched(name, before, patches)
+            if after == before and author.source_hash:
+                return self._confirmed(name, patches[-1][1].strip(), author)
             if after == before:
                 raise MemoryRefused(f"The patches change nothing in {name}. Nothing was written.")
             if not scan.scan(before):
@@ -134,6 +136,8 @@ class VaultWriter:
     ) -> Outcome:
         async with self.files.lock():
             before = self.files.read(name)
+            if before is not None and _holds(before, block) and author.source_hash:
+                return self._confirmed(name, block, author)
             if author.who != "model" and before is not None and _holds(before, block):
                 return Outcome(line=f"{name} holds this entry already")
             body = (before or title_of(name)).rstrip("\n")
@@ -145,6 +149,33 @@ class VaultWriter:
             change = self._change(author, "append", name, before, after=(block,))
             return self._put(name, before, after, change, f'appended to {name} "{_quoted(block)}"')
 
+    async def confirm(self, name: str, line: str, author: Author) -> Outcome:
+        """Records that a line holds, and rests on what the author cites now. Raises as `write`."""
+        async with self.files.lock():
+            if line not in (self.files.read(name) or ""):
+                raise MemoryRefused(f"{name} no longer has this line. Nothing was changed.")
+            return self._confirmed(name, line, author)
+
+    def _confirmed(self, name: str, text: str, author: Author) -> Outcome:
+        same = (text,)
+        change = self._change(author, "confirm", name, text, before=same, after=same)
+        written = self._history.append(change)
+        return Outcome(line=f'confirmed in {name} "{_quoted(text)}"', change_id=written.id)
+
+    async def remove(self, path: str, author: Author) -> Outcome:
+        """Removes a file with all it holds. Raises as `write`."""
+        name = self._writable(path)
+        async with self.files.lock():
+            before = self.files.read(name)
+            if before is None:
+                raise MemoryRefused(f"There is no {name}. Nothing was changed.")
+            self._check_known(name, before)
+            change = self._change(author, "remove", name, before, before=(before,))
+            written = self._history.append(change)
+            self.files.remove(name)
+            self.seen.pop(name, None)
+        return Outcome(line=f"removed {name}", change_id=written.id)
+
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Takes back one change, if what it left is still there.
 
@@ -152,6 +183,9 @@ class VaultWriter:
         """
         files, name = self.files.of_target(change.target)
         refuse_redacted(change, f"Edit {files.path(name)} by hand.")
+        if change.before and change.before == change.after:  # it was confirmed
+            written = self._history.append(undo_of(change, author))
+            return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
         async with files.lock():
             now = files.read(name)
             after = _taken_back(name, now, change)

@@ -9,7 +9,7 @@ import pytest
 from kode.cli.commands.cost import main
 from kode.errors import ConfigError, SessionError
 from kode.messages import Message, Text, Usage, user_message
-from kode.session import log, upkeep
+from kode.session import log
 from kode.session.entries import MessageEntry, UsageEntry, timestamp
 
 FIRST = Usage(input_tokens=2_000, output_tokens=10)
@@ -53,9 +53,9 @@ def test_a_session_is_shown_request_by_request_with_its_sum(home: Path, capsys) 
     assert main([]) == 0
     shown = rows(capsys.readouterr().out)
     assert shown[2][2:] == ["uncached", "cached", "written", "output", "cost"]
-    assert shown[3][1:] == ["step", "1", "2,000", "0", "0", "10", "$0.50"]
-    assert shown[4][1:] == ["step", "2", "100", "2,000", "400", "20", "$0.50"]
-    assert shown[5][1:] == ["memory", "7", "0", "0", "0", "?"]
+    assert shown[3][2:] == ["step", "1", "2,000", "0", "0", "10", "$0.50"]
+    assert shown[4][2:] == ["step", "2", "100", "2,000", "400", "20", "$0.50"]
+    assert shown[5][2:] == ["memory", "7", "0", "0", "0", "?"]
     assert shown[-1] == ["total", "3", "2,107", "2,000", "400", "30", "$1.00+"]
 
 
@@ -96,7 +96,6 @@ def test_a_day_a_time_and_a_project_choose_sessions(home: Path, capsys, tmp_path
     below = Path.cwd() / "below"
     below.mkdir()
     inside = made(home, SECOND, cwd=below)
-    upkeep.fork(home, here)
 
     def chosen(*arguments: str) -> dict[str, int]:
         assert main([*arguments, "--json"]) == 0

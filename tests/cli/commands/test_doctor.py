@@ -133,6 +133,17 @@ def test_a_model_that_the_server_does_not_offer(
     assert server_finding.state == "ok"
 
 
+def test_the_window_of_a_server_of_ones_own_is_the_one_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer() as server:
+        server.answers = {"/v1/models": {"data": [{"id": "mine", "meta": {"n_ctx": 6144}}]}}
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        configured(tmp_path, '{"model": "mine", "provider": "openai"}')
+        finding = found(tmp_path, "model")
+    assert (finding.state, finding.detail) == ("ok", "mine, window 6,144 tokens")
+
+
 def test_a_memory_that_cannot_be_opened(tmp_path: Path) -> None:
     configured(tmp_path, "{}")
     (tmp_path / "home" / "memory").write_text("a file where a folder should be")

@@ -119,3 +119,13 @@ def test_the_set_up_says_what_it_writes_and_where(
     assert "sk-proj" not in out
     assert json.loads(file.read_text())["provider"] == "openai"
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_each_server_that_was_looked_for_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = 9
+    monkeypatch.setattr(init, "LOCAL_SERVERS", (("llama.cpp", nobody), ("llama.cpp", nobody)))
+    said += ["2"]
+    assert init.choose() is None
+    assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out

@@ -165,7 +165,8 @@ async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, ope
     await conversation.turn("/x")
 
     assert not (world.project / "effect").exists()
-    assert [part.source for part in conversation.session.messages[0].parts] == [""]
+    sources = [part.source for part in conversation.session.messages[0].parts]
+    assert sources == ["opening", ""]
 
 
 async def test_every_line_of_the_session_is_an_entry(world: World, opened: Open) -> None:

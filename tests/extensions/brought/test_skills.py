@@ -130,7 +130,7 @@ async def test_the_model_is_shown_names_and_loads_a_body(
 
     await conversation.turn("read it")
 
-    assert "- pdf: Reads PDF files." in conversation.context.system
+    assert "- pdf: Reads PDF files." in conversation.context.opening[0]
     loaded, reference = [results_of(m) for m in conversation.session.messages][2]
     assert loaded.text.endswith("reference.md.]\nRun scripts/read.py first.")
     assert loaded.lasting
@@ -142,7 +142,7 @@ async def test_without_skills_there_is_neither_a_catalogue_nor_a_tool(opened: Op
     conversation = await opened()
     await conversation.open()
 
-    assert "# Skills" not in conversation.context.system
+    assert "# Skills" not in "".join(conversation.context.opening)
     assert "skill" not in [spec.name for spec in conversation.context.specs]
 
 

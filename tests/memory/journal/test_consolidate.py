@@ -30,6 +30,25 @@ def test_an_answer_is_read_by_the_three_tiers(said):
     assert (decision.entry, decision.update, decision.usable) == ("did it", "- a", True)
 
 
+PLACEHOLDER = (
+    "the whole updated long-term memory in Markdown: everything that is still true of it, unchanged"
+)
+
+
+@pytest.mark.parametrize("update", ["none", "empty", "(empty)", "None.", PLACEHOLDER])
+@pytest.mark.parametrize("memory", ["", "- likes tabs\n" * 50])
+def test_an_update_that_says_nothing_leaves_the_memory_as_it_is(update, memory):
+    decision = decided(json.dumps({"history_entry": "did it", "memory_update": update}), memory)
+
+    assert (decision.update, decision.usable, decision.problem) == (None, True, "")
+
+
+def test_a_placeholder_is_no_entry():
+    entry = "a paragraph that sums up the conversation, beginning with its time"
+
+    assert not decided(json.dumps({"history_entry": entry, "memory_update": "- a"})).usable
+
+
 def test_a_brace_inside_a_text_does_not_end_the_object():
     said = 'Sure: {"history_entry": "wrote f() { return } and left", "memory_update": "- {x}"} ok'
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kode.memory.notes.jobs import asks_to_remember
+from kode.memory.stated import asks_to_remember
 
 
 @pytest.mark.parametrize(

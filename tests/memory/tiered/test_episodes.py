@@ -248,9 +248,16 @@ async def test_what_the_scan_refuses_is_not_kept(tmp_path):
     [
         (f"```json\n{NOTE}\n```", "Fixed the off", 1),
         ("We fixed the tokenizer.", "We fixed", 0),
-        ('{"narrative": "all", "facts": ["whole", "half of', "all", 1),
-        ('{"narrative": "all", "facts": ["a", "b", "c", "d"]}', "all", 3),
+        ('{"narrative": "all", "facts": ["a whole", "half of', "all", 1),
+        ('{"narrative": "all", "facts": ["a a", "b b", "c c", "d d"]}', "all", 3),
         ('{"narrative": "all", "facts": "no list"}', "all", 0),
+        ('{"narrative": "all", "facts": ["mutex", "none", "empty", "uses tabs"]}', "all", 1),
+        (
+            '{"narrative": "all", "facts": ["one to three short facts that will still be true"]}',
+            "all",
+            0,
+        ),
+        ('{"narrative": "what was asked, what was done, what was decided", "facts": []}', "", 0),
         ('{"narrative": "Set up CI. Ran', "", 0),
         ("{}", "", 0),
         ("[]", "", 0),

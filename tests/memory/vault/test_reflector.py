@@ -6,6 +6,7 @@ import pytest
 from kode import durable
 from kode.errors import MemoryRefused, ProviderError, StorageError
 from kode.memory.commands import memory_command
+from kode.messages import results_of, text_of
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
 from tests.memory.vault.life import file, opened, put
@@ -72,6 +73,62 @@ async def test_an_answer_in_words_ends_it_after_one_call(tmp_path):
     await system.close(5)
 
     assert len(model.requests) == 1
+    assert list(file(tmp_path, "").rglob("*.md")) == []
+
+
+async def test_calls_that_cannot_be_read_are_explained_once(tmp_path):
+    unread = says('{"name": "memory_write", "arguments": {}}', stop="malformed_call")
+    model = Replies([unread, calls(WRITE), says("done")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert "tool interface" in text_of(model.requests[1].messages[-1])
+    assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
+    assert pending(tmp_path) == []
+
+
+async def test_a_task_whose_calls_cannot_be_read_waits_for_the_next_start(tmp_path):
+    unread = says('{"name": "memory_write", "arguments": {}}', stop="malformed_call")
+    events = []
+    system = await opened(tmp_path, ask_reply=Replies([unread]), emit=events.append)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert len(pending(tmp_path)) == 1
+    assert "cannot be read" in notices(events)[0]
+    model = Replies([calls(WRITE), says("ok")])
+    again = await opened(tmp_path, ask_reply=model)
+    await again.maintain()
+    await again.close(5)
+    assert len(model.requests[0].messages) == 1
+    assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
+    assert pending(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("memory_write", {"path": "facts/user.md", "content": "none"}),
+        (
+            "memory_append",
+            {
+                "path": "episodes/2026-03.md",
+                "entry": "## Short title\n- Summary: under 10 words, shorthand, arrows",
+            },
+        ),
+    ],
+)
+async def test_the_example_of_the_instructions_is_no_memory(tmp_path, tool, given):
+    model = Replies([calls((tool, given)), says("nothing")])
+    system = await opened(tmp_path, ask_reply=model)
+
+    await system.after_turn(worth())
+    await system.close(5)
+
+    assert "not the example" in results_of(model.requests[1].messages[-1])[0].text
     assert list(file(tmp_path, "").rglob("*.md")) == []
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from kode import assembly
+from kode.cli.commands.cost import price_of, with_facts
 from kode.config import load_config
 from kode.contracts import Tool
-from kode.conversation.costs import SessionCost, session_cost
 from kode.conversation.opening import open_conversation
 from kode.events import silent
 from kode.function_tool import tool
 from kode.session.breaks import Break
+from kode.session.costs import SessionCost, session_cost
 from tests.scripted_server import ScriptedServer
 
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5"}
@@ -78,7 +79,8 @@ class Talks:
 
     def cost(self, session_id: str) -> SessionCost:
         config = load_config(self.home, self.folder, environ={}, flags={}).config
-        return session_cost(self.home, session_id, config, why=True)
+        found = session_cost(self.home, session_id, price_of(config))
+        return with_facts(found, self.home / "memory")
 
     def breaks(self, session_id: str) -> list[str]:
         return [one.kind for one in self.cost(session_id).breaks]

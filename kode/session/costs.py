@@ -2,18 +2,12 @@
 was lost; of many by session. The figures are those of `kode.session.spending`."""
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
 from kode import paths
-from kode.assembly import given_prices
-from kode.config import Config
-from kode.memory.history import Change, History
-from kode.messages import shorten
-from kode.providers.models import cost_usd, info_of
 from kode.session import index
 from kode.session.breaks import Break, Price, break_of, first_break
 from kode.session.entries import Header
@@ -23,8 +17,6 @@ from kode.session.spending import Spending, Spent, Step, requests_since, spendin
 
 SESSIONS_LOOKED_THROUGH = 50
 """For the request before a session's first: those that changed last."""
-CHANGES_LOOKED_THROUGH = 500
-FACT_CHARS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,31 +49,27 @@ class Period:
     total: Spent
 
 
-def price_of(config: Config) -> Price:
-    """What a model's tokens cost by the present table and the settings."""
-    given = given_prices(config)
-    return lambda model, usage: cost_usd(info_of(model, given), usage)
+def session_cost(home: Path, session_id: str, price: Price | None = None) -> SessionCost:
+    """What one session took, by `price`, where it is given, with the breaks in it.
 
-
-def session_cost(home: Path, session_id: str, config: Config, *, why: bool) -> SessionCost:
-    """What one session took; `why` looks for breaks, too. Raises: SessionError, ConfigError."""
+    Raises: SessionError, StorageError.
+    """
     header, entries, _ = read(session_path(home, session_id))
     steps = tuple(step for entry in entries if (step := step_of(entry)))
     models = spending_of(entries)
     found = SessionCost(
         session=session_id, cwd=header.cwd, steps=steps, models=models, total=total(models)
     )
-    if not why:
+    if price is None:
         return found
-    price, sent = price_of(config), requests_of(header, entries)
+    sent = requests_of(header, entries)
     caches = any(s.usage.cached_tokens or s.usage.cache_write_tokens for s in steps)
     breaks = [_first(home, header, sent[0], price)] if sent else []
     for before, now in pairwise(sent):
         between = entries[before.number + 1 : now.number]
         breaks.append(break_of(home, before, now, between, price))
-    named = _Names(History(paths.memory_folder(home, config.memory.data_dir) / "history.jsonl"))
     kept = (one for one in breaks if one is not None and (caches or one.kind != "cache"))
-    return replace(found, breaks=tuple(map(named.name, kept)), recorded=bool(sent))
+    return replace(found, breaks=tuple(kept), recorded=bool(sent))
 
 
 def period_cost(
@@ -116,7 +104,7 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     """The session's first request against the latest one of all sessions to the same model."""
     best: Sent | None = None
     where = header
-    for summary in _used_before(home, header):
+    for summary in _used_before(home, header, now.record.model):
         if best is not None and summary.updated_at < best.record.at:
             break
         other, entries, _ = read(session_path(home, summary.id))
@@ -129,40 +117,14 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     return replace(found, session_before=where.id) if found else None
 
 
-def _used_before(home: Path, header: Header) -> list[index.Summary]:
-    """The sessions that were begun before this one, the last used first."""
+def _used_before(home: Path, header: Header, model: str) -> list[index.Summary]:
+    """The sessions with a model that were begun before this one, the last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
-    known = [index.summarize(paths.session_file(home, one)) for _, one in changed]
-    found = [one for one in known if one.created_at < header.created_at and not one.damaged]
+    known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
+    found = [one for one in known if one.model == model and one.created_at < header.created_at]
     return sorted(found, key=lambda one: one.updated_at, reverse=True)
 
 
 def _is_before(one: Sent, now: Sent) -> bool:
     same = (one.record.provider, one.record.model) == (now.record.provider, now.record.model)
     return same and one.record.at < now.record.at
-
-
-class _Names:
-    """Names the change of memory behind a break, where the history has it."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._changes: Sequence[Change] | None = None
-
-    def name(self, found: Break) -> Break:
-        if found.kind != "memory" or found.spot is None:
-            return found
-        if self._changes is None:
-            self._changes = self._history.tail(CHANGES_LOOKED_THROUGH).changes
-        # The history's times are of whole seconds.
-        since = found.since[:19]
-        for change in self._changes:
-            if since <= change.at[:19] <= found.at[:19]:
-                return replace(found, cause=f"a fact: {_described(change)}")
-        return found
-
-
-def _described(change: Change) -> str:
-    texts = ("; ".join(side) for side in (change.before, change.after))
-    shown = " → ".join(shorten(text, FACT_CHARS) for text in texts if text)
-    return f"{change.who} {change.kind} {change.target}: {shown} (change {change.id})"

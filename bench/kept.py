@@ -1,0 +1,63 @@
+"""Results kept line by line, so that a run that was cut off continues; shares with intervals."""
+
+import json
+import os
+from collections.abc import Mapping
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+Z = 1.959964
+"""Of a normal distribution, for 95%."""
+
+
+def done_before(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The results of an earlier run by their `key`; a line that was cut off does not count."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in path.read_text().splitlines() if path and path.is_file() else ():
+        try:
+            row = json.loads(line)
+            found[row["key"]] = row
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def keep(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
+    """Appends a result, on disk when this returns; the row as it will be read again."""
+    line = json.dumps(row)
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            if file.tell() and not path.read_bytes().endswith(b"\n"):
+                file.write(b"\n")  # after a line that was cut off
+            file.write(line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    loaded: dict[str, Any] = json.loads(line)
+    return loaded
+
+
+def wilson(hits: int, number: int) -> tuple[float, float]:
+    """The 95% interval of a share, by Wilson; of no trial at all it is everything."""
+    if number == 0:
+        return 0.0, 1.0
+    share, spread = hits / number, Z * Z / number
+    middle = share + spread / 2
+    half = Z * sqrt(share * (1 - share) / number + spread / (4 * number))
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+
+
+def share(hits: int, number: int) -> str:
+    """`7/10 (40-89%)`."""
+    low, high = wilson(hits, number)
+    return f"{hits}/{number} ({low * 100:.0f}-{high * 100:.0f}%)"
+
+
+def columns(lines: list[list[str]]) -> str:
+    """Lines of cells as a table of text."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

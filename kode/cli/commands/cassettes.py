@@ -1,0 +1,88 @@
+"""`kode run --record FILE` and `--replay FILE`: a run as a cassette, and a run whose model is one.
+
+Neither uses memory: what a run does is to depend on nothing but its files.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kode import paths
+from kode.cli.flags import SCRIPTED
+from kode.cli.parser import Parser
+from kode.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+    from kode.replay.played import Played
+
+
+def add_cassette_flags(parser: Parser) -> None:
+    """Adds the flags; each is None when it was not given."""
+    add = parser.add_argument
+    add("--record", metavar="FILE", help="keep this run as a cassette; without memory")
+    add("--replay", metavar="FILE", help="the model's answers are those of a cassette")
+
+
+def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the flags set in the configuration. Raises: ConfigError."""
+    record, replay = _files(arguments)
+    if record and arguments.no_session:
+        raise ConfigError("--record needs the session that --no-session does not keep: drop one.")
+    if not record and not replay:
+        return {}
+    # A cassette needs no key, whatever provider the settings name.
+    provider = {"provider": SCRIPTED} if replay else {}
+    return {"memory.enabled": False, **provider}
+
+
+@contextlib.contextmanager
+def model_of(arguments: argparse.Namespace) -> "Iterator[Played | None]":
+    """The model of `--replay`; None without. Raises: SessionError for what is no cassette."""
+    _, replay = _files(arguments)
+    if replay is None:
+        yield None
+        return
+    from kode.replay.cassette import opened
+    from kode.replay.play import in_place
+
+    if not replay.is_file():
+        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
+    with opened(replay) as recording:
+        yield in_place(recording)
+
+
+def follow(played: "Played | None", conversation: "Conversation") -> None:
+    """Lets the model of `--replay` compare the requests of a conversation."""
+    if played is not None:
+        from kode.replay.play import follow_conversation
+
+        follow_conversation(played, conversation)
+
+
+def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
+    """After the run: writes the cassette of `--record`. Raises: SessionError, StorageError."""
+    record, _ = _files(arguments)
+    if record is None or session_id is None:
+        return
+    from kode.replay.cassette import pack, write
+    from kode.replay.recording import load
+
+    packed = pack(load(paths.home(), session_id))
+    write(packed, record)
+    if not arguments.quiet:
+        print(f"recorded: {record}, which holds:", file=sys.stderr)
+        for line in packed.about:
+            print(f"  {line}", file=sys.stderr)
+
+
+def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """`kode continue` has neither flag. Raises: ConfigError for both."""
+    given = (getattr(arguments, name, None) for name in ("record", "replay"))
+    record, replay = (None if one is None else Path(one) for one in given)
+    if record and replay:
+        raise ConfigError("--record and --replay are two ways to run: give one of them.")
+    return record, replay

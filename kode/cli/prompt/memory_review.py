@@ -1,0 +1,104 @@
+"""The review of memory, one thing after the other, each decided by one key: `/memory review` and
+`kode memory review`. Leaving decides nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kode.cli.screen.lines import clean, plural
+from kode.cli.screen.menu import Choice, Menu
+from kode.cli.screen.plain import read_key
+from kode.cli.screen.screen import Screen
+from kode.errors import KodeError
+
+if TYPE_CHECKING:
+    from kode.conversation.memory import Review
+    from kode.memory.decisions import Decided
+    from kode.memory.waiting import Item
+
+KEYS: Mapping[str, str] = {
+    "approve": "a",
+    "drop": "d",
+    "first": "1",
+    "second": "2",
+    "both": "b",
+    "confirm": "t",
+    "keep": "k",
+    "remove": "r",
+}
+"""Of each choice about what waits."""
+_BESIDES: Mapping[str, tuple[str, str]] = {
+    "skip": ("s", "skip"),
+    "why": ("w", "where it came from"),
+    "undo": ("u", "undo the last decision"),
+    "quit": ("q", "quit"),
+}
+
+
+async def review_memory(screen: Screen, review: "Review") -> None:
+    """Walks through all that waits, until it is decided, skipped or left."""
+    decided: list[tuple[Item, Decided]] = []
+    passed: set[str] = set()
+    while True:
+        waiting = [one for one in await review.items() if one.id not in passed]
+        if not waiting:
+            break
+        item = waiting[0]
+        choice = await _choose(screen, item, len(waiting), can_undo=bool(decided))
+        try:
+            if choice == "quit":
+                break
+            if choice == "skip":
+                passed.add(item.id)
+            elif choice == "why":
+                screen.print(clean(await review.why(item)))
+            elif choice == "undo":
+                undone, done = decided.pop()
+                passed.discard(undone.id)
+                screen.print(clean(_first_line(await review.undo(done.change_id))), "dim")
+            else:
+                done = await review.decide(item.id, choice)
+                screen.print(clean(_first_line(done.text)), "dim")
+                passed.add(item.id)
+                if done.change_id:
+                    decided.append((item, done))
+        except KodeError as error:
+            screen.print(clean(str(error)), "warning")
+            passed.add(item.id)
+    left = len(await review.items())
+    nothing = "" if decided or left else "Nothing waits for you."
+    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still wait.", "dim")
+
+
+async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -> str:
+    """What the person chose, one of the item's choices or of `_BESIDES`."""
+    besides = {name: row for name, row in _BESIDES.items() if name != "undo" or can_undo}
+    choices = [Choice(name, text, KEYS[name]) for name, text in item.choices.items()]
+    choices += [Choice(name, text, key) for name, (key, text) in besides.items()]
+    skip = next(at for at, one in enumerate(choices) if one.value == "skip")
+    screen.print("")
+    screen.print(f"{item.head} ({count} waiting)", "title")
+    for number, text in enumerate(item.texts, 1):
+        screen.print(clean(f"{number}  {text}" if len(item.texts) > 1 else text))
+    if screen.editor is not None:
+        menu = Menu(choices, selected=skip)
+        return _chosen(await screen.read_answer("decide: ", menu), choices, skip="skip")
+    screen.print("   ".join(f"[{one.key}] {one.text}" for one in choices), "bold")
+    while True:
+        key = await read_key()
+        if key in ("", "\x1b", "\x03", "\x04"):
+            return "quit"
+        for one in choices:
+            if one.key == key.lower():
+                return one.value
+
+
+def _chosen(answer: str | None, choices: list[Choice], *, skip: str) -> str:
+    """The choice that was made in the menu; what was typed besides is no decision."""
+    if answer is None:
+        return "quit"
+    return answer if any(one.value == answer for one in choices) else skip
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,119 @@
+"""Entries as the lines of a Markdown file, a bullet each; and what an edit of the file means for
+them.
+
+    - likes tabs
+    - builds with
+      `make all`
+
+Read back, a paragraph and a block of code are an entry too. A heading is none: a fact is read
+alone, and what a heading says about it belongs into it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from kode.errors import MemoryRefused
+from kode.memory.base import Outcome
+from kode.memory.undo import Undoing
+
+_INDENT = "  "
+_FENCES = ("```", "~~~")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One entry as it is shown."""
+
+    key: str
+    """What its system calls it by: an id, or its text."""
+    text: str
+    mark: str = ""
+    """What stands before it where it is shown: that it may be stale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One change of the entries: `text` for the one called `key`. No key: a new one; no text: it
+    goes."""
+
+    key: str | None = None
+    text: str | None = None
+
+
+def render(rows: Sequence[Row]) -> str:
+    """The file of these entries."""
+    return "".join(f"{_bullet(row.mark + row.text)}\n" for row in rows)
+
+
+def parse(text: str) -> list[str]:
+    """The entries of a file, whoever wrote it, in its order."""
+    entries: list[list[str]] = []
+    is_open, is_bullet, fence, blanks = False, False, "", 0
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if fence:
+            entries[-1].append(line)
+            fence = "" if line.startswith(fence) else fence
+        elif not line.strip():
+            blanks += 1
+        elif is_open and is_bullet and line.startswith(_INDENT):
+            entries[-1] += [*[""] * blanks, line[len(_INDENT) :]]
+            blanks = 0
+        elif line.startswith("#"):
+            is_open, blanks = False, 0
+        else:
+            starts = line.startswith(("- ", "* "))
+            if is_open and not blanks and not starts:
+                entries[-1].append(line)
+            else:
+                entries.append([line[2:] if starts else line])
+                is_open, is_bullet = True, starts
+            fence = next((one for one in _FENCES if line.startswith(one)), "")
+            blanks = 0
+    return [entry for lines in entries if (entry := "\n".join(lines).strip())]
+
+
+def steps(rows: Sequence[Row], text: str) -> list[Step]:
+    """What has to be done for these entries to become those of `text`: first what goes, then what
+    is changed, then what is new. An entry that only moved stays where it was."""
+    new = parse(text)
+    shown = [parse(render([row]))[0] for row in rows]
+    moved = {*shown} & {*new}
+    gone: list[Step] = []
+    changed: list[Step] = []
+    added: list[Step] = []
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, shown, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        old_rows = [rows[at] for at in range(i1, i2) if shown[at] not in moved]
+        texts = [entry for entry in new[j1:j2] if entry not in moved]
+        if len(old_rows) == len(texts):
+            pairs = zip(old_rows, texts, strict=True)
+            changed += (Step(key=row.key, text=said.removeprefix(row.mark)) for row, said in pairs)
+        else:
+            # Which of them stands for which nobody can say.
+            gone += (Step(key=row.key) for row in old_rows)
+            added += (Step(text=entry) for entry in dict.fromkeys(texts))
+    return [*gone, *changed, *added]
+
+
+async def apply(
+    steps: Sequence[Step], do: Callable[[Step], Awaitable[Outcome]], system: Undoing
+) -> list[Outcome]:
+    """Does all steps or none. Raises: MemoryRefused with what stands in the way, StorageError,
+    BusyError."""
+    done: list[Outcome] = []
+    try:
+        for step in steps:
+            done.append(await do(step))
+    except MemoryRefused:
+        for outcome in reversed(done):
+            for change in system.history.find(outcome.change_id) if outcome.change_id else ():
+                await system.undo_change(change)
+        raise
+    return done
+
+
+def _bullet(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([f"- {first}", *(f"{_INDENT}{line}" if line.strip() else "" for line in rest)])

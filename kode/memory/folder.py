@@ -1,0 +1,242 @@
+"""Memory as a folder `/memories` of text files, worked on with six commands: the memory tool that
+Anthropic's models know (`memory_20250818`), as a face of whichever system is in use.
+
+There is no such folder on disk. A system says what its files read now, and makes operations of its
+own of what a file is to read; so history, scan, limits and undo stand behind every command. The
+answers are worded as the tool's documentation has them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kode.errors import MemoryRefused
+from kode.memory.base import Outcome
+
+ROOT = "/memories"
+LINE_NUMBER_WIDTH = 6
+AROUND = 2
+"""Lines shown before and after a change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryFile:
+    """One file as a model is shown it."""
+
+    name: str
+    """Below `/memories`: `user.md`, `facts/tools.md`."""
+    text: str
+    about: str = ""
+    """What belongs into it, or what may not hold any more."""
+    read_only: bool = False
+
+
+class Folder(Protocol):
+    """A system's memory as files."""
+
+    notice: str
+    """What a model has to know of them, a sentence."""
+
+    async def files(self) -> Sequence[MemoryFile]:
+        """Every file, those that are empty and may be written too."""
+
+    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
+        """Makes a file that read `before` read `after`; "" for no file. All of it, or nothing.
+
+        Raises: MemoryRefused, StorageError, BusyError.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What a command did."""
+
+    text: str
+    """For the model, as documented."""
+    outcomes: Sequence[Outcome] = ()
+    """The changes of memory that it made."""
+
+
+async def view(folder: Folder, path: str, view_range: Sequence[int] | None = None) -> Done:
+    """A file with numbered lines, or the files of a directory. Raises: MemoryRefused."""
+    name = name_of(path)
+    files = await folder.files()
+    for file in files:
+        if file.name == name:
+            return Done(text=_numbered(file.text, view_range, path))
+    below = [file for file in files if not name or file.name.startswith(f"{name}/")]
+    if name and not below:
+        raise _missing(path)
+    sizes = [len(file.text.encode(errors="replace")) for file in below]
+    lines = [
+        f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:",
+        f"{_size(sum(sizes))}\t{path}",
+        *(f"{_size(size)}\t{ROOT}/{file.name}" for size, file in zip(sizes, below, strict=True)),
+    ]
+    abouts = [f"{ROOT}/{file.name}: {file.about}" for file in below if file.about]
+    return Done(text="\n".join([*lines, "", folder.notice, *abouts]))
+
+
+async def create(folder: Folder, path: str, text: str) -> Done:
+    """A new file. Raises: MemoryRefused for one that holds something already, or has no place."""
+    name = _file_name(path)
+    if any(file.name == name and file.text.strip() for file in await folder.files()):
+        raise MemoryRefused(f"File {path} already exists")
+    if not text.strip():
+        raise MemoryRefused("`file_text` is empty: memory keeps no empty files.")
+    outcomes = await folder.put(name, "", text)
+    return await _written(folder, path, text, outcomes, f"File created successfully at: {path}")
+
+
+async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
+    """Another text for one that is there exactly once. Raises: MemoryRefused."""
+    file = await _existing(folder, path)
+    count = file.text.count(old) if old else 0
+    if count == 0:
+        raise MemoryRefused(
+            f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+        )
+    if count > 1:
+        raise MemoryRefused(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+            f"{_lines_with(file.text, old)}. Please ensure it is unique"
+        )
+    wanted = file.text.replace(old, new)
+    outcomes = await folder.put(file.name, file.text, wanted)
+    first = file.text[: file.text.index(old)].count("\n") + 1
+    said = "The memory file has been edited. Here is the snippet showing the change (with line "
+    span = (max(1, first - AROUND), first + new.count("\n") + AROUND)
+    snippet = _numbered(wanted, span, "")
+    return await _written(folder, path, wanted, outcomes, f"{said}numbers):\n{snippet}")
+
+
+async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
+    """A text after a line; 0 is the beginning. Raises: MemoryRefused."""
+    file = await _existing(folder, path)
+    lines = file.text.removesuffix("\n").split("\n") if file.text else []
+    if not 0 <= line <= len(lines):
+        raise MemoryRefused(
+            f"Invalid `insert_line` parameter: {line}. "
+            f"It should be within the range [0, {len(lines)}]."
+        )
+    lines.insert(line, text.rstrip("\n"))
+    wanted = "\n".join(lines) + "\n"
+    outcomes = await folder.put(file.name, file.text, wanted)
+    return await _written(folder, path, wanted, outcomes, f"The file {path} has been edited.")
+
+
+async def delete(folder: Folder, path: str) -> Done:
+    """A file with all it holds. Raises: MemoryRefused for a directory: too much goes at once."""
+    if not name_of(path):
+        raise MemoryRefused("Cannot delete the /memories directory itself")
+    file = await _existing(folder, path, filled=True)
+    outcomes = await folder.put(file.name, file.text, "")
+    return Done(text=f"Successfully deleted {path}", outcomes=outcomes)
+
+
+async def rename(folder: Folder, old_path: str, new_path: str) -> Done:
+    """What a file holds goes into another, which holds nothing yet. Raises: MemoryRefused; then
+    nothing is lost: it stands in the old file, or in both."""
+    if not name_of(old_path):
+        raise MemoryRefused("Cannot rename the /memories directory itself")
+    file = await _existing(folder, old_path, filled=True)
+    name = _file_name(new_path)
+    if any(one.name == name and one.text.strip() for one in await folder.files()):
+        raise MemoryRefused(f"The destination {new_path} already exists")
+    outcomes = [*await folder.put(name, "", file.text)]
+    outcomes += await folder.put(file.name, file.text, "")
+    return Done(text=f"Successfully renamed {old_path} to {new_path}", outcomes=outcomes)
+
+
+def name_of(path: str) -> str:
+    """A path below `/memories` as a name; "" for the directory itself. Raises: MemoryRefused."""
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise MemoryRefused(f"Path must start with {ROOT}, got: {path}")
+    parts = [part for part in path.removeprefix(ROOT).split("/") if part not in ("", ".")]
+    if ".." in parts or "\\" in path or not path.isprintable():
+        raise MemoryRefused(f"Path {path!r} would escape {ROOT} directory")
+    return "/".join(parts)
+
+
+def unknown(name: str, known: Sequence[str]) -> MemoryRefused:
+    """The error for a file that a system does not have."""
+    listed = ", ".join(f"{ROOT}/{one}" for one in known)
+    return MemoryRefused(
+        f"This memory keeps no {ROOT}/{name}. Put it into one of: {listed}. Nothing was changed."
+    )
+
+
+def read_only(name: str) -> MemoryRefused:
+    """The error for a file that only kode writes."""
+    return MemoryRefused(
+        f"{ROOT}/{name} is written by kode alone and can only be viewed. Nothing was changed."
+    )
+
+
+def _file_name(path: str) -> str:
+    name = name_of(path)
+    if not name:
+        raise MemoryRefused(f"The path {path} is not a file.")
+    return name
+
+
+async def _existing(folder: Folder, path: str, *, filled: bool = False) -> MemoryFile:
+    """The file that a command is to change; `filled`: one that holds something. Raises:
+    MemoryRefused."""
+    name = _file_name(path)
+    files = await folder.files()
+    for file in files:
+        if file.name == name and file.read_only:
+            raise read_only(name)
+        if file.name == name and (file.text.strip() or not filled):
+            return file
+    if any(file.name.startswith(f"{name}/") for file in files):
+        raise MemoryRefused(f"The path {path} is not a file. Name one of its files.")
+    raise _missing(path)
+
+
+async def _written(
+    folder: Folder, path: str, wanted: str, outcomes: Sequence[Outcome], said: str
+) -> Done:
+    """With what memory made of it, where that is not what was written."""
+    name = name_of(path)
+    now = next((file.text for file in await folder.files() if file.name == name), "")
+    if now.strip() != wanted.strip():
+        kept = _numbered(now, None, path) if now else f"{path} holds nothing."
+        said = f"{said}\nMemory keeps it in its own form. {kept}"
+    return Done(text=said, outcomes=outcomes)
+
+
+def _missing(path: str) -> MemoryRefused:
+    return MemoryRefused(f"The path {path} does not exist. Please provide a valid path.")
+
+
+def _numbered(text: str, view_range: Sequence[int] | None, path: str) -> str:
+    """Lines with their numbers, below the documented head where a path is given."""
+    lines = text.split("\n")
+    first, last = 1, len(lines)
+    if view_range is not None:
+        if len(view_range) != 2:
+            raise MemoryRefused("`view_range` is two numbers: the first line and the last, or -1.")
+        first = max(1, view_range[0])
+        last = len(lines) if view_range[1] == -1 else min(view_range[1], len(lines))
+    numbered = "\n".join(
+        f"{number:>{LINE_NUMBER_WIDTH}}\t{lines[number - 1]}" for number in range(first, last + 1)
+    )
+    return f"Here's the content of {path} with line numbers:\n{numbered}" if path else numbered
+
+
+def _lines_with(text: str, part: str) -> str:
+    found = []
+    at = text.find(part)
+    while at >= 0:
+        found.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(part, at + 1)
+    return ", ".join(found)
+
+
+def _size(count: int) -> str:
+    """`0B`, `512B`, `1.5K`."""
+    if count < 1024:
+        return f"{count}B"
+    return f"{count / 1024:.1f}K"

@@ -1,0 +1,181 @@
+"""What the memory tool and a person may do with facts: add, replace, remove, settle, confirm."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kode.errors import MemoryRefused
+from kode.memory import scan, stale
+from kode.memory.base import Addition, BaseMemory
+from kode.memory.history import Author, Change
+from kode.memory.lineage import Entry
+from kode.memory.stale import Doubt
+from kode.memory.tiered import edits, report
+from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.review import Review
+from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.waiting import Choice, Pair
+
+
+class FactMemory(BaseMemory):
+    """The facts of an open memory; who opens it sets what they are kept in."""
+
+    system = SYSTEM
+    writer: FactWriter
+    _store: FactStore
+    _review: Review
+
+    def author(
+        self, source: str | None = None, since: str | None = None, until: str | None = None
+    ) -> Author:
+        """The model, in this turn, resting on cited code or holding for a time. Raises:
+        MemoryRefused."""
+        return self._author("model", source=source, since=since, until=until)
+
+    def default_scope(self, target: Target) -> Scope:
+        return self._store.default_scope(target)
+
+    def layers(self, *, notice: bool = False) -> list[FactFile]:
+        """The fact files that apply here, global before project, with what may not hold any more;
+        one that cannot be read is left out, and reported with `notice`."""
+        read = []
+        for target in TARGETS:
+            for scope in SCOPES:
+                try:
+                    read.append(self._store.read(target, scope))
+                except MemoryRefused as error:
+                    if notice:
+                        self._notice(str(error))
+        # Only of what stands: no code is read for facts that have gone.
+        standing = frozenset(entry for file in read for entry in file.entries)
+        terms = {at: change for at, change in stale.terms(self).items() if at[1] in standing}
+        found = stale.doubted(terms, self.project, self._context.now().date())
+        since = {place: change.since for place, change in terms.items()}
+        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        files = []
+        for file in read:
+            name = self._store.name_of(file)
+            disputed = {
+                pair.new: pair.entry
+                for pair in pairs
+                if pair.target == name and pair.entry in file.entries
+            }
+            files.append(
+                replace(
+                    file,
+                    doubts=stale.of_texts(found, name),
+                    since={key: of for (at, key), of in since.items() if of and at == name},
+                    disputed=disputed,
+                )
+            )
+        return files
+
+    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
+        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
+        expired = {
+            text
+            for file in self.layers()
+            if (file.target, file.scope) == (target, scope)
+            for text, doubt in file.doubts.items()
+            if doubt.expired
+        }
+        return await self.writer.consolidate(target, scope, author, expired)
+
+    def facts(self) -> list[Entry]:
+        return report.entries(self.layers(), (), self._context.root)
+
+    def entries(self) -> list[Entry]:
+        return self.facts()
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        return report.sides(change)
+
+    # ── by a person ──────────────────────────────────────────────────────────────────────────
+
+    async def add(self, addition: Addition) -> str:
+        """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        addition.refuse_options(SYSTEM, allowed=("--scope", "--since", "--until"))
+        target: Target = "user" if addition.target == "user" else "env"
+        author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
+        return await self._edit(author, "add", target, addition.scope, [addition.text])
+
+    async def edit_facts(
+        self,
+        command: str,
+        target: Target,
+        scope: Scope | None,
+        texts: Sequence[str],
+    ) -> str:
+        """`replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
+
+        Raises: MemoryRefused, StorageError, BusyError.
+        """
+        return await self._edit(self._author("user"), command, target, scope, texts)
+
+    def pairs(self) -> list[Pair]:
+        """The pairs of facts that wait for a model's word, or the person's."""
+        return [
+            Pair(
+                first=Entry(target=pair.target, key=pair.entry, text=pair.entry),
+                second=Entry(target=pair.target, key=pair.new, text=pair.new),
+                contradict=pair.contradict,
+            )
+            for pair in self._review.waiting()
+        ]
+
+    async def settle(self, pair: Pair, choice: Choice) -> str:
+        """Keeps the first of two facts, the second or both, by the person. Raises as `add`."""
+        self._check_writable()
+        texts = {"first": pair.first.key, "second": pair.second.key}
+        kept = tuple(text for name, text in texts.items() if choice in (name, "both"))
+        author = self._author("user")
+        return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A fact holds, by the person. Raises as `add`."""
+        self._check_writable()
+        outcome = await self.writer.tend(
+            entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
+        )
+        return self._report_outcome(outcome)
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes a fact, by the person. Raises as `add`."""
+        self._check_writable()
+        outcome = await self.writer.tend(
+            entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
+        )
+        return self._report_outcome(outcome)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    async def _edit(
+        self,
+        author: Author,
+        command: str,
+        target: Target,
+        scope: Scope | None,
+        texts: Sequence[str],
+    ) -> str:
+        self._check_writable()
+        where = scope or self.default_scope(target)
+        match command, list(texts):
+            case "add", [text]:
+                outcome = await self.writer.add(target, where, text, author)
+            case "replace", [old, new]:
+                outcome = await self.writer.replace(target, where, old, new, author)
+            case "remove", [old]:
+                outcome = await self.writer.remove(target, where, old, author)
+            case "consolidate", []:
+                outcome = await self.consolidate(target, where, author)
+            case _:
+                raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
+        noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
+        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
+
+    def _report_outcome(self, outcome: Outcome) -> str:
+        """As `_report`, with how full the file is."""
+        file = outcome.file
+        fill = f"{file.label}: {file.fill}" if file is not None else ""
+        return self._report(
+            replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
+        )

@@ -1,0 +1,87 @@
+"""The facts as files of the memory tool, a line an entry; episodes beside them, to be read."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kode.memory import entry_lines, folder
+from kode.memory.base import Outcome
+from kode.memory.entry_lines import Row, Step
+from kode.memory.folder import MemoryFile
+from kode.memory.tiered import report
+from kode.memory.tiered.facts import FactFile, Scope, Target
+from kode.memory.tiered.write import checked
+
+if TYPE_CHECKING:
+    from kode.memory.tiered.system import Tiered
+
+NAMES: Mapping[str, tuple[Target, Scope, str]] = {
+    "user.md": ("user", "global", "who the user is, what they prefer"),
+    "env.md": ("env", "global", "machine and tools, in every project"),
+    "project/user.md": ("user", "project", "what the user prefers in this project only"),
+    "project/env.md": ("env", "project", "conventions and architecture of this project"),
+}
+
+
+class TieredFolder:
+    notice = (
+        "Each `- ` line of the files below is one fact, read alone and in every prompt: keep them "
+        "short, without headings. The rest is written by kode."
+    )
+
+    def __init__(self, system: "Tiered") -> None:
+        self._system = system
+
+    async def files(self) -> Sequence[MemoryFile]:
+        layers = self._layers()
+        found = [
+            MemoryFile(
+                name=name,
+                text=entry_lines.render(_rows(layers[target, scope])),
+                about=f"{about} ({layers[target, scope].fill})",
+            )
+            for name, (target, scope, about) in NAMES.items()
+            if (target, scope) in layers
+        ]
+        found += [
+            MemoryFile(
+                name=f"episodes/{one.session_id}.md", text=report.episode(one), read_only=True
+            )
+            for one in await self._system.newest_episodes()
+        ]
+        return found
+
+    async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
+        """Raises: MemoryRefused, StorageError, BusyError; then nothing was changed."""
+        if name.startswith("episodes/"):
+            raise folder.read_only(name)
+        if name not in NAMES:
+            raise folder.unknown(name, list(NAMES))
+        target, scope, _ = NAMES[name]
+        file = self._layers().get((target, scope))
+        steps = entry_lines.steps(_rows(file) if file else [], after)
+        for step in steps:
+            if step.text is not None:
+                checked(step.text)
+        system, author = self._system, self._system.author()
+
+        async def do(step: Step) -> Outcome:
+            if step.key is None:
+                return await system.writer.add(target, scope, step.text or "", author)
+            if step.text is None:
+                return await system.writer.remove(target, scope, step.key, author)
+            return await system.writer.replace(target, scope, step.key, step.text, author)
+
+        return await entry_lines.apply(steps, do, system)
+
+    def _layers(self) -> dict[tuple[Target, Scope], FactFile]:
+        return {(file.target, file.scope): file for file in self._system.layers()}
+
+
+def _rows(file: FactFile) -> list[Row]:
+    """What a model is shown of the entries: one that has expired is not among them."""
+    known = ((entry, file.doubts.get(entry)) for entry in file.entries)
+    return [
+        Row(key=entry, text=entry, mark=doubt.mark if doubt else "")
+        for entry, doubt in known
+        if doubt is None or not doubt.expired
+    ]

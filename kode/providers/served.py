@@ -1,0 +1,151 @@
+"""What a server of the person's own says of its window: how it was started decides that, and not
+what the model could take. Ollama cuts what is too long without a word, so it must be known before.
+
+    llama.cpp   meta.n_ctx in /v1/models; before that /props
+    vLLM        max_model_len in /v1/models
+    LM Studio   loaded_context_length in /api/v0/models
+    Ollama      context_length in /api/ps, once the model is loaded; num_ctx in /api/show
+"""
+
+import asyncio
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kode.config.choice import LOCAL_KEY
+from kode.providers.boundary import Endpoint
+from kode.registry import owner_of, provider_row
+
+if TYPE_CHECKING:
+    import httpx2
+
+ASK_TIMEOUT_S = 3.0
+LOAD_TIMEOUT_S = 120.0
+"""For Ollama to load the model, which the first request would wait for too."""
+MAX_BYTES = 4_000_000
+OLLAMA_DEFAULT = 4_096
+"""What Ollama takes where neither the model nor the server's settings say more."""
+
+LISTED = ("max_model_len", "loaded_context_length", "context_length", "context_window")
+"""Keys that servers have for the window in an entry of their list of models."""
+
+
+async def served_window(provider: str, endpoint: Endpoint) -> int | None:
+    """The window in tokens; None for a provider's own server and its models, and for a server that
+    does not say. Never raises."""
+    row = provider_row(provider)
+    url = endpoint.base_url.rstrip("/")
+    if row is None or url == row.own_url or owner_of(endpoint.model) is not None:
+        return None
+    import httpx2
+
+    headers = dict(row.headers)
+    if endpoint.api_key not in ("", LOCAL_KEY):
+        headers[row.key_header or "authorization"] = (
+            endpoint.api_key if row.key_header else f"Bearer {endpoint.api_key}"
+        )
+    try:
+        async with httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers) as client:
+            listed = await _asked(client, f"{url}{row.models_path}")
+            window = _of_list(listed, endpoint.model)
+            if window is None and _is_near(url):
+                root = url.removesuffix("/v1")
+                window = await _of_own_api(client, root, endpoint.model)
+    except Exception:  # a client has errors of many families; the first request will name the fault
+        return None
+    return window
+
+
+async def _of_own_api(client: "httpx2.AsyncClient", root: str, model: str) -> int | None:
+    props = await _asked(client, f"{root}/props")
+    if window := _tokens(_at(props, "default_generation_settings", "n_ctx")):
+        return window
+    if window := _of_list(await _asked(client, f"{root}/api/v0/models"), model):
+        return window
+    running = await _asked(client, f"{root}/api/ps")
+    if not isinstance(_at(running, "models"), list):
+        return None
+    if window := _running(running, model):
+        return window
+    # An empty prompt loads the model; only then is it known how much of it fits this machine.
+    await _asked(client, f"{root}/api/generate", {"model": model}, timeout_s=LOAD_TIMEOUT_S)
+    if window := _running(await _asked(client, f"{root}/api/ps"), model):
+        return window
+    shown = await _asked(client, f"{root}/api/show", {"model": model})
+    given = re.search(r"^num_ctx\s+(\d+)", str(_at(shown, "parameters")), re.MULTILINE)
+    return int(given[1]) if given else OLLAMA_DEFAULT
+
+
+async def _asked(
+    client: "httpx2.AsyncClient",
+    url: str,
+    body: Mapping[str, Any] | None = None,
+    timeout_s: float = ASK_TIMEOUT_S,
+) -> Any:
+    """The answer as JSON; None for anything else."""
+    async with asyncio.timeout(timeout_s):
+        method = "GET" if body is None else "POST"
+        async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
+            if answer.status_code != 200:
+                return None
+            data = b""
+            async for chunk in answer.aiter_bytes():
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    return None
+    return _decoded(data)
+
+
+def _decoded(data: bytes) -> Any:
+    import json
+
+    # Ollama answers some questions in JSON lines.
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_list(answer: Any, model: str) -> int | None:
+    """The window in a list of models: of the one with this name, or of the only one there is."""
+    listed = [one for one in _list(_at(answer, "data")) if isinstance(one, Mapping)]
+    named = [one for one in listed if model in (one.get("id"), *_list(one.get("aliases")))]
+    for one in named or (listed if len(listed) == 1 else []):
+        for value in (_at(one, "meta", "n_ctx"), *(one.get(key) for key in LISTED)):
+            if window := _tokens(value):
+                return window
+    return None
+
+
+def _running(answer: Any, model: str) -> int | None:
+    """The window of a model that Ollama has loaded; a name without a tag is the one of `latest`."""
+    for one in _list(_at(answer, "models")):
+        if _at(one, "name") in (model, f"{model}:latest"):
+            return _tokens(_at(one, "context_length"))
+    return None
+
+
+def _is_near(url: str) -> bool:
+    """Whether a server is on this machine or in its own network, where people run such servers."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
+
+
+def _tokens(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and value > 0 else None
+
+
+def _list(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,209 @@
+"""A session as one file that another person can play again: what was said and done, what undo keeps
+of the files, the tools as the model was shown them. Keys are masked.
+
+A ZIP with `cassette.json`, `session.jsonl`, `changes.jsonl`, `contents/` and `tools/`. A file from
+somebody else is data: only names of this form are read, none is unpacked by its own path.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import __version__, durable, paths
+from kode.credentials import redact
+from kode.errors import SessionError
+from kode.messages import images_of
+from kode.replay.recording import Recording, make
+from kode.session.checkpoints import LOG
+from kode.session.content_store import MEGABYTE, is_digest
+from kode.session.entries import MessageEntry, RequestEntry, line_of
+from kode.session.messages import turns_of
+from kode.session.reading import ID, read
+
+VERSION = 1
+MAX_CONTENTS_BYTES = 32 * MEGABYTE
+"""Of files in a cassette; the smallest come first."""
+MAX_UNPACKED_BYTES = 512 * MEGABYTE
+"""Of a whole cassette: a small file can hold much more than it seems."""
+NAMED_FILES = 8
+_NAMES = re.compile(r"cassette\.json|session\.jsonl|changes\.jsonl|(?:contents|tools)/[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cassette:
+    """A cassette before it is written."""
+
+    data: bytes
+    about: tuple[str, ...]
+    """What of it is personal, and what was left out, each a line."""
+
+
+def pack(recording: Recording) -> Cassette:
+    """A cassette of a session. Raises: StorageError."""
+    header, files = recording.header, _files(recording)
+    kept, left_out = _within_limit({state: data for _, state, data in files})
+    # A masked content is another one: the log has to name it so.
+    renamed = {state: hashlib.sha256(data).hexdigest() for state, data in kept.items()}
+    changes = _log(recording)
+    for then, now in renamed.items():
+        changes = changes.replace(then, now)
+    about = {
+        "version": VERSION,
+        "kode": __version__,
+        "session": header.id,
+        "project": recording.project,
+        "home": recording.home,
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("cassette.json", json.dumps(about))
+        lines = [line_of(header), *map(line_of, recording.entries)]
+        file.writestr("session.jsonl", b"\n".join(lines) + b"\n")
+        file.writestr("changes.jsonl", changes)
+        for state, data in kept.items():
+            file.writestr(f"contents/{renamed[state]}", data)
+        for name, data in _tools(recording).items():
+            file.writestr(f"tools/{name}", data)
+    names = dict.fromkeys(path for path, state, _ in files if state in kept)
+    return Cassette(data=packed.getvalue(), about=tuple(_about(recording, list(names), left_out)))
+
+
+def write(cassette: Cassette, path: Path) -> None:
+    """Writes it durably. Raises: StorageError."""
+    durable.replace(path, cassette.data)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Recording]:
+    """The recording in a cassette; what was unpacked is removed at the end.
+
+    Raises: SessionError for a file that is no cassette; StorageError.
+    """
+    with tempfile.TemporaryDirectory(prefix="kode-cassette-") as name:
+        folder = Path(name)
+        try:
+            about = _unpack(path, folder)
+            session = folder / f"{about['session']}.jsonl"
+            (folder / "session.jsonl").rename(session)
+            header, entries, _ = read(session)
+            yield make(
+                header,
+                entries,
+                folder,
+                project=str(about["project"]),
+                home=str(about["home"]),
+                tools_home=folder,
+            )
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+            raise SessionError(
+                f"{path} is no cassette that this kode can read. "
+                "`kode session export ID --format cassette FILE` writes one."
+            ) from error
+
+
+def _unpack(path: Path, folder: Path) -> dict[str, object]:
+    """Raises: SessionError, StorageError, and what zipfile and json raise."""
+    contents, tools = folder, paths.tool_texts(folder)
+    tools.mkdir(parents=True)
+    with durable.storage_errors(path, "read"), zipfile.ZipFile(path) as file:
+        infos = [info for info in file.infolist() if _NAMES.fullmatch(info.filename)]
+        if sum(info.file_size for info in infos) > MAX_UNPACKED_BYTES:
+            raise SessionError(
+                f"{path} unpacks to more than {MAX_UNPACKED_BYTES // MEGABYTE} MB. A cassette of "
+                "kode is smaller: ask for another one."
+            )
+        about: dict[str, object] = json.loads(file.read("cassette.json"))
+        if about["version"] != VERSION:
+            raise SessionError(f"{path} was written by a newer kode. Update kode to play it.")
+        if not ID.fullmatch(str(about["session"])):
+            raise ValueError("the session has no id")
+        for info in infos:
+            kind, _, name = info.filename.rpartition("/")
+            target = {"contents": contents, "tools": tools}.get(kind, folder)
+            (target / name).write_bytes(file.read(info))
+    return about
+
+
+def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
+    """(path, state, content) of what undo keeps, and of what is still as a change left it; text
+    masked."""
+    found: dict[str, tuple[str, str, bytes]] = {}
+    for group in recording.groups:
+        for path, changes in group.files.items():
+            for change in changes:
+                for state in (change.before, change.after):
+                    if state is None or not is_digest(state) or state in found:
+                        continue
+                    data = recording.contents.data(state)
+                    if data is None and recording.contents.see(Path(path)).state == state:
+                        with contextlib.suppress(OSError):
+                            data = Path(path).read_bytes()
+                    if data is not None:
+                        found[state] = (path, state, _masked(data))
+    return list(found.values())
+
+
+def _masked(data: bytes) -> bytes:
+    try:
+        return redact(data.decode("utf-8")).encode("utf-8")
+    except UnicodeDecodeError:
+        return data
+
+
+def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
+    """The contents that fit, and how many do not."""
+    kept: dict[str, bytes] = {}
+    room = MAX_CONTENTS_BYTES
+    for state, data in sorted(contents.items(), key=lambda item: len(item[1])):
+        room -= len(data)
+        if room >= 0:
+            kept[state] = data
+    return kept, len(contents) - len(kept)
+
+
+def _log(recording: Recording) -> str:
+    try:
+        text = (recording.contents.folder / LOG).read_bytes().decode("utf-8", "replace")
+    except OSError:
+        text = ""
+    return text
+
+
+def _tools(recording: Recording) -> dict[str, bytes]:
+    """The texts of tools that the requests name."""
+    found = {}
+    for entry in recording.entries:
+        if isinstance(entry, RequestEntry) and entry.tools_kept and is_digest(entry.tools_kept):
+            with contextlib.suppress(OSError):
+                path = paths.tool_texts(recording.tools_home) / entry.tools_kept
+                found[entry.tools_kept] = path.read_bytes()
+    return found
+
+
+def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[str]:
+    entries = recording.entries
+    turns = turns_of(entries)
+    yield f"{turns} turn{'s' if turns > 1 else ''}: what you and the model said, with all results"
+    if files:
+        more = len(files) - NAMED_FILES
+        named = ", ".join(files[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
+        yield f"what these files held: {named}"
+    yield f"paths of this machine: {recording.project}, {recording.home}"
+    _, request = recording.first_request()
+    if request is not None and any(part.name == "memory" for part in request.system or ()):
+        yield "what kode remembered of you and the project, as the model was shown it"
+    if left_out:
+        yield (
+            f"left out: {left_out} contents of files, over {MAX_CONTENTS_BYTES // MEGABYTE} MB "
+            "in all"
+        )
+    if any(isinstance(one, MessageEntry) and images_of(one) for one in entries):
+        yield "left out: pictures"
+    yield "masked: what looks like a key"

@@ -1,0 +1,231 @@
+"""A session continued live from one of its steps, several times, each in a copy of its own; and the
+figures of two ways to do it side by side.
+
+Runs are made one after another, the ways in turn, so that what changes with time or ends a budget
+falls on both alike.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kode.assembly import child_environment, cost_function, make_provider
+from kode.config import Config, resolve_provider
+from kode.contracts import Provider
+from kode.errors import ConfigError
+from kode.events import Status
+from kode.extensions.program import run_program
+from kode.messages import Usage
+from kode.registry import owner_of
+from kode.replay.play import Changes, Replay, play
+from kode.replay.played import Live
+from kode.replay.recording import Recording
+from kode.replay.scratch import Scratch, scratch
+
+Z = 1.96
+"""For an interval of 95 %."""
+VERIFY_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way to continue."""
+
+    name: str
+    model: str | None = None
+    """None: the recorded one."""
+    append_system: str = ""
+    without_memory: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be run."""
+
+    step: int
+    """The first that is live, from 1."""
+    times: int
+    verify: str = ""
+    """A command that says by its exit status whether a run is good; "": the turn's success does."""
+    network: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One run, from its first live step on."""
+
+    passed: bool
+    status: Status
+    steps: int
+    usage: Usage
+    cost_usd: float | None
+    """None where the model's price is unknown."""
+    seconds: float
+    why: str = ""
+    """Of one that did not pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The runs of one variant."""
+
+    variant: Variant
+    trials: tuple[Trial, ...]
+
+    @property
+    def passed(self) -> int:
+        return sum(trial.passed for trial in self.trials)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the true share of passes lies, with 95 % (Wilson)."""
+        return wilson(self.passed, len(self.trials))
+
+    def mean(self, figure: Callable[[Trial], float]) -> float:
+        """Of one figure over all runs; 0 without any."""
+        return sum(map(figure, self.trials)) / len(self.trials) if self.trials else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs; the figures of a run are means."""
+        low, high = self.interval
+        costs = [trial.cost_usd for trial in self.trials]
+        known = [cost for cost in costs if cost is not None]
+        return {
+            "variant": self.variant.name,
+            "runs": len(self.trials),
+            "passed": self.passed,
+            "interval": [round(low, 4), round(high, 4)],
+            "tokens": self.mean(tokens_of),
+            "cost_usd": sum(known) / len(known) if known and len(known) == len(costs) else None,
+            "seconds": round(self.mean(lambda trial: trial.seconds), 3),
+            "trials": [
+                {
+                    "passed": one.passed,
+                    "status": one.status,
+                    "steps": one.steps,
+                    "input_tokens": one.usage.input_tokens,
+                    "output_tokens": one.usage.output_tokens,
+                    "cost_usd": one.cost_usd,
+                    "seconds": round(one.seconds, 3),
+                    "why": one.why,
+                }
+                for one in self.trials
+            ],
+        }
+
+
+def tokens_of(trial: Trial) -> float:
+    """Tokens that went in and came out."""
+    return trial.usage.input_tokens + trial.usage.output_tokens
+
+
+def wilson(passed: int, runs: int) -> tuple[float, float]:
+    """The 95 % interval of a share, from 0 to 1; of no runs, all of it."""
+    if runs == 0:
+        return 0.0, 1.0
+    share, z2 = passed / runs, Z * Z
+    middle = share + z2 / (2 * runs)
+    spread = Z * math.sqrt(share * (1 - share) / runs + z2 / (4 * runs * runs))
+    scale = 1 + z2 / runs
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+async def run_trials(
+    recording: Recording,
+    config: Config,
+    cwd: Path,
+    variants: Sequence[Variant],
+    plan: Plan,
+    heard: Callable[[Variant, Trial], None],
+) -> tuple[list[Outcome], str]:
+    """Runs every variant `plan.times` times; `heard` gets each run as it ends. With them goes why
+    there are fewer, or "".
+
+    Raises: ConfigError for a step that there is not, and a budget without a price; UserError
+        without a key; StorageError.
+    """
+    if not 1 <= plan.step <= recording.steps():
+        raise ConfigError(
+            f"Session {recording.header.id} has {recording.steps()} steps, so it cannot be "
+            f"continued from step {plan.step}. `kode replay {recording.header.id}` lists them."
+        )
+    done: dict[str, list[Trial]] = {variant.name: [] for variant in variants}
+    left, stopped = config.max_budget_usd, ""
+    for _ in range(plan.times):
+        for variant in variants:
+            if left is not None and left <= 0:
+                stopped = f"The budget of ${config.max_budget_usd:g} is used up."
+                continue
+            settings = config.model_copy(update={"max_budget_usd": left})
+            trial = await _run(recording, settings, cwd, variant, plan)
+            done[variant.name].append(trial)
+            heard(variant, trial)
+            left = None if left is None else left - (trial.cost_usd or 0.0)
+    outcomes = [Outcome(variant=one, trials=tuple(done[one.name])) for one in variants]
+    return outcomes, stopped
+
+
+async def _run(
+    recording: Recording, config: Config, cwd: Path, variant: Variant, plan: Plan
+) -> Trial:
+    config = _with_model(config, recording, variant.model)
+    provider = make_provider(config, resolve_provider(config, os.environ))
+    live = Live(provider=provider, step=plan.step)
+    changes = Changes(
+        append_system=variant.append_system,
+        without_memory=variant.without_memory,
+        network=plan.network,
+        live=live,
+    )
+    try:
+        with scratch(recording, cwd) as copy:
+            replay = await play(recording, config, copy, changes)
+            seconds = time.monotonic() - live.begun_at if live.begun else 0.0
+            passed, why = await _judge(replay, config, copy, plan)
+    finally:
+        await provider.aclose()
+    return Trial(
+        passed=passed,
+        status=replay.ended.status if replay.ended is not None else "error",
+        steps=sum(step.live for step in replay.steps),
+        usage=live.usage,
+        cost_usd=_cost(provider, live.usage),
+        seconds=seconds,
+        why=why,
+    )
+
+
+def _cost(provider: Provider, usage: Usage) -> float | None:
+    return cost_function(provider)(usage)
+
+
+def _with_model(config: Config, recording: Recording, model: str | None) -> Config:
+    """The recorded model at its provider; another one at that of its own, where it has one."""
+    header = recording.header
+    owner = owner_of(model) if model is not None and config.base_url is None else None
+    provider = owner.name if owner is not None else header.provider
+    return config.model_copy(update={"model": model or header.model, "provider": provider})
+
+
+async def _judge(replay: Replay, config: Config, copy: Scratch, plan: Plan) -> tuple[bool, str]:
+    """Whether a run is good, and why not."""
+    ended = replay.ended
+    if not any(step.live for step in replay.steps):
+        why = ended.error if ended is not None else None
+        return False, f"It did not get to step {plan.step}: {why or 'the record ended before'}"
+    if not plan.verify:
+        passed = ended is not None and ended.status == "success"
+        return passed, "" if passed or ended is None else ended.error or ended.status
+    ran = await run_program(
+        ("/bin/bash", "-c", plan.verify),
+        cwd=copy.cwd,
+        environment=child_environment(os.environ, config.shell.environment),
+        timeout_s=VERIFY_TIMEOUT_S,
+        sandbox=replay.sandbox,
+    )
+    last = (ran.stderr or ran.stdout).strip().rpartition("\n")[2]
+    return ran.exit_code == 0, "" if ran.exit_code == 0 else ran.fault or last

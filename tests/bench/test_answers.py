@@ -1,0 +1,97 @@
+"""Told in one process, asked in another: what the benchmark asks, and what it calls right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import answers
+from bench.answers import DISTRACTORS, cases, facts, figures
+from bench.answers_scripted import answer
+
+SYSTEMS = ("tiered", "vault", "journal", "notes")
+
+
+def test_no_two_facts_are_about_the_same_thing_or_have_the_same_value() -> None:
+    told, others = facts(10, seed=7)
+    everything = [*told, *others]
+
+    assert len(others) == DISTRACTORS
+    assert len({fact.thing for fact in everything}) == 210
+    assert len({word for fact in everything for word in (fact.value, fact.old_value)}) == 420
+
+
+def test_a_seed_always_gives_the_same_facts() -> None:
+    assert facts(3, seed=1) == facts(3, seed=1)
+    assert facts(3, seed=1) != facts(3, seed=2)
+
+
+def test_where_memory_plays_no_part_one_system_is_enough() -> None:
+    found = cases(SYSTEMS, ("told", "without", "notes file"))
+
+    assert [case for case in found if case[1] == "without"] == [("tiered", "without")]
+    assert [system for system, condition in found if condition == "told"] == list(SYSTEMS)
+
+
+def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
+    return {
+        "tools": [{"type": "function", "function": {"name": name}} for name in tools],
+        "messages": [{"role": "system", "content": texts[0]}]
+        + [{"role": "user", "content": text} for text in texts[1:]],
+    }
+
+
+def test_the_script_answers_from_what_it_was_sent_and_the_newest_counts() -> None:
+    told, _ = facts(1, seed=1)
+    (fact,) = told
+
+    assert answer(request("kode", fact.question)) == {"text": "unknown"}
+    known = f"{fact.old_sentence}\n{fact.sentence}"
+    assert answer(request(known, fact.question)) == {"text": fact.value}
+
+
+def measured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
+    assert answers.main([*words, "--json"]) == 0
+    found: dict[str, dict[str, Any]] = json.loads(capsys.readouterr().out)["answers"]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_who_answers_from_what_it_was_sent_is_right_only_with_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    words = ("--conditions", "told,without,notes file", "--out", str(out))
+
+    found = measured(capsys, *words)
+
+    assert set(found) == {"without", "notes file", *(f"{system} told" for system in SYSTEMS)}
+    for name, group in found.items():
+        assert group["right"] == (0 if name == "without" else 1), (name, group)
+        assert (group["other"], group["failed"]) == (0, 0), (name, group)
+    lines = out.read_text()
+    assert measured(capsys, *words) == found
+    assert out.read_text() == lines
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_changed_and_what_lies_among_200_others_is_found(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("--systems", "tiered,notes", "--conditions", "changed,distractors")
+
+    for name, group in measured(capsys, *words).items():
+        assert (group["right"], group["stale"], group["other"]) == (1, 0, 0), name
+
+
+def test_an_answer_with_the_value_that_is_no_longer_true_is_stale_not_right() -> None:
+    row = {"system": "tiered", "condition": "changed", "right": False, "kept": True, "stale": True,
+           "other": False, "status": "success", "requests": 1, "input_tokens": 10,
+           "seconds": 0.5}  # fmt: skip
+
+    found = figures([row])["tiered changed"]
+
+    assert (found["asked"], found["right"], found["kept"], found["stale"]) == (1, 0, 1, 1)

@@ -1,0 +1,96 @@
+"""The small profile: four tools and a short prompt, for a model with a small window."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.config import load_config
+from kode.conversation import Conversation, open_conversation
+from kode.engine.context import fixed_tokens
+from kode.events import Event, Notice
+from kode.tools import SMALL
+from tests.scripted_server import ScriptedServer
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer([{"text": "Yes."}], repeat_last=True) as server:
+        server.answers = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
+        yield server
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+async def opened(
+    tmp_path: Path, server: ScriptedServer, events: list[Event], **flags: Any
+) -> Conversation:
+    given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
+    loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, **flags})
+    talk = await open_conversation(loaded, cwd=tmp_path, emit=events.append, ask=None)
+    await talk.open()
+    await talk.close()
+    return talk
+
+
+def tools_of(talk: Conversation) -> set[str]:
+    return {spec.name for spec in talk.context.specs}
+
+
+async def test_a_server_with_a_small_window_gets_few_tools_and_one_line_says_so(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
+
+    assert tools_of(talk) == set(SMALL)
+    (said,) = [event.text for event in events if isinstance(event, Notice)]
+    assert said.startswith("The window of m is 8,192 tokens, so it gets 4 tools and a short prompt")
+    assert talk.status().context_window == 8192
+
+
+async def test_prompt_and_tools_of_the_small_profile_take_about_800_tokens(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
+    wire = [{"n": s.name, "d": s.description, "p": s.parameters} for s in talk.context.specs]
+
+    assert (len(json.dumps(wire)) + len(talk.context.system)) / 4 < 800
+    assert fixed_tokens(talk.context) < 800
+
+
+async def test_memory_stays_with_what_it_offers(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    talk = await opened(tmp_path, server, events)
+
+    assert tools_of(talk) == {*SMALL, "memory"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "window", "small"),
+    [
+        ("full", 8_192, False),
+        ("small", 200_000, True),
+        ("auto", 16_383, True),
+        ("auto", 16_384, False),
+    ],
+)
+async def test_the_config_decides_before_the_window_does(
+    tmp_path: Path,
+    server: ScriptedServer,
+    events: list[Event],
+    profile: str,
+    window: int,
+    small: bool,
+) -> None:
+    flags = {"profile": profile, "context.window": window}
+    talk = await opened(tmp_path, server, events, **flags)
+
+    assert ("delegate_tasks" not in tools_of(talk)) is small
+    assert ("step by step" in talk.context.system) is small
+    assert not server.questions

@@ -1,0 +1,45 @@
+"""`kode cost` after real runs: what the server counted, and why it read a beginning again."""
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.scripted_server import ScriptedServer
+
+READS = {"calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]}
+MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5"}
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_the_second_folder_is_the_reason_and_the_sums_are_the_servers(
+    place: Place, wire: str
+) -> None:
+    other = place.folder / "other"
+    for folder in (place.project, other):
+        folder.mkdir(exist_ok=True)
+        (folder / "a.txt").write_text("hello\n" * 100)
+    replies = [READS, {"text": "Read."}] * 2
+    flags = ("--provider", wire, "--model", MODELS[wire], "--no-memory")
+    with ScriptedServer(replies, prefix_cache=True) as server:
+        place.url = server.openai_url
+        place.extra = {
+            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789abcdef0123",
+            "ANTHROPIC_BASE_URL": server.anthropic_url,
+        }
+        for folder in (place.project, other):
+            assert place.run("run", *flags, "Read a.txt.", cwd=folder).code == 0
+        counted = [request.usage for request in server.requests]
+
+    first = place.run("cost", "--why", "--json").json
+    assert first["breaks"] == []
+    found = place.run("cost", "--why", "--json", cwd=other).json
+    assert [one["kind"] for one in found["breaks"]] == ["folder"]
+    assert found["breaks"][0]["session_before"] == first["session"]
+    assert str(other) in found["breaks"][0]["cause"]
+    shown = place.run("cost", "--why", cwd=other)
+    assert f"↳ a new folder: {place.project} → {other}" in shown.out
+
+    day = place.run("cost", "--day", "--json").json
+    assert {one["session"] for one in day["sessions"]} == {first["session"], found["session"]}
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"):
+        assert day["total"][name] == sum(usage[name] for usage in counted)
+    assert day["total"]["requests"] == len(counted) == 4

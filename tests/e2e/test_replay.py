@@ -1,0 +1,477 @@
+"""`kode replay` of sessions that the installed command made."""
+
+import json
+import signal
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.scripted_server import ScriptedServer
+
+LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
+SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in LINES]
+LONG_CALL = "call-of-the-long-output"
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def play(place: Place, session: dict[str, Any]) -> str:
+    """Has the installed command make a session; its id."""
+    write(place.project, session["files"])
+    if session.get("git"):
+        subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
+    place.home.mkdir(exist_ok=True)
+    (place.home / "config.json").write_text(json.dumps(session.get("config", {})))
+    (place.folder / "elsewhere").mkdir()
+    (place.folder / "elsewhere" / "notes.txt").write_text("from elsewhere\n")
+    memory = session.get("flags", ["--no-memory"])
+    for number, turn in enumerate(session["turns"]):
+        session_id = place.session_files[-1].stem if number else ""
+        script = place.folder / f"script-{number}.json"
+        script.write_text(filled_in(json.dumps(turn["replies"]), place))
+        begin = ["continue", "--id", session_id] if number else ["run"]
+        done = place.run(*begin, turn["task"], "--script", str(script), *turn["flags"], *memory)
+        assert session.get("fails") or done.code == 0, done.err
+        write(place.project, session.get("edited", {}).get(str(number + 1), {}))
+    return place.session_files[-1].stem
+
+
+def filled_in(replies: str, place: Place) -> str:
+    return replies.replace("{project}", str(place.project)).replace(
+        "{elsewhere}", str(place.folder / "elsewhere")
+    )
+
+
+def everything_in(*folders: Path) -> dict[Path, bytes | str]:
+    """Every file, for a comparison."""
+    return {
+        path: str(path.readlink()) if path.is_symlink() else path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def replay(place: Place, *arguments: str) -> Finished:
+    return place.run("replay", *arguments, "--json", cwd=place.folder)
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=[one["name"] for one in SESSIONS])
+def test_a_session_played_again_is_identical_and_touches_nothing(
+    place: Place, session: dict[str, Any]
+) -> None:
+    needs_a_whole_sandbox(place)
+    session_id = play(place, session)
+    assert session.get("holds", "turn") in place.session_files[-1].read_text()
+    before = everything_in(place.project, place.home, place.folder / "elsewhere")
+
+    done = replay(place, session_id)
+
+    differences = [one for step in done.json["steps"] for one in step["differences"]]
+    assert differences == []
+    assert (done.code, done.json["identical"]) == (0, True)
+    assert [n for n in done.json["notes"] if n.startswith("From the record")] == (
+        [session["notes"]] if "notes" in session else []
+    )
+    after = everything_in(place.project, place.home, place.folder / "elsewhere")
+    assert after.keys() == before.keys()
+    assert after == before
+
+
+EDIT = {
+    "name": "an edit",
+    "files": {"a.py": "x = 1\n", "AGENTS.md": "Be brief.\n"},
+    "turns": [
+        {
+            "task": "set x",
+            "flags": ["--permission-mode", "auto-edit"],
+            "replies": [
+                {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
+                {
+                    "calls": [
+                        {
+                            "name": "edit_file",
+                            "arguments": {
+                                "path": "a.py",
+                                "old_text": "x = 1",
+                                "new_text": "x = 2",
+                            },
+                        }
+                    ]
+                },
+                {"text": "x is 2"},
+            ],
+        }
+    ],
+}
+
+
+def parts(done: Finished) -> list[list[str]]:
+    """What differs in each step."""
+    return [
+        [f"{one['part']}: {one['name']}" for one in step["differences"]]
+        for step in done.json["steps"]
+    ]
+
+
+def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> None:
+    session_id = play(place, EDIT)
+    (place.project / "AGENTS.md").write_text("Be verbose.\n")
+
+    done = replay(place, session_id)
+    text = place.run("replay", session_id, cwd=place.folder)
+
+    assert (done.code, text.code) == (1, 1)
+    assert parts(done) == [["system: instructions"], [], []]
+    assert "First difference: step 1, system: instructions" in text.out
+    assert "-Be brief." in text.out
+    assert "+Be verbose." in text.out
+    assert "Changed since the session began, and as they are now: AGENTS.md." in text.out
+
+
+def test_flags_change_the_prompt_of_a_replay_and_nothing_else(place: Place) -> None:
+    session_id = play(place, EDIT)
+
+    done = replay(place, session_id, "--append-system", "Answer in French.")
+
+    assert parts(done) == [["system: appended"], [], []]
+
+
+def test_a_file_that_changed_since_shows_as_the_result_that_reads_it(place: Place) -> None:
+    session_id = play(place, {**EDIT, "files": {"a.py": "x = 1\n", "b.py": "b = 1\n"}})
+    path = place.session_files[-1]
+    path.write_text(path.read_text().replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
+    (place.project / "b.py").write_text("b = 2\n")
+
+    done = replay(place, session_id)
+
+    assert parts(done)[0] == ["result: read_file"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["20200101-000000-abcdef"], 1, "no session"),
+        (["ID", "--cwd", "gone"], 3, "is not there"),
+        (["ID", "--form"], 3, "unknown flag"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_with_what_to_do(
+    place: Place, arguments: list[str], code: int, said: str
+) -> None:
+    session_id = play(place, EDIT)
+    words = [session_id if word == "ID" else word for word in arguments]
+
+    done = place.run("replay", *words)
+
+    assert done.code == code
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
+    session_id = play(place, EDIT)
+    moved = place.folder / "moved"
+    place.project.rename(moved)
+
+    lost = place.run("replay", session_id, cwd=place.folder)
+    done = replay(place, session_id, "--cwd", str(moved))
+
+    assert lost.code == 1
+    assert "--cwd DIR" in lost.err
+    assert done.json["identical"] is True
+
+
+def test_a_session_of_an_older_kode_is_played_without_its_prompt(place: Place) -> None:
+    session_id = play(place, EDIT)
+    path = place.session_files[-1]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"type":"request"' not in line))
+
+    done = replay(place, session_id, "--append-system", "Answer in French.")
+
+    assert done.json["identical"] is True
+    assert any("kept no record of requests" in note for note in done.json["notes"])
+
+
+def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
+    session_id = play(place, EDIT)
+    path = place.session_files[-1]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"role":"assistant"' not in line))
+
+    done = place.run("replay", session_id)
+
+    assert done.code == 1
+    assert "nothing to replay" in done.err
+
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+
+def exported(place: Place, session_id: str) -> Path:
+    path = place.folder / "bug.cassette"
+    done = place.run("session", "export", session_id, "--format", "cassette", str(path), "--yes")
+    assert done.code == 0, done.err
+    return path
+
+
+def test_a_cassette_is_played_by_somebody_who_has_only_the_files_it_names(
+    place: Place, tmp_path: Path
+) -> None:
+    session_id = play(place, EDIT)
+    path = exported(place, session_id)
+    other = beside(tmp_path, "other")
+    (other.project / "AGENTS.md").write_text("Be brief.\n")
+
+    done = other.run("replay", str(path), "--json")
+
+    assert done.json["session_id"] == session_id
+    assert parts(done) == [[], [], []]
+    assert done.code == 0
+    assert not (other.project / "a.py").exists()
+    assert not (other.home / "sessions").exists()
+
+
+def test_keys_are_masked_in_a_cassette_and_what_is_personal_is_named_first(place: Place) -> None:
+    files = {"a.py": f"x = 1\nOPENAI_API_KEY = '{KEY}'\n", "AGENTS.md": "Be brief.\n"}
+    session_id = play(place, {**EDIT, "files": files})
+    path = place.folder / "bug.cassette"
+    words = ("session", "export", session_id, "--format", "cassette", str(path))
+
+    unasked = place.run(*words)
+    assert unasked.code == 3
+    assert not path.exists()
+    done = place.run(*words, "--yes")
+
+    assert done.code == 0
+    assert f"what these files held: {place.project / 'a.py'}" in done.err
+    with zipfile.ZipFile(path) as file:
+        held = b"".join(file.read(name) for name in file.namelist())
+    assert b"x = 2" in held
+    assert KEY.encode() not in held
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "contents/../../outside", "/outside", "contents/" + "0" * 64 + "/x"]
+)
+def test_a_cassette_of_somebody_else_writes_only_what_it_may(place: Place, name: str) -> None:
+    path = exported(place, play(place, EDIT))
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, "written")
+    before = set(place.folder.rglob("*"))
+
+    done = place.run("replay", str(path), "--json", cwd=place.project)
+
+    assert set(place.folder.rglob("*")) == before
+    assert done.json["steps"]
+    assert not Path("/outside").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + b"\0" * 18])
+def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
+    path = place.folder / "bug.cassette"
+    path.write_bytes(data)
+
+    done = place.run("replay", str(path))
+
+    assert done.code == 1
+    assert "no cassette" in done.err
+
+
+def beside(tmp_path: Path, name: str, **extra: str) -> Place:
+    """Another machine, as it were."""
+    (tmp_path / name).mkdir()
+    return Place(tmp_path / name, extra=extra)
+
+
+def recorded(place: Place) -> Path:
+    """A cassette of a run."""
+    write(place.project, EDIT["files"])
+    path = place.folder / "run.cassette"
+    script = place.folder / "script.json"
+    script.write_text(json.dumps(EDIT["turns"][0]["replies"]))
+    done = place.run(
+        *("run", "set x", "--script", str(script), "--record", str(path)),
+        *EDIT["turns"][0]["flags"],
+    )
+    assert done.code == 0, done.err
+    assert "recorded: " in done.err
+    return path
+
+
+def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path: Path) -> None:
+    path = recorded(place)
+    ci = beside(tmp_path, "ci", OPENAI_API_KEY="", OPENAI_BASE_URL="")
+    write(ci.project, EDIT["files"])
+
+    done = ci.run("run", "set x", "--replay", str(path), "--permission-mode", "auto-edit")
+
+    assert (done.code, done.out) == (0, "x is 2\n")
+    assert (ci.project / "a.py").read_text() == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "files", "flags", "named"),
+    [
+        ("set y", {}, [], "message user"),
+        ("set x", {"a.py": "x = 10\n"}, [], "result read_file"),
+        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "system instructions"),
+        ("set x", {}, ["--append-system", "Be verbose."], "system appended"),
+    ],
+)
+def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
+    place: Place, tmp_path: Path, task: str, files: dict[str, str], flags: list[str], named: str
+) -> None:
+    path = recorded(place)
+    ci = beside(tmp_path, "ci")
+    write(ci.project, {**EDIT["files"], **files})
+
+    done = ci.run("run", task, "--replay", str(path), "--permission-mode", "auto-edit", *flags)
+
+    assert done.code == 1
+    assert f"{named} differs" in done.err
+    assert (ci.project / "a.py").read_text() == files.get("a.py", "x = 1\n")
+
+
+def test_recording_and_replaying_exclude_each_other(place: Place) -> None:
+    done = place.run("run", "x", "--record", "a", "--replay", "b")
+
+    assert done.code == 3
+    assert "give one of them" in done.err
+
+
+def asked_for_three(request: dict[str, Any]) -> bool:
+    return "Write three." in json.dumps(request["messages"])
+
+
+def answers(request: dict[str, Any]) -> dict[str, Any]:
+    """A model that reads a file, then sets x to 2, or to 3 where the system prompt wants that."""
+    last = request["messages"][-1]
+    if last["role"] == "user":
+        return EDIT["turns"][0]["replies"][0]
+    if "x = 1" not in last["content"]:
+        return {"text": "done", "usage": {"input_tokens": 900, "output_tokens": 100}}
+    new = "x = 3" if asked_for_three(request) else "x = 2"
+    arguments = {"path": "a.py", "old_text": "x = 1", "new_text": new}
+    usage = {"input_tokens": 900, "output_tokens": 100}
+    return {"calls": [{"name": "edit_file", "arguments": arguments}], "usage": usage}
+
+
+@pytest.fixture
+def forked(place: Place) -> Iterator[tuple[Place, str, ScriptedServer]]:
+    """A session with a server, which goes on to answer."""
+    with ScriptedServer(keep=100) as server:
+        server.play(answers)
+        place.url = server.openai_url
+        place.extra = {"KODE_MODEL": "gpt-4o"}
+        write(place.project, {"a.py": "x = 1\n"})
+        mode = ("--permission-mode", "auto-edit", "--no-memory")
+        assert place.run("run", "set x", *mode).code == 0
+        yield place, place.session_files[-1].stem, server
+
+
+def test_five_runs_from_a_step_beside_five_as_recorded(
+    forked: tuple[Place, str, ScriptedServer],
+) -> None:
+    place, session_id, server = forked
+    before = everything_in(place.project, place.home)
+    asked = len(server.requests)
+
+    done = place.run(
+        *("replay", session_id, "--from", "2", "--times", "5", "--verify", "grep -q 3 a.py"),
+        *("--append-system", "Write three.", "--compare", "--json"),
+    )
+
+    assert done.code == 0, done.err
+    recorded, changed = done.json["variants"]
+    assert (recorded["variant"], recorded["passed"], recorded["runs"]) == ("as recorded", 0, 5)
+    assert (changed["variant"], changed["passed"], changed["runs"]) == ("--append-system", 5, 5)
+    assert changed["interval"] == [pytest.approx(0.5655, abs=1e-3), 1.0]
+    assert recorded["interval"] == [0.0, pytest.approx(0.4345, abs=1e-3)]
+    assert changed["tokens"] == 2000
+    assert changed["cost_usd"] == pytest.approx(changed["trials"][0]["cost_usd"])
+    assert changed["cost_usd"] > 0
+    assert [trial["steps"] for trial in changed["trials"]] == [2] * 5
+    assert len(server.requests) - asked == 2 * 10  # the first step is from the record
+    assert everything_in(place.project, place.home) == before
+
+
+def test_a_table_of_runs_for_people(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, _ = forked
+
+    done = place.run("replay", session_id, "--from", "1", "--verify", "grep -q 2 a.py")
+
+    assert done.code == 0, done.err
+    assert "Live from step 1, 1 time each, judged by `grep -q 2 a.py`:" in done.out
+    assert "1 of 1" in done.out
+    assert "21% to 100%" in done.out
+
+
+def test_a_budget_holds_for_all_runs_together(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, _ = forked
+
+    done = place.run(
+        *("replay", session_id, "--from", "2", "--times", "50", "--json"),
+        *("--max-budget-usd", "0.01"),
+    )
+
+    assert done.code == 1
+    assert "budget" in done.json["stopped"]
+    spent = sum(trial["cost_usd"] for trial in done.json["variants"][0]["trials"])
+    assert 0.01 <= spent < 0.02
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--from", "9"], "has 3 steps"),
+        (["--times", "3"], "say with --from"),
+        (["--from", "1", "--compare"], "needs something to compare"),
+    ],
+)
+def test_live_runs_that_mean_nothing_are_refused(
+    forked: tuple[Place, str, ScriptedServer], flags: list[str], said: str
+) -> None:
+    place, session_id, server = forked
+    asked = len(server.requests)
+
+    done = place.run("replay", session_id, *flags)
+
+    assert done.code == 3
+    assert said in done.err
+    assert len(server.requests) == asked
+
+
+def test_ctrl_c_leaves_nothing_of_live_runs(forked: tuple[Place, str, ScriptedServer]) -> None:
+    place, session_id, server = forked
+    waits = threading.Event()
+
+    def slow(request: dict[str, Any]) -> dict[str, Any]:
+        waits.set()
+        return {"text": "late", "delay_s": 60}
+
+    server.play(slow)
+    folder = place.folder / "temporary"
+    folder.mkdir()
+    place.extra["TMPDIR"] = str(folder)
+    with place.start("replay", session_id, "--from", "2", "--times", "5") as process:
+        assert waits.wait(60)
+        assert list(folder.glob("kode-replay-*"))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "nothing is left of the replay" in err
+    assert list(folder.iterdir()) == []

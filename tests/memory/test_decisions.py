@@ -1,0 +1,353 @@
+"""What a person decides in the review: what changes, what is undone, what waits no more."""
+
+import json
+
+import pytest
+
+from kode.errors import MemoryRefused, ToolError
+from kode.memory import uses
+from kode.memory.commands import memory_command
+from kode.memory.decisions import chain_of, decide, items_of
+from kode.memory.history import Author
+from kode.memory.proposals import Proposals
+from kode.memory.tiered.episode_files import Episode
+from kode.memory.tiered.facts import parse
+from tests.memory.journal import life as journal_life
+from tests.memory.life import NOON, SESSION, Model, lived, opened, turn, use, user_file
+from tests.memory.notes import life as notes_life
+from tests.memory.vault import life as vault_life
+
+OLD, NEW = "the port is 80", "the port is 81"
+
+
+def facts(root):
+    return parse(user_file(root).read_text())
+
+
+async def waiting(system):
+    return [
+        (one.group, tuple(entry.text for entry in one.entries)) for one in await items_of(system)
+    ]
+
+
+async def chosen(system, choice):
+    """Decides about the first thing that waits."""
+    return await decide(system, (await items_of(system))[0].id, choice)
+
+
+async def a_contradiction(root):
+    system = await opened(root, model=Model(["update"]))
+    await memory_command(system, ["add", "user", OLD])
+    await system.recall(turn(1, "look it up"))
+    await use(system, action="add", target="user", content=NEW)
+    return system
+
+
+@pytest.mark.parametrize(
+    ("choice", "kept"), [("first", (OLD,)), ("second", (NEW,)), ("both", (OLD, NEW))]
+)
+async def test_of_two_that_contradict_each_other_stays_what_the_person_chose(
+    tmp_path, choice, kept
+):
+    system = await a_contradiction(tmp_path)
+    assert await waiting(system) == [("contradiction", (OLD, NEW))]
+
+    done = await chosen(system, choice)
+
+    assert facts(tmp_path) == kept
+    assert await waiting(system) == []
+    change = system.history.tail(1).changes[0]
+    assert (change.id, change.who, change.before, change.after) == (
+        done.change_id,
+        "user",
+        (OLD, NEW),
+        kept,
+    )
+    await memory_command(system, ["undo", done.change_id])
+    assert facts(tmp_path) == (OLD, NEW)
+    assert await waiting(system) == [("contradiction", (OLD, NEW))]
+
+
+async def test_why_says_of_the_one_that_was_dropped_what_superseded_it(tmp_path):
+    system = await a_contradiction(tmp_path)
+
+    await chosen(system, "second")
+
+    assert f'superseded by "{NEW}": settle ' in await memory_command(system, ["why", OLD])
+
+
+async def test_two_that_were_both_kept_are_not_asked_about_again(tmp_path):
+    system = await opened(tmp_path)
+    for text in (OLD, NEW):
+        await memory_command(system, ["add", "user", text])
+    assert await waiting(system) == [("near", (OLD, NEW))]
+
+    await chosen(system, "both")
+
+    model = Model(["1: update"])
+    await (await opened(tmp_path, model=model)).before_drop(lived("look around"), "exit")
+    assert model.asked == []
+    assert facts(tmp_path) == (OLD, NEW)
+
+
+async def a_stale_fact(root, lines="port = 81"):
+    (root / "app.py").write_text("port = 80")
+    system = await opened(root)
+    await use(system, action="add", target="user", content=OLD, source="app.py:1")
+    if lines:
+        (root / "app.py").write_text(lines)
+    else:
+        (root / "app.py").unlink()
+    return system
+
+
+@pytest.mark.parametrize("lines", ["port = 81", None])
+async def test_what_is_still_true_rests_on_the_lines_as_they_are_now(tmp_path, lines):
+    system = await a_stale_fact(tmp_path, lines)
+    assert await waiting(system) == [("stale", (OLD,))]
+
+    done = await chosen(system, "confirm")
+
+    assert await waiting(system) == []
+    assert "stale" not in (await system.inject("start")).system
+    (tmp_path / "app.py").write_text("port = 82")
+    assert await waiting(system) == ([("stale", (OLD,))] if lines else [])
+    await memory_command(system, ["undo", done.change_id])
+    assert await waiting(system) == [("stale", (OLD,))]
+
+
+async def test_a_stale_fact_can_be_removed(tmp_path):
+    system = await a_stale_fact(tmp_path)
+
+    done = await chosen(system, "remove")
+
+    assert facts(tmp_path) == ()
+    await memory_command(system, ["undo", done.change_id])
+    assert facts(tmp_path) == (OLD,)
+
+
+async def test_what_expired_and_is_still_true_is_shown_again(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", "away", "--until", "2020-03-06"])
+    assert (await waiting(system))[0] == ("expired", ("away",))
+
+    await chosen(system, "confirm")
+
+    assert "away" in (await system.inject("start")).system
+
+
+async def sessions(root, count, answer="done"):
+    for _ in range(count):
+        system = await opened(root)
+        await system.after_turn(turn(1, answer=answer))
+        await system.close(1.0)
+
+
+async def test_what_no_answer_named_in_thirty_sessions_is_asked_about_once(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", "likes green tea best"])
+    await memory_command(system, ["add", "user", "deploys with Ansible only"])
+    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible, as always")
+    assert await waiting(system) == []
+    await sessions(tmp_path, 2, "Well, it deploys with Ansible.")
+    assert await waiting(system) == [("unused", ("likes green tea best",))]
+
+    done = await chosen(system, "keep")
+
+    assert await waiting(system) == []
+    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible")
+    assert await waiting(system) == []
+    await memory_command(system, ["undo", done.change_id])
+    assert await waiting(system) == [("unused", ("likes green tea best",))]
+
+
+async def test_the_counts_can_be_thrown_away(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", "likes green tea best"])
+    await sessions(tmp_path, uses.SESSIONS + 1)
+    (tmp_path / "memory" / "uses" / "uses.json").write_text("{spoiled")
+
+    assert await waiting(system) == []
+    await sessions(tmp_path, 1)
+    assert facts(tmp_path) == ("likes green tea best",)
+
+
+async def test_a_session_without_an_answer_counts_for_nothing(tmp_path):
+    await sessions(tmp_path, 1, answer="")
+
+    assert not (tmp_path / "memory" / "uses").exists()
+
+
+async def test_a_proposal_is_approved_or_dropped_and_both_can_be_undone(tmp_path):
+    system = await opened(tmp_path)
+    proposals = Proposals(tmp_path / "memory")
+    await proposals.propose("likes tabs", "user", client="Codex", project=tmp_path, now=NOON)
+    ((group, _),) = await waiting(system)
+    assert group == "approval"
+
+    dropped = await chosen(system, "drop")
+    assert await waiting(system) == []
+    await memory_command(system, ["undo", dropped.change_id])
+    await chosen(system, "approve")
+
+    assert facts(tmp_path) == ("likes tabs",)
+
+
+async def test_what_was_decided_meanwhile_or_is_no_choice_is_refused(tmp_path):
+    system = await a_contradiction(tmp_path)
+    (item,) = await items_of(system)
+    with pytest.raises(MemoryRefused, match="no choice here: first, second, both"):
+        await decide(system, item.id, "approve")
+    await decide(system, item.id, "first")
+
+    with pytest.raises(MemoryRefused, match="does not wait any more"):
+        await decide(system, item.id, "second")
+    assert "the port is 80" in chain_of(system, item)
+
+
+async def a_stale_note(root):
+    system = await notes_life.opened(root)
+    await notes_life.use(system, "remember", content=OLD, source="app.py:1")
+    return system
+
+
+async def a_stale_line(root):
+    system = await vault_life.opened(root)
+    await vault_life.use(
+        system, "memory_append", path="facts/app.md", entry=f"- {OLD}", source="app.py:1"
+    )
+    return system
+
+
+@pytest.mark.parametrize("life", [a_stale_note, a_stale_line])
+async def test_a_stale_note_or_line_of_a_vault_is_confirmed_or_removed_and_both_undone(
+    tmp_path, life
+):
+    (tmp_path / "app.py").write_text("port = 80")
+    system = await life(tmp_path)
+    (tmp_path / "app.py").write_text("port = 81")
+    ((group, (text,)),) = await waiting(system)
+    assert (group, OLD in text) == ("stale", True)
+
+    for choice, standing in (("confirm", True), ("remove", False)):
+        done = await chosen(system, choice)
+        assert await waiting(system) == []
+        assert any(OLD in entry.text for entry in system.entries()) is standing
+        await memory_command(system, ["undo", done.change_id])
+        assert await waiting(system) == [("stale", (text,))]
+
+
+async def test_citing_a_note_again_clears_its_mark(tmp_path):
+    (tmp_path / "app.py").write_text("port = 80")
+    system = await a_stale_note(tmp_path)
+    (tmp_path / "app.py").write_text("port = 81")
+
+    await notes_life.use(system, "remember", content=OLD, source="app.py:1")
+
+    assert await waiting(system) == []
+    assert len(notes_life.active(system, "log")) == 1
+
+
+@pytest.mark.parametrize("by", ["append", "patch"])
+async def test_citing_a_line_of_a_vault_again_clears_its_mark_and_writes_nothing(tmp_path, by):
+    (tmp_path / "app.py").write_text("port = 80")
+    system = await a_stale_line(tmp_path)
+    (tmp_path / "app.py").write_text("port = 81")
+    before = vault_life.file(tmp_path, "facts/app.md").read_text()
+
+    line = f"- {OLD}"
+    if by == "append":
+        arguments = {"entry": line}
+    else:
+        arguments = {"patches": [{"oldText": line, "newText": line}]}
+    await vault_life.use(
+        system, f"memory_{by}", path="facts/app.md", source="app.py:1", **arguments
+    )
+
+    assert await waiting(system) == []
+    assert vault_life.file(tmp_path, "facts/app.md").read_text() == before
+    assert "May be stale" not in await vault_life.use(system, "memory_read", path="facts/app.md")
+
+
+async def test_a_line_of_a_journal_that_nobody_uses_is_kept_or_removed(tmp_path):
+    system = await journal_life.opened(tmp_path)
+    await memory_command(system, ["add", "memory", "likes green tea best"])
+    for _ in range(uses.SESSIONS + 1):
+        session = await journal_life.opened(tmp_path)
+        session._hear(turn(1, answer="done"))
+        await session.close(1.0)
+    line = ("unused", ("- likes green tea best",))
+    assert await waiting(system) == [line]
+
+    for choice in ("keep", "remove"):
+        done = await chosen(system, choice)
+        assert await waiting(system) == []
+        await memory_command(system, ["undo", done.change_id])
+        assert await waiting(system) == [line]
+
+
+async def a_waiting_note(root):
+    system = await notes_life.opened(root)
+    await notes_life.keep(system, "from outside", untrusted="waits")
+    return system
+
+
+async def a_waiting_task(root):
+    system = await vault_life.opened(root)
+    await system.after_turn(turn(1, "read the page", tainted=True))
+    return system
+
+
+async def a_waiting_episode(root):
+    system = await opened(root)
+    episode = Episode(
+        session_id=SESSION,
+        turns=4,
+        created_at=NOON.isoformat(),
+        updated_at=NOON.isoformat(),
+        narrative="read a page",
+        tainted=True,
+    )
+    async with system._episodes.files.lock():
+        system._episodes._write(episode, "episode", Author(who="extraction"), "")
+    return system
+
+
+async def a_waiting_update(root):
+    system = await journal_life.opened(root)
+    folder = journal_life.folder(root) / "approval"
+    folder.mkdir(parents=True)
+    row = {"base": "", "update": "- from outside", "session": SESSION}
+    (folder / "one.json").write_text(json.dumps(row))
+    return system
+
+
+@pytest.mark.parametrize(
+    "life", [a_waiting_note, a_waiting_task, a_waiting_episode, a_waiting_update]
+)
+async def test_what_waits_for_approval_can_be_dropped_in_every_system_and_restored(tmp_path, life):
+    system = await life(tmp_path)
+    before = await items_of(system)
+    assert [one.group for one in before] == ["approval"]
+
+    done = await chosen(system, "drop")
+    assert await items_of(system) == []
+
+    undone = await memory_command(system, ["undo", done.change_id])
+    assert await items_of(system) == before
+    await memory_command(system, ["undo", undone.split()[-1]])
+    assert await items_of(system) == []
+
+
+async def test_from_when_a_fact_holds_is_shown_with_it_and_in_why(tmp_path):
+    system = await opened(tmp_path)
+    await use(system, action="add", target="user", content="tests run in parallel", since="3.2")
+    await memory_command(system, ["add", "user", "lives in Lisbon", "--since", "2026-01-01"])
+
+    shown = (await system.inject("start")).system
+    assert "tests run in parallel (since 3.2)" in shown
+    assert "lives in Lisbon (since 2026-01-01)" in shown
+    assert "holds since 3.2" in await memory_command(system, ["why", "parallel"])
+    assert "(since 3.2)" in await memory_command(system, ["show"])
+    with pytest.raises(ToolError, match="at most 40"):
+        await use(system, action="add", target="user", content="x", since="v" * 41)

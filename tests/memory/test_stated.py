@@ -1,0 +1,132 @@
+"""What the person states waits for their approval, though no model has kept it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.config import MemoryConfig
+from kode.memory import open_memory
+from kode.memory.commands import approve, memory_command, waiting
+from kode.memory.proposals import Proposals
+from kode.memory.stated import MAX_A_TURN, MAX_SENTENCE_CHARS, is_known, stated
+from tests.memory.life import memory_context, turn, use_tool
+
+SYSTEMS = ("tiered", "vault", "journal", "notes")
+SAID = "Always run `make lint` before you commit."
+
+
+async def opened(root, name="tiered", **changes):
+    memory = open_memory(MemoryConfig(system=name))
+    await memory.open(memory_context(root, **changes), {})
+    return memory
+
+
+def proposed(root):
+    return [one.text for one in Proposals(root / "memory").all()]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+async def test_in_every_system_it_waits_and_counts_once_approved(tmp_path, name):
+    events = []
+    memory = await opened(tmp_path, name, emit=events.append)
+
+    await memory.after_turn(turn(1, f"Fix the parser. {SAID}"))
+
+    (found,) = [one for one in await waiting(memory.system) if SAID in one.text]
+    assert "from your own words" in found.line
+    assert [event.change_id for event in events if event.type == "memory_changed"]
+    assert not any("make lint" in entry.text for entry in memory.system.entries())
+    assert found.id in await memory_command(memory.system, ["review"])
+    await approve(memory.system, found.id)
+    assert proposed(tmp_path) == []
+    assert any("make lint" in entry.text for entry in memory.system.entries())
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+async def test_it_waits_once_however_often_it_is_said(tmp_path, name):
+    memory = await opened(tmp_path, name)
+
+    await memory.after_turn(turn(1, SAID))
+    await memory.after_turn(turn(2, SAID))
+    await memory.after_turn(turn(3, "always run make lint before committing"))
+
+    assert proposed(tmp_path) == [SAID]
+
+
+async def test_what_the_model_has_kept_in_the_turn_does_not_wait(tmp_path):
+    memory = await opened(tmp_path)
+    (tool,) = memory.tools()
+    await memory.recall(turn(1, SAID))
+    await use_tool(
+        tool, action="add", target="user", content="The user runs make lint before each commit"
+    )
+
+    await memory.after_turn(turn(1, SAID))
+
+    assert proposed(tmp_path) == []
+
+
+async def test_what_notes_keep_since_they_were_asked_to_does_not_wait(tmp_path):
+    memory = await opened(tmp_path, "notes")
+    said = "Remember that the staging database is called heron."
+
+    await memory.recall(turn(1, said))
+    await memory.after_turn(turn(1, said))
+
+    assert proposed(tmp_path) == []
+
+
+async def test_nothing_waits_where_memory_is_off_or_only_read(tmp_path):
+    off = open_memory(MemoryConfig(enabled=False))
+    await off.open(memory_context(tmp_path), {})
+    reading = await opened(tmp_path, read_only=True)
+
+    for memory in (off, reading):
+        await memory.after_turn(turn(1, SAID))
+
+    assert proposed(tmp_path) == []
+
+
+async def test_a_credential_does_not_wait(tmp_path):
+    memory = await opened(tmp_path)
+
+    await memory.after_turn(turn(1, "Always use the key sk-aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA."))
+
+    assert proposed(tmp_path) == []
+
+
+async def test_an_agent_that_is_a_client_cannot_undo_it(tmp_path):
+    memory = await opened(tmp_path)
+
+    await memory.after_turn(turn(1, SAID))
+
+    assert [change.who for change in memory.system.history.tail(1).changes] == ["extraction"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I always deploy with `make ship`, keep that in mind.", 1),
+        ("We use tabs of width 3 here. Fix the linter.", 1),
+        ("never push to main\nand fix the tests", 1),
+        ("Please remember: the tests run with nox.", 1),
+        ("Do you always use tabs in here?", 0),
+        ("Never mind.", 0),
+        ("Fix the parser, then run the tests.", 0),
+        ("Why is this?\n```\nalways = never  # we use it in here\n```\n", 0),
+        ("> we use tabs in all of it\nIs that so?", 0),
+        ("always " + "x " * MAX_SENTENCE_CHARS, 0),
+        ("Always do this one thing. " * 400, 0),
+        ("Always do a b. Always do c d. Always do e f. Always do g h.", MAX_A_TURN),
+    ],
+)
+def test_only_lasting_statements_are_found(text, found):
+    assert len(stated(text)) == found
+
+
+@given(st.text())
+def test_what_is_found_stands_in_the_text_and_is_known_of_itself(text):
+    said = f"{text}\n{SAID}"
+    for sentence in stated(said):
+        assert " ".join(sentence.split()) in " ".join(said.split())
+        assert is_known(sentence, [said])

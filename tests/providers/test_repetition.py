@@ -1,0 +1,66 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.errors import RefusedError
+from kode.providers.repetition import LONGEST, WINDOW, Repetition, repeated
+from tests.providers.conftest import Connect
+from tests.providers.test_openai_chat import HELLO
+
+
+@given(st.text(min_size=1, max_size=LONGEST), st.integers(0, LONGEST))
+def test_any_text_over_and_over_is_found_wherever_it_begins(unit: str, skipped: int) -> None:
+    text = (unit * (WINDOW // len(unit) + 2))[skipped % len(unit) :][:WINDOW]
+
+    found = repeated(text)
+
+    assert found
+    assert len(found) <= len(unit)
+    assert (found * (WINDOW // len(found) + 2))[-WINDOW:] == text
+
+
+@given(st.text(min_size=1, max_size=LONGEST), st.integers(0, WINDOW - LONGEST - 1))
+def test_one_other_character_anywhere_before_is_no_repetition(unit: str, at: int) -> None:
+    text = (unit * (WINDOW // len(unit) + 1))[:WINDOW]
+    other = "x" if text[at] != "x" else "y"
+
+    assert not repeated(text[:at] + other + text[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"    ({n}, {n * n}),\n" for n in range(2_000)),
+        "=" * 500 + "\n" + "".join(f"row {n} " + "-" * 60 + "\n" for n in range(500)),
+        json.dumps([{"id": n, "name": "same", "tags": []} for n in range(1_000)]),
+        ("A paragraph. " * 100 + "\n") * 5,
+    ],
+    ids=["a table", "rules", "records", "five long paragraphs"],
+)
+def test_ordinary_long_texts_are_none(text: str) -> None:
+    watch = Repetition()
+
+    for at in range(0, len(text), 7):
+        watch.add(text[at : at + 7])
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+@pytest.mark.parametrize("field", ["text", "thinking"])
+async def test_a_stream_that_repeats_itself_is_ended(
+    connect: Connect, name: str, field: str
+) -> None:
+    provider, _ = connect(name, [{field: "I will look again.\n" * 2_000}])
+
+    with pytest.raises(RefusedError, match=r"repeated itself \(the same 19 characters"):
+        await provider.reply(HELLO, lambda event: None)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+async def test_arguments_that_repeat_themselves_are_ended(connect: Connect, name: str) -> None:
+    call = {"name": "write_file", "arguments": {"content": "x = 1\n" * 3_000}}
+    provider, _ = connect(name, [{"calls": [call]}])
+
+    with pytest.raises(RefusedError, match="repeated itself"):
+        await provider.reply(HELLO, lambda event: None)

@@ -1,0 +1,89 @@
+"""The window as servers say it: answers of llama.cpp as recorded, of the others as documented."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Request
+from kode.errors import ContextOverflow
+from kode.events import silent
+from kode.messages import user_message
+from kode.providers import open_provider
+from kode.providers.boundary import Endpoint, from_status
+from kode.providers.exchange import SdkProvider
+from kode.providers.served import served_window
+from tests.scripted_server import ScriptedServer
+
+DATA = Path(__file__).parent / "data"
+WINDOWS, OVERFLOWS = (
+    [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+    for name in ("windows.jsonl", "overflows.jsonl")
+)
+ENDPOINT = Endpoint(base_url="http://127.0.0.1/v1", model="m", key_variable="K")
+
+
+@pytest.mark.parametrize("row", WINDOWS, ids=lambda row: row["server"])
+async def test_the_window_is_what_the_server_says(row: dict[str, Any]) -> None:
+    with ScriptedServer() as server:
+        server.answers = row["answers"]
+        endpoint = Endpoint(base_url=server.openai_url, model=row["model"], key_variable="K")
+
+        assert await served_window("openai", endpoint) == row["window"]
+
+
+async def test_a_server_that_is_down_says_nothing() -> None:
+    endpoint = Endpoint(base_url="http://127.0.0.1:9/v1", model="m", key_variable="K")
+    assert await served_window("openai", endpoint) is None
+
+
+async def test_ollama_is_let_load_a_model_before_it_is_asked_again() -> None:
+    with ScriptedServer() as server:
+        server.answers = {"/api/ps": {"models": []}}
+        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        await served_window("openai", endpoint)
+
+        asked = [(one.path, one.json) for one in server.questions if one.method == "POST"]
+    assert asked == [("/api/generate", {"model": "m"}), ("/api/show", {"model": "m"})]
+
+
+@pytest.mark.parametrize("row", OVERFLOWS, ids=lambda row: row["server"])
+def test_an_overflow_names_the_window_and_the_options_of_servers(row: dict[str, Any]) -> None:
+    error = from_status(400, row["body"], {}, ENDPOINT)
+
+    assert isinstance(error, ContextOverflow)
+    assert error.window == row["window"]
+    for option in ("context.window", "`-c`", "`num_ctx`", "`--max-model-len`"):
+        assert option in str(error)
+
+
+async def test_after_an_overflow_the_window_is_the_one_that_the_server_named() -> None:
+    said = "maximum context length is 2048 tokens"
+    with ScriptedServer([{"error": {"status": 400, "text": said}}]) as server:
+        provider = open_provider("openai", "m", base_url=server.openai_url)
+        with pytest.raises(ContextOverflow):
+            await provider.reply(Request(system="", messages=[user_message("x")]), silent)
+        await provider.aclose()
+
+    assert provider.info.context_window == 2048
+    assert provider.info.max_output_tokens <= 1024
+
+
+async def test_a_server_that_does_not_say_is_asked_twice_and_one_that_does_once() -> None:
+    with ScriptedServer() as server:
+        provider = open_provider("openai", "m", base_url=server.openai_url)
+        assert isinstance(provider, SdkProvider)
+        asked = []
+        for _ in range(3):
+            await provider.learn_window()
+            asked.append(sum(one.path == "/v1/models" for one in server.questions))
+        server.answers = {"/v1/models": {"data": [{"id": "m", "max_model_len": 512}]}}
+        other = open_provider("openai", "m", base_url=server.openai_url)
+        assert isinstance(other, SdkProvider)
+        for _ in range(2):
+            await other.learn_window()
+        asked.append(sum(one.path == "/v1/models" for one in server.questions))
+
+    assert asked == [1, 2, 2, 3]
+    assert other.info.context_window == 512

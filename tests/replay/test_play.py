@@ -1,0 +1,227 @@
+"""Replays of what only a person at the prompt does, over real parts with scripted replies."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode import paths
+from kode.config import Config, load_config
+from kode.conversation import Conversation, open_conversation
+from kode.conversation.planning import approve_plan
+from kode.events import ToolStarted
+from kode.permissions.gate import Answer, Question
+from kode.replay.play import Changes, Replay, play
+from kode.replay.recording import load
+from kode.replay.scratch import scratch
+
+READ: dict[str, Any] = {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]}
+DONE = {"text": "done"}
+NOTE = {"match": "^<transcript>", "text": "A file was edited."}
+
+
+def edit(old: str, new: str) -> dict[str, Any]:
+    arguments = {"path": "a.py", "old_text": old, "new_text": new}
+    return {"calls": [*READ["calls"], {"name": "edit_file", "arguments": arguments}]}
+
+
+Open = Callable[..., Awaitable[Conversation]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+@pytest.fixture
+def config(project: Path, tmp_path: Path) -> Config:
+    flags = {"memory.enabled": False, "permissions.mode": "auto-edit"}
+    return load_config(paths.home(), project, environ={}, flags=flags).config
+
+
+@pytest.fixture
+async def opened(project: Path, tmp_path: Path) -> Any:
+    made: list[Conversation] = []
+
+    async def open_with(*replies: dict[str, Any], **options: Any) -> Conversation:
+        script = tmp_path / "script.json"
+        script.write_text(json.dumps(replies))
+        flags = {
+            "provider": "scripted",
+            "script": str(script),
+            "permissions.mode": options.pop("mode", "auto-edit"),
+            "memory.enabled": False,
+        }
+        loaded = load_config(paths.home(), project, environ={}, flags=flags)
+        talk = await open_conversation(
+            loaded,
+            cwd=project,
+            emit=options.pop("emit", lambda event: None),
+            ask=options.pop("ask", None),
+        )
+        made.append(talk)
+        return talk
+
+    yield open_with
+    for talk in made:
+        await talk.close()
+
+
+async def again(talk: Conversation, config: Config, changes: Changes | None = None) -> Replay:
+    """Ends a conversation and plays its session again."""
+    session_id = talk.session.id
+    assert session_id is not None
+    await talk.close()
+    recording = load(paths.home(), session_id)
+    with scratch(recording, Path(recording.header.cwd)) as copy:
+        replay = await play(recording, config, copy, changes)
+    assert not copy.folder.exists()
+    return replay
+
+
+def differences(replay: Replay) -> list[str]:
+    return [f"{one.part} {one.name}:\n{one.diff()}" for s in replay.steps for one in s.differences]
+
+
+async def test_an_undo_between_two_turns(opened: Open, config: Config, project: Path) -> None:
+    talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE)
+    await talk.turn("set x to 2")
+    await talk.undo()
+    await talk.turn("look again")
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+    assert len(replay.steps) == 4
+    assert [s for s in replay.steps if s.answered] == []
+    assert (project / "a.py").read_text() == "x = 1\n"
+
+
+async def test_a_rewind_of_files_and_conversation(opened: Open, config: Config) -> None:
+    talk = await opened(edit("x = 1", "x = 2"), DONE, edit("x = 1", "x = 3"), DONE, READ, DONE)
+    await talk.turn("set x to 2")
+    await talk.rewind(1, files=True, conversation=True)
+    await talk.turn("set x to 3")
+    await talk.turn("look again")
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+    assert len(replay.steps) == 6
+
+
+async def test_a_compaction_by_hand_and_its_undo(
+    opened: Open, config: Config, project: Path
+) -> None:
+    (project / "a.py").write_text("x = 1\n" + "# a long line that fills the window\n" * 400)
+    talk = await opened(READ, edit("x = 1", "x = 2"), DONE, READ, DONE, READ, DONE, NOTE)
+    await talk.turn("read a.py")
+    assert await talk.compact() is not None
+    await talk.turn("look again")
+    talk.undo_compaction()
+    await talk.turn("and again")
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+    assert len(replay.steps) == 7
+
+
+async def test_a_person_who_says_yes_to_one_edit_and_no_to_the_next(
+    opened: Open, config: Config
+) -> None:
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        if len(asked) == 1:
+            return Answer(choice="once")
+        return Answer(choice="no", message="only below docs/")
+
+    talk = await opened(
+        edit("x = 1", "x = 2"), edit("x = 2", "x = 3"), READ, DONE, ask=ask, mode="ask"
+    )
+    await talk.turn("set x")
+
+    replay = await again(talk, config)
+
+    assert len(asked) == 2
+    assert differences(replay) == []
+
+
+async def test_what_the_person_says_while_a_turn_runs(opened: Open, config: Config) -> None:
+    talk = await opened(READ, READ, DONE)
+    waiting = ["be quick", "and brief"]
+    talk.steering = lambda: [waiting.pop(0)] if waiting else []
+    await talk.turn("look")
+
+    replay = await again(talk, config)
+
+    assert waiting == []
+    assert differences(replay) == []
+    assert len(replay.steps) == 3
+
+
+async def test_a_turn_that_was_interrupted_in_a_call(opened: Open, config: Config) -> None:
+    running = asyncio.Event()
+
+    def emit(event: object) -> None:
+        if isinstance(event, ToolStarted) and event.name == "shell":
+            running.set()
+
+    wait = {"calls": [{"name": "shell", "arguments": {"command": "sleep 30"}}, *READ["calls"]]}
+    talk = await opened(wait, READ, DONE, emit=emit)
+    turn = asyncio.ensure_future(talk.turn("wait"))
+    await running.wait()
+    turn.cancel()
+    ended = await turn
+    await talk.turn("go on")
+
+    replay = await again(talk, config)
+
+    assert ended.status == "interrupted"
+    assert differences(replay) == []
+    assert len(replay.steps) == 3
+
+
+async def test_a_plan_that_was_approved(opened: Open, config: Config) -> None:
+    plan = {"text": "## Plan\n\n- [ ] Set x to 2\n- [ ] Look\n"}
+    talk = await opened(READ, plan, edit("x = 1", "x = 2"), DONE, mode="plan")
+    await talk.turn("plan it")
+    assert talk.fresh_plan
+    await talk.turn(await approve_plan(talk, "auto-edit"))
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+    assert len(replay.steps) == 4
+
+
+async def test_files_put_back_do_not_leave_the_copy(
+    opened: Open, config: Config, project: Path, tmp_path: Path
+) -> None:
+    """A record that names a file elsewhere, or leads there by a link, changes nothing there."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "b.py").write_text("untouched\n")
+    talk = await opened(READ, edit("x = 1", "x = 2"), DONE)
+    await talk.turn("set x to 2")
+    session_id = talk.session.id
+    assert session_id is not None
+    log = paths.checkpoints_folder(paths.session_folder(paths.home(), session_id)) / "changes.jsonl"
+    lines = log.read_text()
+    log.write_text(
+        lines.replace(str(project / "a.py"), str(project / ".." / "victim" / "b.py"))
+        + lines.replace(str(project / "a.py"), str(project / "link" / "b.py"))
+    )
+    (project / "link").symlink_to(victim)
+
+    await again(talk, config)
+
+    assert (victim / "b.py").read_text() == "untouched\n"
