@@ -17,6 +17,7 @@ from kode.memory import terms
 from kode.memory.base import Waiting
 from kode.memory.lineage import Traced
 from kode.memory.proposals import OWN_WORDS, Proposals
+from kode.messages import shorten
 
 MAX_TEXT_CHARS = 4_000
 """A longer message is mostly pasted."""
@@ -63,7 +64,8 @@ async def propose(system: Remembering, context: MemoryContext, turn: Turn) -> No
                 who="extraction",
             )
             if done.change_id:
-                context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
+                line = f'"{shorten(sentence, 60)}" waits in `kode memory review`'
+                context.emit(MemoryChanged(text=line, change_id=done.change_id))
 
 
 def stated(text: str) -> list[str]:
