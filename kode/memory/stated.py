@@ -16,7 +16,7 @@ from kode.events import MemoryChanged
 from kode.memory import terms
 from kode.memory.base import Waiting
 from kode.memory.lineage import Traced
-from kode.memory.proposals import Proposals
+from kode.memory.proposals import OWN_WORDS, Proposals
 
 MAX_TEXT_CHARS = 4_000
 """A longer message is mostly pasted."""
@@ -57,7 +57,7 @@ async def propose(system: Remembering, context: MemoryContext, turn: Turn) -> No
             done = await proposals.propose(
                 sentence,
                 "project",
-                client="kode, from your own words",
+                client=OWN_WORDS,
                 project=system.project,
                 now=context.now(),
                 who="extraction",
