@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import proposals
-from kode.memory.base import UNDO_WITH, Waiting
+from kode.memory.base import UNDO_WITH, Waiting, change_of
 from kode.memory.foreign.entries import name_of
 from kode.memory.history import Author, Change
 from kode.memory.offers import Adding, Approving, Dropping, Inspectable, lacking
@@ -36,7 +36,7 @@ async def approve(system: MemorySystem, id: str) -> str:
         return await system.approve(id)
     proposal, addition = proposed.approved(id, system.name, system.project)
     done = await system.add(addition)
-    proposed.remove(proposal.id)
+    await proposed.settle(proposal, change_of(done))
     return done
 
 
@@ -89,6 +89,7 @@ async def undo_import(
     """Takes back what was approved of an import, and drops what waits of it. Raises: MemoryRefused,
     StorageError, BusyError."""
     kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
+    waited = sum(one.batch == batch for one in _proposals(system).all())
     lines = []
     if kept:
         lines.append(
@@ -96,8 +97,9 @@ async def undo_import(
                 system, kept, describe=describe, with_derived=with_derived, confirm=confirm
             )
         )
-    if dropped := await _proposals(system).drop_batch(batch, Author(who="user")):
-        lines.append(f"dropped {dropped} that waited; to have them again, import the file again")
+    await _proposals(system).drop_batch(batch, Author(who="user"))  # what was approved, too
+    if waited:
+        lines.append(f"dropped {waited} that waited; to have them again, import the file again")
     if not lines:
         raise MemoryRefused(
             f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."

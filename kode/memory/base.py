@@ -90,6 +90,12 @@ class Background:
             self._report(fault)
 
 
+def change_of(done: str) -> str:
+    """The id of the change that a report ends with; "" where nothing was changed."""
+    undoes = [line for line in done.split("\n") if line.startswith(UNDO_WITH)]
+    return undoes[-1].removeprefix(UNDO_WITH).strip() if undoes else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What an operation did, in words."""

@@ -6,7 +6,7 @@ from datetime import date
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import approvals, uses
-from kode.memory.base import UNDO_WITH
+from kode.memory.base import change_of
 from kode.memory.guarded import Guarded
 from kode.memory.lineage import Traced, trace
 from kode.memory.waiting import CHOICES, Choice, Comparing, Item, Tending, items
@@ -37,8 +37,7 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     if made is None:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")
     text = await _carry_out(_inside(system), found, made)
-    undoes = [line for line in text.split("\n") if line.startswith(UNDO_WITH)]
-    change_id = undoes[-1].removeprefix(UNDO_WITH).strip() if undoes else ""
+    change_id = change_of(text)
     if made == "keep":
         inside = _traced(system)
         await uses.keep(inside.history.path.parent, inside.name, found.entries[0], change_id)

@@ -218,8 +218,11 @@ class History:
         return next(filter(fits, self.standing(system)), None)
 
     def batch(self, system: str, batch: str) -> list[Change]:
-        """The undos that were made together and are in effect, newest first."""
-        return [change for change in self._in_effect(system) if batch and change.batch == batch]
+        """The changes that were made together and are in effect, newest first. Other lines are not
+        parsed."""
+        lines = self._lines_with((f'"batch": {json.dumps(batch)}'.encode(), b'"undoes": '))
+        changes = (change for change in map(_read, lines) if change and change.system == system)
+        return [change for change in _not_undone(changes) if batch and change.batch == batch]
 
     def of_session(self, system: str, session: str) -> Iterator[Change]:
         """The changes in effect that were made in a session, newest first. Other lines are not

@@ -10,6 +10,7 @@ the one in use, as if they had typed it.
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -167,14 +168,12 @@ class Proposals(WaitingFolder[Proposal]):
                         count += 1
         return count
 
-    async def drop_batch(self, batch: str, author: Author) -> int:
-        """Drops what still waits of an import; how many that were. Raises: StorageError,
-        BusyError."""
+    async def drop_batch(self, batch: str, author: Author) -> None:
+        """Drops what waits of an import. Raises: StorageError, BusyError."""
         waiting = {f"proposed/{one.id}" for one in self.all() if one.batch == batch}
         changes = [one for one in self._history.standing(SYSTEM) if one.target in waiting]
         for change in changes:
             await self.undo(change, author)
-        return len(changes)
 
     def of(self, whom: str, project: Path) -> set[str]:
         """The ids of those that an agent proposed, or that came with an import, as far as they may
@@ -227,6 +226,24 @@ class Proposals(WaitingFolder[Proposal]):
             )
             self.remove(proposal.id)
         return Outcome(line=f"dropped {proposal.id}", change_id=change.id)
+
+    async def settle(self, proposal: Proposal, kept_by: str) -> None:
+        """Has a proposal that was approved no longer wait; `kept_by` is the change that keeps it.
+        Raises: StorageError, BusyError."""
+        author = Author(who="user", batch=kept_by)
+        async with locked(self.folder):
+            self._history.record(
+                author, SYSTEM, "approve", f"proposed/{proposal.id}", before=(_row(proposal),)
+            )
+            self.remove(proposal.id)
+
+    async def follow(self, undone: Change) -> None:
+        """Once a change is undone or redone: what was approved with it waits again, or no longer.
+        Raises: StorageError, BusyError."""
+        kept_by = undone.undoes or undone.id
+        for change in self._history.batch(SYSTEM, kept_by)[:1]:
+            with suppress(MemoryRefused):  # it waits again already
+                await self.undo(change, Author(who="undo", batch=kept_by))
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Drops a proposal, or restores one that an undo dropped.

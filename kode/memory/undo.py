@@ -12,6 +12,7 @@ from kode.errors import MemoryRefused
 from kode.memory import lineage
 from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
 from kode.memory.lineage import Traced
+from kode.memory.proposals import Proposals
 
 Confirm = Callable[[str], bool]
 """Puts a question to the person; whether the answer was yes."""
@@ -101,11 +102,13 @@ async def take_back(system: Undoing, changes: Sequence[Change]) -> str:
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
     batch = secrets.token_hex(4) if len(changes) > 1 else ""
+    proposals = Proposals(system.history.path.parent)
     lines: list[str] = []
     try:
         for change in changes:
             try:
                 lines.append(await system.undo_change(change, batch))
+                await proposals.follow(change)
             except NothingToUndo as nothing:
                 if not batch:
                     raise
@@ -114,6 +117,7 @@ async def take_back(system: Undoing, changes: Sequence[Change]) -> str:
     except MemoryRefused as error:
         for undone in system.history.batch(system.name, batch):
             await system.undo_change(undone)
+            await proposals.follow(undone)
         raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
     if batch:
         newest = system.history.batch(system.name, batch)[0]

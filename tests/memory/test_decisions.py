@@ -6,6 +6,7 @@ import pytest
 
 from kode.errors import MemoryRefused, ToolError
 from kode.memory import uses
+from kode.memory.base import change_of
 from kode.memory.commands import memory_command
 from kode.memory.decisions import chain_of, decide, items_of
 from kode.memory.history import Author
@@ -188,9 +189,14 @@ async def test_a_proposal_is_approved_or_dropped_and_both_can_be_undone(tmp_path
     dropped = await chosen(system, "drop")
     assert await waiting(system) == []
     await memory_command(system, ["undo", dropped.change_id])
-    await chosen(system, "approve")
+    approved = await chosen(system, "approve")
+    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
-    assert facts(tmp_path) == ("likes tabs",)
+    undone = await memory_command(system, ["undo", approved.change_id])
+    assert (facts(tmp_path), await waiting(system)) == ((), [("approval", ())])
+
+    await memory_command(system, ["undo", change_of(undone)])
+    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
 
 async def test_what_was_decided_meanwhile_or_is_no_choice_is_refused(tmp_path):
