@@ -1,38 +1,131 @@
-"""Approving many at once: all that waits, or what came from one agent or import."""
+"""What waits for a person's approval: what other agents propose or an import brought, in one place
+for all systems, and what a system holds back itself. Listing it, approving and dropping it, one by
+one or many at once.
+"""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
+from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory.base import Waiting
+from kode.memory import proposals
+from kode.memory.base import UNDO_WITH, Waiting
+from kode.memory.foreign.entries import name_of
+from kode.memory.history import Author, Change
+from kode.memory.offers import Adding, Approving, Dropping, Inspectable, lacking
+from kode.memory.proposals import Proposals
+from kode.memory.undo import Confirm, undo_all
 
 LISTED_FAULTS = 3
 
 
-async def approve_all(
-    found: Sequence[Waiting],
-    approve: Callable[[str], Awaitable[str]],
-    *,
-    confirm: Callable[[str], bool] | None,
-    is_sure: bool,
+async def waiting(system: MemorySystem) -> list[Waiting]:
+    """What waits for a person's approval: what other agents propose, then the system's own. Raises:
+    MemoryRefused for a system that has no such thing."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise lacking(system, "approve")
+    return [*_proposals(system).waiting(), *await system.waiting()]
+
+
+async def approve(system: MemorySystem, id: str) -> str:
+    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
+        raise lacking(system, "approve")
+    proposed = _proposals(system)
+    if not proposed.begins(id) or not isinstance(system, Adding):
+        return await system.approve(id)
+    proposal, addition = proposed.approved(id, system.name, system.project)
+    done = await system.add(addition)
+    proposed.remove(proposal.id)
+    return done
+
+
+async def approve_many(
+    system: MemorySystem, whose: str | None, *, confirm: Confirm | None, is_sure: bool
 ) -> str:
-    """Shows what waits and approves it once the person says so, or right away with `is_sure`. What
-    cannot be kept waits on, and is named. Raises: StorageError, BusyError."""
+    """Shows what waits and approves it once the person says so, or right away with `is_sure`:
+    what `whose` names, an agent or an import, or all of it. What cannot be kept waits on, and is
+    named. Raises: MemoryRefused, StorageError, BusyError."""
+    found = await waiting(system)
+    if whose and isinstance(system, Inspectable):
+        of_them = _proposals(system).of(name_of(whose), system.project)
+        found = [one for one in found if one.id in of_them]
     if not found:
         return "Nothing of this waits for approval."
     listed = "\n".join(f"{one.id}  {one.line}" for one in found)
-    if not is_sure and (confirm is None or not confirm(f"{listed}\nKeep these {len(found)}?")):
-        rest = "" if confirm else " `--yes` approves all of it."
-        return f"{'' if confirm else listed + chr(10)}Nothing was approved.{rest}"
+    if not is_sure and confirm is None:
+        return f"{listed}\nNothing was approved. `--yes` approves all of it."
+    if not is_sure and confirm and not confirm(f"{listed}\nKeep these {len(found)}?"):
+        return "Nothing was approved."
     faults: list[str] = []
     for one in found:
         try:
-            await approve(one.id)
+            await approve(system, one.id)
         except MemoryRefused as error:
             faults.append(f"{one.id}  {error}")
-    lines = [f"approved {len(found) - len(faults)} of {len(found)}"]
-    if faults:
-        lines.append(f"{len(faults)} wait on:")
-        lines += (f"  {fault}" for fault in faults[:LISTED_FAULTS])
-        if len(faults) > LISTED_FAULTS:
-            lines.append(f"  ... and {len(faults) - LISTED_FAULTS} more")
+    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_listed(faults)])
+
+
+async def drop(system: MemorySystem, id: str) -> str:
+    """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
+    BusyError."""
+    if not isinstance(system, Dropping) or not isinstance(system, Inspectable):
+        raise lacking(system, "drop")
+    proposed = _proposals(system)
+    if not proposed.begins(id):
+        return await system.drop(id)
+    done = await proposed.drop(id)
+    return f"{done.line}\n{UNDO_WITH}{done.change_id}"
+
+
+async def undo_import(
+    system: Inspectable,
+    batch: str,
+    *,
+    describe: Callable[[Change], str],
+    with_derived: bool,
+    confirm: Confirm | None,
+) -> str:
+    """Takes back what was approved of an import, and drops what waits of it. Raises: MemoryRefused,
+    StorageError, BusyError."""
+    kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
+    lines = []
+    if kept:
+        lines.append(
+            await undo_all(
+                system, kept, describe=describe, with_derived=with_derived, confirm=confirm
+            )
+        )
+    if dropped := await _proposals(system).drop_batch(batch, Author(who="user")):
+        lines.append(f"dropped {dropped} that waited; to have them again, import the file again")
+    if not lines:
+        raise MemoryRefused(
+            f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."
+        )
     return "\n".join(lines)
+
+
+async def undo_proposal(system: Inspectable, id: str | None) -> str:
+    """Takes a proposal of another agent back, where the id is one's; else ""."""
+    found = system.history.find(id) if id else []
+    if len(found) != 1 or found[0].system != proposals.SYSTEM:
+        return ""
+    return (await _proposals(system).undo(found[0], Author(who="user"))).line
+
+
+def count_proposed(system: Inspectable) -> int:
+    """How much of what other agents propose, or an import brought, waits."""
+    return len(_proposals(system).ids())
+
+
+def _proposals(system: Inspectable) -> Proposals:
+    return Proposals(system.history.path.parent)
+
+
+def _listed(faults: Sequence[str]) -> list[str]:
+    if not faults:
+        return []
+    more = len(faults) - LISTED_FAULTS
+    rest = [f"  ... and {more} more"] if more > 0 else []
+    head = f"{len(faults)} wait on:"
+    return [head, *(f"  {fault}" for fault in faults[:LISTED_FAULTS]), *rest]

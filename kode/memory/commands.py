@@ -1,91 +1,38 @@
 """`kode memory ...` and `/memory ...`: what a person may do with memory, whichever system it is.
 
-A system offers what it can through the optional protocols below, beyond the contract that the loop
-knows. Texts come out as strings; where they are shown is the face's business.
+A system offers what it can through the optional protocols of `kode.memory.offers`. Texts come out
+as strings; where they are shown is the face's business.
 """
 
 import argparse
 from collections.abc import Sequence
 from datetime import date, datetime
-from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import exchange, proposals, stale
-from kode.memory.approvals import approve_all
-from kode.memory.base import UNDO_WITH, Addition, Waiting
+from kode.memory import exchange, stale
+from kode.memory.approvals import (
+    approve,
+    approve_many,
+    count_proposed,
+    undo_import,
+    undo_proposal,
+    waiting,
+)
+from kode.memory.base import Addition
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
-from kode.memory.foreign.entries import NAMES
 from kode.memory.foreign.take import move_in
 from kode.memory.guarded import Guarded
-from kode.memory.history import Author, Change
+from kode.memory.history import Change
 from kode.memory.lineage import Traced, superseded
-from kode.memory.proposals import Proposals
-from kode.memory.undo import Confirm, Undoing, undo, undo_all, undo_session
+from kode.memory.offers import Adding, EpisodeReading, FactEditing, Inspectable, lacking
+from kode.memory.undo import Confirm, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
 
 TEXT_CHARS = 100
-
-
-@runtime_checkable
-class Inspectable(Undoing, Protocol):
-    """What every system that keeps something offers."""
-
-    @property
-    def project(self) -> Path:
-        """The project that it was opened in."""
-
-    async def show(self) -> str:
-        """What the next session will see, with fill levels and origins."""
-
-    async def status(self) -> str:
-        """Which system, how full, what is pending."""
-
-
-@runtime_checkable
-class Approving(Protocol):
-    async def waiting(self) -> list[Waiting]:
-        """What waits for a person's approval, oldest first."""
-
-    async def approve(self, id: str) -> str:
-        """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
-
-
-@runtime_checkable
-class Dropping(Protocol):
-    async def drop(self, id: str) -> str:
-        """Drops what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
-
-
-@runtime_checkable
-class Adding(Protocol):
-    async def add(self, addition: Addition) -> str:
-        """Keeps what a person typed. Raises: MemoryRefused, StorageError, BusyError."""
-
-
-@runtime_checkable
-class EpisodeReading(Protocol):
-    async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one a line."""
-
-    async def show_one(self, id: str) -> str:
-        """One episode, whole. Raises: MemoryRefused."""
-
-
-@runtime_checkable
-class FactEditing(Protocol):
-    async def edit_facts(
-        self,
-        command: str,
-        target: Literal["user", "env"],
-        scope: Literal["global", "project"] | None,
-        texts: Sequence[str],
-    ) -> str:
-        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
@@ -116,7 +63,9 @@ async def run_command(
         if arguments.id is not None:
             return await approve(inside, arguments.id)
         if arguments.all or arguments.source:
-            return await _approve_many(inside, arguments, confirm)
+            return await approve_many(
+                inside, arguments.source, confirm=confirm, is_sure=arguments.yes
+            )
         lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
         return "\n".join(lines) or "Nothing waits for approval."
     if command == "export":
@@ -129,19 +78,19 @@ async def run_command(
         return _as_of(inside, arguments.as_of)
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
         if not isinstance(inside, EpisodeReading):
-            raise _lacking(inside, "episodes" if command == "episodes" else "show ID")
+            raise lacking(inside, "episodes" if command == "episodes" else "show ID")
         if command == "episodes":
             return await inside.list_episodes(max(1, arguments.n))
         return await inside.show_one(arguments.id)
     if not isinstance(inside, Inspectable):
-        raise _lacking(inside, command)
+        raise lacking(inside, command)
     if command == "why":
         if not isinstance(inside, Traced):
-            raise _lacking(inside, command)
+            raise lacking(inside, command)
         return why(inside, " ".join(arguments.entry))
     if command == "review":
         if not isinstance(inside, Traced):
-            raise _lacking(inside, command)
+            raise lacking(inside, command)
         found = items(inside, date.today(), await waiting(inside))
         return review(found, superseded_lately(inside, datetime.now().astimezone()))
     if command == "show":
@@ -152,7 +101,13 @@ async def run_command(
     if command == "log":
         return _log(inside, arguments.n)
     if arguments.batch:
-        return await _undo_import(inside, arguments, confirm)
+        return await undo_import(
+            inside,
+            arguments.batch,
+            describe=_change,
+            with_derived=arguments.with_derived,
+            confirm=confirm,
+        )
     if arguments.session:
         return await undo_session(
             inside,
@@ -161,7 +116,7 @@ async def run_command(
             with_derived=arguments.with_derived,
             confirm=confirm,
         )
-    if done := await _undo_proposal(inside, arguments.id):
+    if done := await undo_proposal(inside, arguments.id):
         return done
     return await undo(
         inside,
@@ -188,7 +143,7 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
 
 async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     if not isinstance(system, Adding):
-        raise _lacking(system, "add")
+        raise lacking(system, "add")
     known = TARGETS.get(system.name, ("NAME",))
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(
@@ -210,41 +165,6 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
     )
 
 
-async def waiting(system: MemorySystem) -> list[Waiting]:
-    """What waits for a person's approval: what other agents propose, which is in one place for all
-    systems, then the system's own. Raises: MemoryRefused for a system that has no such thing."""
-    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
-        raise _lacking(system, "approve")
-    return [*_proposals(system).waiting(), *await system.waiting()]
-
-
-async def approve(system: MemorySystem, id: str) -> str:
-    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
-    StorageError, BusyError."""
-    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
-        raise _lacking(system, "approve")
-    proposed = _proposals(system)
-    if not proposed.begins(id) or not isinstance(system, Adding):
-        return await system.approve(id)
-    proposal, addition = proposed.approved(id, system.name, system.project)
-    done = await system.add(addition)
-    proposed.remove(proposal.id)
-    return done
-
-
-async def _approve_many(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None
-) -> str:
-    found = await waiting(system)
-    if arguments.source and isinstance(system, Inspectable):
-        wanted = NAMES.get(arguments.source, arguments.source)
-        proposed = _proposals(system).of(wanted, system.project)
-        found = [one for one in found if one.id in proposed]
-    return await approve_all(
-        found, lambda id: approve(system, id), confirm=confirm, is_sure=arguments.yes
-    )
-
-
 async def _import(
     system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None
 ) -> str:
@@ -253,61 +173,18 @@ async def _import(
     if file is not None and not arguments.source and places.is_own_export(file):
         return await exchange.import_(system, file)
     if not isinstance(system, Traced):
-        raise _lacking(system, "import")
+        raise lacking(system, "import")
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-async def _undo_import(
-    system: Inspectable, arguments: argparse.Namespace, confirm: Confirm | None
-) -> str:
-    """Takes back what was approved of an import, and drops what waits of it."""
-    author = Author(who="user")
-    standing = system.history.standing(system.name)
-    kept = [change for change in standing if change.batch == arguments.batch]
-    lines = []
-    if kept:
-        lines.append(
-            await undo_all(
-                system,
-                kept,
-                describe=_change,
-                with_derived=arguments.with_derived,
-                confirm=confirm,
-            )
-        )
-    if dropped := await _proposals(system).drop_batch(arguments.batch, author):
-        lines.append(f"dropped {dropped} that waited; to have them again, import the file again")
-    if not lines:
-        raise MemoryRefused(
-            f"Nothing is left of an import {arguments.batch!r}. `kode memory log` lists changes."
-        )
-    return "\n".join(lines)
-
-
-async def drop(system: MemorySystem, id: str) -> str:
-    """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
-    BusyError."""
-    if not isinstance(system, Dropping) or not isinstance(system, Inspectable):
-        raise _lacking(system, "drop")
-    proposed = _proposals(system)
-    if not proposed.begins(id):
-        return await system.drop(id)
-    done = await proposed.drop(id)
-    return f"{done.line}\n{UNDO_WITH}{done.change_id}"
-
-
-def _proposals(system: Inspectable) -> Proposals:
-    return Proposals(system.history.path.parent)
-
-
 def _proposed(system: Inspectable) -> str:
-    count = len(_proposals(system).ids())
+    count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
 
 
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
-        raise _lacking(system, command)
+        raise lacking(system, command)
     names = {"replace": ("old", "new"), "remove": ("old",)}.get(command, ())
     texts = [getattr(arguments, name) for name in names]
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
@@ -315,7 +192,7 @@ async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespac
 
 def _as_of(system: MemorySystem, text: str) -> str:
     if not isinstance(system, Traced):
-        raise _lacking(system, "show --as-of")
+        raise lacking(system, "show --as-of")
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
     since = {fate.entry.place: fate for fate in superseded(system)}
@@ -353,17 +230,3 @@ def _change(change: Change) -> str:
 
 _RECORDS = ("---\n", "{")
 """How an episode's file and a note in the history begin."""
-
-
-async def _undo_proposal(system: Inspectable, id: str | None) -> str:
-    """Takes a proposal of another agent back, where the id is one's; else ""."""
-    found = system.history.find(id) if id else []
-    if len(found) != 1 or found[0].system != proposals.SYSTEM:
-        return ""
-    return (await _proposals(system).undo(found[0], Author(who="user"))).line
-
-
-def _lacking(system: MemorySystem, command: str) -> MemoryRefused:
-    if system.name == "none":
-        return MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
-    return MemoryRefused(f"The {system.name} memory has no `{command}`. `kode memory --help`.")

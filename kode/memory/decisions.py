@@ -5,7 +5,7 @@ from datetime import date
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory import commands, uses
+from kode.memory import approvals, uses
 from kode.memory.base import UNDO_WITH
 from kode.memory.guarded import Guarded
 from kode.memory.lineage import Traced, trace
@@ -24,7 +24,7 @@ class Decided:
 async def items_of(system: MemorySystem) -> list[Item]:
     """All that waits, in the order in which it is to be asked about. Raises: MemoryRefused."""
     inside = _traced(system)
-    return items(inside, date.today(), await commands.waiting(_inside(system)))
+    return items(inside, date.today(), await approvals.waiting(_inside(system)))
 
 
 async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
@@ -56,8 +56,8 @@ def chain_of(system: MemorySystem, item: Item) -> str:
 async def _carry_out(system: MemorySystem, item: Item, choice: Choice) -> str:
     if item.waits is not None:
         if choice == "approve":
-            return await commands.approve(system, item.waits.id)
-        return await commands.drop(system, item.waits.id)
+            return await approvals.approve(system, item.waits.id)
+        return await approvals.drop(system, item.waits.id)
     if item.pair is not None and isinstance(system, Comparing):
         return await system.settle(item.pair, choice)
     if not isinstance(system, Tending):

@@ -37,6 +37,8 @@ MAX_WAITING = 100
 """Of those that agents propose by themselves."""
 MAX_IMPORTED = 5_000
 """Of those that a person imports: a whole folder of another agent."""
+AT_ONCE = 25
+"""Written under one lock, on a slow disk too, before others may have it."""
 QUOTED_CHARS = 120
 
 About = Literal["user", "project"]
@@ -66,6 +68,16 @@ class Proposal:
     """What an imported one was read from: file, line, agent, digest."""
     batch: str = ""
     """The import that it came with."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from others: the same text may be true of two projects."""
+        return (self.text, self.about, self.project if self.about == "project" else "")
+
+    @property
+    def where(self) -> str:
+        """File, line and agent of an imported one; "" for others."""
+        return self.source.rpartition(" (")[0]
 
     @property
     def origin(self) -> str:
@@ -129,21 +141,28 @@ class Proposals(WaitingFolder[Proposal]):
             change_id=change.id,
         )
 
-    async def take(self, proposals: Sequence[Proposal]) -> None:
-        """Puts down what a person imports, scanned already, in this order.
+    async def take(self, proposals: Sequence[Proposal]) -> int:
+        """Puts down what a person imports, scanned already, in this order, but for what waits by
+        now; how many that were.
 
         Raises: MemoryRefused when that is too much, StorageError, BusyError.
         """
-        async with locked(self.folder):
-            count = len(self.ids()) + len(proposals)
-            if count > MAX_IMPORTED:
-                raise MemoryRefused(
-                    f"{count:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or "
-                    "drop some first, or import fewer files."
-                )
-            for proposal in proposals:
-                author = Author(who="import", source=proposal.source, batch=proposal.batch)
-                self._put("import", proposal, author)
+        total = len(self.ids()) + len(proposals)
+        if total > MAX_IMPORTED:
+            raise MemoryRefused(
+                f"{total:,} entries would wait, and at most {MAX_IMPORTED:,} may. Approve or drop "
+                "some first, or import fewer files."
+            )
+        count = 0
+        for first in range(0, len(proposals), AT_ONCE):
+            async with locked(self.folder):
+                waiting = {one.key for one in self.all()}
+                for proposal in proposals[first : first + AT_ONCE]:
+                    if proposal.key not in waiting:
+                        author = Author(who="import", source=proposal.source, batch=proposal.batch)
+                        self._put("import", proposal, author)
+                        count += 1
+        return count
 
     async def drop_batch(self, batch: str, author: Author) -> int:
         """Drops what still waits of an import; how many that were. Raises: StorageError,
@@ -249,7 +268,6 @@ def _waiting(proposal: Proposal) -> Waiting:
     by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
     said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
     # Of hundreds that were imported at once, only what differs is read.
-    where = proposal.source.rpartition(" (")[0]
-    head = f"about the {proposal.about}, {where}" if where else said
+    head = f"about the {proposal.about}, {proposal.where}" if proposal.where else said
     line = f"{head}: {shorten(proposal.text, MAX_CHARS)}"
     return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from kode.cli.commands.memory import main as memory_main
 from kode.cli.main import main
+from kode.memory.proposals import Proposals
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -84,7 +86,7 @@ def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, 
     assert "German" in memory("--memory", system, "show")
     assert "German" in memory("--memory", system, "search", "German")
     why = memory("--memory", system, "why", "German")
-    assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(sha256 [0-9a-f]{12}\)", why)
+    assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
     assert memory("--memory", system, "approve").strip() == "Nothing waits for approval."
 
 
@@ -139,6 +141,18 @@ def test_importing_the_same_again_adds_nothing_whether_it_waits_or_was_approved(
 
     put(file, "- likes oats\n- likes tabs\n- likes zebras\n")
     assert "1 new, 2 known" in memory("--memory", system, "import", str(file))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_known_in_one_project_may_be_imported_in_another(home, memory, system):
+    (home / "other" / ".git").mkdir(parents=True)
+    for project in ("work", "other"):
+        put(home / project / "TEAM.md", "- run make test\n")
+        there = ("--memory", system, "--cwd", str(home / project))
+        assert "1 new" in memory(*there, "import", str(home / project / "TEAM.md"))
+        memory(*there, "approve", "--from", "file", "--yes")
+        assert "make test" in memory(*there, "show")
+        assert "1 known" in memory(*there, "import", str(home / project / "TEAM.md"))
 
 
 def test_what_was_undone_can_be_imported_again(home, memory):
@@ -379,6 +393,24 @@ def test_what_cannot_be_read_is_said_and_nothing_is_imported(home, memory, name,
 
     assert said in memory("import", str(file), code=1)
     assert not (home / ".kode" / "memory" / "proposed").exists()
+
+
+def test_an_import_that_was_killed_is_finished_by_another(home, memory, monkeypatch):
+    file = put(home / "notes.md", "- likes tabs\n- likes zebras\n- likes oats\n")
+    with monkeypatch.context() as dying:
+
+        def killed(proposals, item):
+            if "zebras" in item.text:
+                raise KeyboardInterrupt
+            write(proposals, item)
+
+        write = Proposals.write
+        dying.setattr(Proposals, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory_main(["import", str(file)])
+
+    assert "2 new, 1 known" in memory("import", str(file))
+    assert len(memory("approve").strip().splitlines()) == 3
 
 
 def test_a_name_in_an_export_cannot_draw_on_the_screen(home, memory):

@@ -14,7 +14,8 @@ from kode.conversation import Conversation, open_conversation
 from kode.conversation.planning import approve_plan
 from kode.events import ToolStarted
 from kode.permissions.gate import Answer, Question
-from kode.replay.play import Changes, Replay, play
+from kode.replay.agent import Changes
+from kode.replay.play import Replay, play
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
 

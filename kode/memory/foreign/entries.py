@@ -1,6 +1,5 @@
 """One remembered thing of another agent, and the names of the agents."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,6 +18,12 @@ NAMES: Mapping[Agent, str] = {
 }
 """As a person reads them; `file` is Markdown of no agent in particular."""
 
+
+def name_of(whom: str) -> str:
+    """An agent as a person reads it, by its short name; any other word as it is."""
+    return next((NAMES[agent] for agent in AGENTS if agent == whom), whom)
+
+
 MAX_ENTRY_CHARS = 2_000
 """More is a document, not a fact: it is refused by name, never cut."""
 
@@ -35,11 +40,6 @@ class Foreign:
     """What it stands in where a file holds several: `block human`, `memory 1f2e`."""
     project: str = ""
     """The folder it is about, where it says so."""
-
-    @property
-    def digest(self) -> str:
-        """The first 12 hex digits of the SHA-256 of its text."""
-        return hashlib.sha256(self.text.encode(errors="replace")).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True)

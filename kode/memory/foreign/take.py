@@ -3,10 +3,11 @@
 What waits already, is remembered, or was approved from an earlier import is not put there again.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from kode.prompts.agents_files import read_agents_files
 
 SHOWN_CHARS = 100
 LISTED = 20
-_DIGEST = re.compile(r"\(sha256 ([0-9a-f]{12})\)\Z")
+_DIGEST = re.compile(r"\(digest ([0-9a-f]{12})\)\Z")
 _NAMELESS: Sequence[Agent] = ("agents", "file")
 _BULLET = re.compile(r"[-*+] +")
 
@@ -32,8 +33,8 @@ class _Taken:
     """What became of one file."""
 
     source: Source
-    entries: list[tuple[Foreign, str]] = field(default_factory=list)
-    """Those that are new, each with where it was read."""
+    proposals: list[Proposal] = field(default_factory=list)
+    """Its entries that are new."""
     known: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -82,37 +83,23 @@ async def take(
             imports = f"`kode memory import {shown(source.path)}` imports it all the same"
             taken.append(_Taken(source, notes=[f"{doubled}; {imports}"]))
         else:
-            taken.append(_read(source, known, now.date()))
+            taken.append(_read(source, known, system.project, now))
             taken[-1].notes += filter(None, [doubled])
     batch = f"i{secrets.token_hex(3)}"
-    fresh = [(one.source.agent, *entry) for one in taken for entry in one.entries]
-    if not dry_run and fresh:
-        at = now.isoformat(timespec="seconds")
-        project = str(system.project)
-        await proposals.take(
-            [
-                Proposal(
-                    id=f"{batch}-{number:04}",
-                    text=entry.text,
-                    about=entry.about,
-                    client=NAMES[agent],
-                    project=str(paths.project_root(_folder(entry, project))),
-                    at=at,
-                    source=where,
-                    batch=batch,
-                )
-                for number, (agent, entry, where) in enumerate(fresh, 1)
-            ]
-        )
+    fresh = [
+        replace(proposal, id=f"{batch}-{number:04}", batch=batch)
+        for number, proposal in enumerate((new for one in taken for new in one.proposals), 1)
+    ]
+    count = await proposals.take(fresh) if fresh and not dry_run else 0
     lines = [line for one in taken for line in _lines(one, dry_run)]
     if dry_run:
         return "\n".join([*lines, f"{len(fresh)} would wait for you; nothing was imported"])
-    if not fresh:
+    if not count:
         return "\n".join([*lines, "nothing new was imported"])
     return "\n".join(
         [
             *lines,
-            f"import {batch}: {len(fresh)} wait for you",
+            f"import {batch}: {count} wait for you",
             f"approve with: kode memory approve --from {batch}",
             f"undo with: kode memory undo --import {batch}",
         ]
@@ -136,42 +123,62 @@ class _Known:
     """What needs not be imported again."""
 
     def __init__(self, system: Traced, proposals: Proposals) -> None:
-        texts = {(one.text, one.about) for one in proposals.all()}
-        self._waiting = texts
-        self._remembered = {_BULLET.sub("", entry.text, count=1) for entry in system.entries()}
+        self._waiting = {one.key for one in proposals.all()}
+        here = str(system.project)
+        texts = (_BULLET.sub("", entry.text, count=1) for entry in system.entries())
+        self._remembered = {
+            key for text in texts for key in ((text, "user", ""), (text, "project", here))
+        }
         changes = system.history.standing(system.name)
         digests = (_DIGEST.search(change.source) for change in changes)
         self._approved = {found[1] for found in digests if found}
 
-    def add(self, entry: Foreign) -> bool:
-        """Whether an entry was known; from here on it is."""
-        key = (entry.text, entry.about)
-        if key in self._waiting or entry.text in self._remembered or entry.digest in self._approved:
+    def add(self, proposal: Proposal) -> bool:
+        """Whether it was known; from here on it is."""
+        key = proposal.key
+        if key in self._waiting or key in self._remembered or _digest(proposal) in self._approved:
             return True
         self._waiting.add(key)
         return False
 
 
-def _read(source: Source, known: _Known, today: date) -> _Taken:
-    reading = _entries(source, today)
+def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:
+    reading = _entries(source, now.date())
     taken = _Taken(source, notes=[f"left out, {what}" for what in reading.left])
+    of = "" if source.agent in _NAMELESS else f" of {NAMES[source.agent]}"
     for entry in reading.entries:
         where = _where(source, entry)
         finding = scan(entry.text)
         if finding is not None:
             at = _where(source, entry, entry.text.count("\n", 0, finding.start))
             taken.notes.append(f"refused, {at}: {finding.category} ({finding.what})")
-        elif len(entry.text) > MAX_ENTRY_CHARS:
+            continue
+        if len(entry.text) > MAX_ENTRY_CHARS:
             taken.notes.append(
                 f"refused, {where}: {len(entry.text):,} characters, and a fact may have "
                 f"{MAX_ENTRY_CHARS:,}"
             )
-        elif known.add(entry):
+            continue
+        proposal = Proposal(
+            id="",
+            text=entry.text,
+            about=entry.about,
+            client=NAMES[source.agent],
+            project=str(paths.project_root(Path(entry.project)) if entry.project else project),
+            at=now.isoformat(timespec="seconds"),
+        )
+        if known.add(proposal):
             taken.known += 1
         else:
-            of = "" if source.agent in _NAMELESS else f" of {NAMES[source.agent]}"
-            taken.entries.append((entry, f"{where}{of} (sha256 {entry.digest})"))
+            digest = f"(digest {_digest(proposal)})"
+            taken.proposals.append(replace(proposal, source=f"{where}{of} {digest}"))
     return taken
+
+
+def _digest(proposal: Proposal) -> str:
+    """By which an entry that was approved is known again."""
+    key = "\0".join(proposal.key).encode(errors="replace")
+    return hashlib.sha256(key).hexdigest()[:12]
 
 
 def _entries(source: Source, today: date) -> Reading:
@@ -196,16 +203,12 @@ def _where(source: Source, entry: Foreign, below: int = 0) -> str:
     return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"
 
 
-def _folder(entry: Foreign, project: str) -> Path:
-    return Path(entry.project or project)
-
-
 def _lines(taken: _Taken, dry_run: bool) -> Iterator[str]:
-    counts = [f"{len(taken.entries)} new"] if taken.entries or not taken.notes else []
+    counts = [f"{len(taken.proposals)} new"] if taken.proposals or not taken.notes else []
     counts += [f"{taken.known} known"] if taken.known else []
     yield f"{shown(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
     yield from (f"  {note}" for note in taken.notes)
     if dry_run:
-        for entry, where in taken.entries:
-            yield f"  {where.rpartition(' (')[0]}  about the {entry.about}"
-            yield f"    {shorten(entry.text, SHOWN_CHARS)}"
+        for one in taken.proposals:
+            yield f"  {one.where}  about the {one.about}"
+            yield f"    {shorten(one.text, SHOWN_CHARS)}"

@@ -133,6 +133,10 @@ class NoteStore:
         sql = "WHERE n.user = :user ORDER BY n.created_at, n.id"
         return self.select(sql, {"user": self.user})
 
+    def is_seen_here(self, note: Note) -> bool:
+        """Whether a note is of no other project."""
+        return note.scope == self.project_scope or not note.scope.startswith(PROJECT_SCOPE)
+
     def same(self, note: Note) -> Note | None:
         """An active note that says the same word for word."""
         where, values = self.filter(Wanted(sensitive=True, unapproved=True, limit=1))

@@ -253,8 +253,10 @@ class Notes(BaseMemory):
         return change.kind not in ("job", "merge", "prune")
 
     def entries(self) -> list[Entry]:
-        """Every note that has not been replaced."""
-        return pack.entries(self.store.everything())
+        """Every note that has not been replaced, but for those of other projects."""
+        notes = self.store.everything()
+        here = (note for note in notes if self.store.is_seen_here(note))
+        return pack.entries(here)
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         try:

@@ -45,11 +45,8 @@ class FactMemory(BaseMemory):
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
-        # Only of what stands: no code is read for facts that have gone.
-        standing = frozenset(entry for file in read for entry in file.entries)
-        terms = {at: change for at, change in stale.terms(self).items() if at[1] in standing}
+        terms = stale.terms(self, frozenset(entry for file in read for entry in file.entries))
         found = stale.doubted(terms, self.project, self._context.now().date())
-        since = {place: change.since for place, change in terms.items()}
         pairs = [pair for pair in self._review.waiting() if pair.contradict]
         files = []
         for file in read:
@@ -59,11 +56,12 @@ class FactMemory(BaseMemory):
                 for pair in pairs
                 if pair.target == name and pair.entry in file.entries
             }
+            since = {key: change.since for (at, key), change in terms.items() if at == name}
             files.append(
                 replace(
                     file,
                     doubts=stale.of_texts(found, name),
-                    since={key: of for (at, key), of in since.items() if of and at == name},
+                    since={key: said for key, said in since.items() if said},
                     disputed=disputed,
                 )
             )
