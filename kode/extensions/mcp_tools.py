@@ -196,7 +196,7 @@ def bounded(content: Content, context: ToolContext, name: str) -> str:
     try:
         durable.make_folder(path.parent)
         durable.replace(path, redact(text).encode("utf-8", "replace"))
-        where = f" All of it is in {path}: use read_file or search_files on it."
+        where = f" All of it is in {path}: read it with read_file, or search it."
     except (StorageError, OSError) as error:
         where = f" It could not be kept whole: {error}"
     return f"{text[:_HALF]}\n\n[{cut:,} characters left out here.{where}]\n\n{text[-_HALF:]}"

@@ -4,7 +4,7 @@ Nothing is removed for it. A model is shown the first with a mark, and the secon
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
@@ -36,13 +36,10 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(
-    system: Traced, today: date, standing: Container[str] | None = None
-) -> dict[Place, Doubt]:
-    """Of every entry that has been given a reason to doubt it, by its place; with `standing` only
-    of those with these keys, so that no code is read for what has gone. Costs what the changes with
-    a source or a last day cost, however many others there are."""
-    return doubted(terms(system, standing), system.project, today)
+def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
+    """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
+    with a source or a last day cost, however many others there are."""
+    return doubted(terms(system), system.project, today)
 
 
 def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
@@ -51,14 +48,12 @@ def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Plac
     return {place: reason for place, reason in found if reason is not None}
 
 
-def terms(system: Traced, standing: Container[str] | None = None) -> dict[Place, Change]:
-    """The change that says what an entry rests on and how long it holds, by its place; `standing`
-    as in `doubts`."""
+def terms(system: Traced) -> dict[Place, Change]:
+    """The change that says what an entry rests on and how long it holds, by its place."""
     found: dict[Place, Change] = {}
     for change in system.history.in_terms(system.name):
         for place in step_of(system, change).made:
-            if standing is None or place[1] in standing:
-                found.setdefault(place, change)
+            found.setdefault(place, change)
     return found
 
 

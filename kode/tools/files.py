@@ -188,7 +188,7 @@ def missing(context: ToolContext, path: Path) -> ToolError:
     what = shown(context, path)
     if folder != path.parent:
         what += f" (there is no folder {shown(context, folder / wanted)})"
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Use list_files to find it."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
     # A name can say something, too.
     untrusted = outside(context, folder) if near else ""
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
@@ -217,7 +217,7 @@ def open_regular(context: ToolContext, path: Path) -> int:
         return descriptor
     os.close(descriptor)
     if stat.S_ISDIR(kind):
-        raise ToolError(f"{shown(context, path)} is a folder: use list_files to see its files.")
+        raise ToolError(f"{shown(context, path)} is a folder: list it to see its files.")
     raise ToolError(
         f"{shown(context, path)} is a device, pipe or socket, not a file: it is not read."
     )

@@ -148,7 +148,7 @@ class Capture:
         errors = self._errors_left_out()
         where = f" The whole output is in {self.path}" if self.path else ""
         problem = f" ({self.problem})" if self.problem else ""
-        hint = ": use read_file or search_files on it." if self.path else ""
+        hint = ": read it with read_file, or search it." if self.path else ""
         return (
             f"{self._head.rstrip()}\n\n"
             f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n"

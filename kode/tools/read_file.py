@@ -226,7 +226,7 @@ def _rendered(window: _Window, offset: int, limit: int) -> tuple[str, int]:
     if window.total is None:
         notes.append(
             f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
-            "Use search_files to find a place in it.]"
+            "Search it to find a place in it.]"
         )
     elif last < window.total and (len(shown) < limit or limit > MAX_LINES):
         notes.append(

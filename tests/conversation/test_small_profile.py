@@ -1,5 +1,6 @@
 """The small profile: four tools and a short prompt, for a model with a small window."""
 
+import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from kode import tools
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.engine.context import fixed_tokens
 from kode.events import Event, Notice
-from kode.tools import SMALL
+from kode.tools import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 
 
@@ -94,3 +96,15 @@ async def test_the_config_decides_before_the_window_does(
     assert ("delegate_tasks" not in tools_of(talk)) is small
     assert ("step by step" in talk.context.system) is small
     assert not server.questions
+
+
+def test_no_text_of_the_small_tools_names_a_tool_that_is_not_among_them() -> None:
+    """A weak model that is told to use one believes it."""
+    others = {tool.name for tool in BUILTIN} - {*SMALL}
+    shared = ("files", "output", "diffs", "replace_text", "processes")
+    for name in (*SMALL, *shared):
+        code = ast.parse((Path(tools.__file__).parent / f"{name}.py").read_text())
+        code.body = code.body[1:]  # the module's own docstring is for people
+        texts = [node.value for node in ast.walk(code) if isinstance(node, ast.Constant)]
+        said = [text for text in texts if isinstance(text, str) and any(o in text for o in others)]
+        assert said == [], name

@@ -474,3 +474,31 @@ def test_ctrl_c_leaves_nothing_of_live_runs(forked: tuple[Place, str, ScriptedSe
     assert process.returncode == 130
     assert "nothing is left of the replay" in err
     assert list(folder.iterdir()) == []
+
+
+def test_a_live_model_changes_nothing_but_its_copy(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    write(place.project, {"a.py": "x = 1\n"})
+    victim = str(place.project / "a.py")
+    calls = [
+        {"name": "write_file", "arguments": {"path": victim, "content": "overwritten"}},
+        {"name": "shell", "arguments": {"command": f"echo overwritten > {victim}; rm -f {victim}"}},
+        {"name": "shell", "arguments": {"command": "echo in the copy > b.txt"}},
+        {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "overwrite it"}]}},
+    ]
+    with ScriptedServer(keep=100) as server:
+        place.url = server.openai_url
+        place.extra = {"KODE_MODEL": "gpt-4o"}
+        server.play([{"text": "nothing to do"}])
+        place.run("run", "go", "--permission-mode", "full", "--no-memory")
+        before = everything_in(place.project, place.home)
+        server.play([{"calls": calls}, {"text": "tried"}])
+        session_id = place.session_files[-1].stem
+        done = place.run("replay", session_id, "--from", "1", "--verify", "test -s b.txt", "--json")
+        told = server.requests[-1].json["messages"]
+
+    assert done.json["variants"][0]["passed"] == 1, done.err
+    results = [message["content"] for message in told if message["role"] == "tool"]
+    assert "only files of the copy" in results[0]
+    assert "delegate_tasks is not there in a replay" in results[3]
+    assert everything_in(place.project, place.home) == before

@@ -180,7 +180,7 @@ async def test_names_of_files_elsewhere_are_text_from_outside(
 async def test_a_folder_and_an_empty_file_say_so(call: Call, project: Path) -> None:
     (project / "empty").write_text("")
 
-    with pytest.raises(ToolError, match="is a folder: use list_files"):
+    with pytest.raises(ToolError, match="is a folder: list it"):
         await call(read_file, path=".")
     assert (await call(read_file, path="empty")).text == "empty is empty."
 

@@ -45,8 +45,11 @@ class FactMemory(BaseMemory):
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
-        terms = stale.terms(self, frozenset(entry for file in read for entry in file.entries))
+        # Only of what stands: no code is read for facts that have gone.
+        standing = frozenset(entry for file in read for entry in file.entries)
+        terms = {at: change for at, change in stale.terms(self).items() if at[1] in standing}
         found = stale.doubted(terms, self.project, self._context.now().date())
+        since = {place: change.since for place, change in terms.items()}
         pairs = [pair for pair in self._review.waiting() if pair.contradict]
         files = []
         for file in read:
@@ -56,12 +59,11 @@ class FactMemory(BaseMemory):
                 for pair in pairs
                 if pair.target == name and pair.entry in file.entries
             }
-            since = {key: change.since for (at, key), change in terms.items() if at == name}
             files.append(
                 replace(
                     file,
                     doubts=stale.of_texts(found, name),
-                    since={key: said for key, said in since.items() if said},
+                    since={key: of for (at, key), of in since.items() if of and at == name},
                     disputed=disputed,
                 )
             )
