@@ -1,22 +1,23 @@
-"""What memory is worth in an answer: told in one process, asked in another, by the whole command.
+"""What memory is worth in an answer: stated in one process, asked in another, by whole runs.
 
     python -m bench.answers                             a script answers from what it was sent
     python -m bench.answers --server URL --model M      a local server; --provider: any API
 
-    --facts N  --seed N  --systems tiered,vault,...  --conditions told,changed,...
+    --facts N  --seed N  --systems tiered,vault,...  --conditions stated,changed,...
     --out FILE     results, a JSON line each; a run that was cut off continues there
     --json
 
-told         a fact is told in one process, and asked about in another
+stated       the person states a fact in one process, and asks about it in another
+approved     stated, and the person approves what waits: kode keeps what they said as a proposal
 added        the person adds it with `kode memory add`: no model has to call a tool
-changed      it is told, then told otherwise, then asked about
-distractors  it is told, then 200 others of its kind come into memory, then it is asked about
+changed      it is stated, then stated otherwise, then asked about
+distractors  it is stated, then 200 others of its kind come into memory, then it is asked about
 episode      it came up in a session of four turns, and nobody said to remember it
-without      as told, asked with --no-memory
+without      as stated, asked with --no-memory
 notes file   no memory: a file with the fact among the 200 others, attached whole
 
 right    answers that hold the value, a random word that nobody could guess; with Wilson's interval
-kept     of those told, how many memory holds when they are asked about
+kept     how many of the facts memory holds when they are asked about
 stale    answers that hold the value that is no longer true
 other    answers that hold the value of another fact
 """
@@ -42,7 +43,7 @@ from bench.tasks.jail import environment
 from kode.registry import SYSTEMS
 from tests.scripted_server import ScriptedServer
 
-IN_MEMORY = ("told", "added", "changed", "distractors", "episode")
+IN_MEMORY = ("stated", "approved", "added", "changed", "distractors", "episode")
 TARGETS = {"tiered": "env", "vault": "project", "journal": "memory", "notes": "note"}
 """Where `kode memory add` puts a fact."""
 WITHOUT = ("without", "notes file")
@@ -50,6 +51,9 @@ DISTRACTORS = 200
 FACTS_AMONG_THEM = 20
 """What fits into the facts of the tiered system; the others are notes on past sessions."""
 PROCESS_S = 1_800.0
+
+_WAITING = re.compile(r"^(p[0-9a-f]{8}) ", re.MULTILINE)
+"""A proposal, as `kode memory approve` lists it."""
 
 KINDS = (
     "code name", "release branch", "test account", "bucket", "queue", "feature flag", "host alias",
@@ -219,11 +223,11 @@ def add_distractors(place: Place, system: str, others: Sequence[Fact]) -> None:
 # ── the cases ────────────────────────────────────────────────────────────────────────────────
 
 
-def tell(sentence: str) -> str:
+def statement(sentence: str) -> str:
     return f"Remember for later sessions: {sentence}"
 
 
-def correct(sentence: str) -> str:
+def correction(sentence: str) -> str:
     return f"This has changed, remember it instead of what I said before: {sentence}"
 
 
@@ -241,8 +245,8 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
     """All that happens before the question, each in a process of its own."""
     match condition:
         case "changed":
-            place.say(system, tell(fact.old_sentence))
-            place.say(system, correct(fact.sentence))
+            place.say(system, statement(fact.old_sentence))
+            place.say(system, correction(fact.sentence))
         case "episode":
             place.say(system, *episode(fact))
         case "added":
@@ -252,9 +256,13 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
             lines = "".join(f"- {each.sentence}\n" for each in notes)
             (place.project / "NOTES.md").write_text(f"# Notes\n\n{lines}")
         case _:
-            place.say(system, tell(fact.sentence))
+            place.say(system, statement(fact.sentence))
     if condition == "distractors":
         add_distractors(place, system, others)
+    if condition == "approved":
+        waiting = place.run("memory", "--memory", system, "approve")
+        for proposal in _WAITING.findall(waiting):
+            place.run("memory", "--memory", system, "approve", proposal)
 
 
 def ask(place: Place, system: str, condition: str, fact: Fact) -> dict[str, Any]:
@@ -301,10 +309,10 @@ def cases(systems: Sequence[str], conditions: Sequence[str]) -> list[tuple[str, 
 def run_all(model: Model, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Every fact in every case, but for those that an earlier run has done."""
     earlier = done_before(options.out)
-    told, others = facts(options.facts, options.seed)
+    asked, others = facts(options.facts, options.seed)
     rows = []
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
-        for index, fact in enumerate(told):
+        for index, fact in enumerate(asked):
             for system, condition in cases(options.systems, options.conditions):
                 key = f"{model.name} {options.seed} {index} {system} {condition}"
                 if key not in earlier:

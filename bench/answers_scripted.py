@@ -1,4 +1,4 @@
-"""A model that knows only what it was sent: it saves what it is told to remember with the tools of
+"""A model that knows only what it was sent: it saves what it is to remember with the tools of
 whichever memory is there, looks up what it does not see, and answers `unknown` where it finds
 nothing. So the harness and memory can be tried without a model.
 """

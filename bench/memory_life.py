@@ -37,7 +37,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -331,18 +331,15 @@ class Life:
 
 
 def live(
-    name: str, sessions: int, error_rate: float, seed: int, home: Path | None
-) -> dict[str, Any]:
-    """One system's figures."""
+    name: str, sizes: Sequence[int], error_rate: float, seed: int, home: Path | None
+) -> Iterator[dict[str, Any]]:
+    """One system's figures after so many sessions of one life, as it gets there."""
     with tempfile.TemporaryDirectory(prefix="kode-bench-", dir=home) as folder:
         lived = Life(name, Path(folder), error_rate, seed)
-
-        async def all_of_it() -> None:
-            for session in life(sessions, seed):
-                await lived.session(session)
-
-        asyncio.run(all_of_it())
-        return lived.figures.row(lived.mind.calls)
+        for number, session in enumerate(life(max(sizes), seed), 1):
+            asyncio.run(lived.session(session))
+            if number in sizes:
+                yield lived.figures.row(lived.mind.calls)
 
 
 def live_conflicts(name: str, error_rate: float, seed: int, home: Path | None) -> dict[str, float]:
@@ -382,16 +379,20 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     how = (options.errors, options.seed, options.home)
-    names = options.systems.split(",")
-    conflict = {name: live_conflicts(name, *how) for name in names}
-    sizes: dict[str, Any] = {}
-    for size in map(int, options.sizes.split(",")):
-        rows = {name: live(name, size, *how) | conflict[name] for name in names}
-        sizes[str(size)] = rows
-        if not options.json:
-            _print(f"{size} sessions, {options.errors:.0%} wrong judgments", rows)
+    sizes = sorted(map(int, options.sizes.split(",")))
+    tables: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in sizes}
+    for name in options.systems.split(","):
+        for size, row in zip(sizes, live(name, sizes, *how), strict=True):
+            tables[str(size)][name] = row
+            print(f"{name}, {size} sessions: {row}", file=sys.stderr, flush=True)
+        conflict = live_conflicts(name, *how)
+        for table in tables.values():
+            table[name] |= conflict
     if options.json:
-        print(json.dumps({"errors": options.errors, "seed": options.seed, "sizes": sizes}))
+        print(json.dumps({"errors": options.errors, "seed": options.seed, "sizes": tables}))
+        return 0
+    for sessions, table in tables.items():
+        _print(f"{sessions} sessions, {options.errors:.0%} wrong judgments", table)
     return 0
 
 

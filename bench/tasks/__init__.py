@@ -6,7 +6,7 @@
 
     --tasks defects|human-eval    defects in small packages (default), or the 164 of HumanEval
     --packages NAME==VERSION,...  other packages than the pinned ones
-    --per-package N  --limit N  --times N  --seed N  --told name|output  --agents kode,loop
+    --per-package N  --limit N  --times N  --seed N  --hint name|output  --agents kode,loop
     --out FILE                    results, a JSON line each; a run that was cut off continues there
     --json
 
@@ -121,7 +121,7 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
         cache = options.work / "tasks"
         groups.append(
             defect_tasks(
-                package, options.per_package, seed=options.seed, told=options.told, cache=cache
+                package, options.per_package, seed=options.seed, hint=options.hint, cache=cache
             )
         )
     if not any(groups):
@@ -169,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--limit", type=int)
     add("--times", type=int, default=1)
     add("--seed", type=int, default=1)
-    add("--told", choices=("name", "output"), default="name")
+    add("--hint", choices=("name", "output"), default="name")
     add("--agents", type=lambda text: tuple(text.split(",")), default=AGENTS)
     add("--max-steps", type=int, default=30)
     add("--timeout", type=float, default=600.0, help="seconds for a task")

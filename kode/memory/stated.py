@@ -16,7 +16,8 @@ from kode.events import MemoryChanged
 from kode.memory import terms
 from kode.memory.base import Waiting
 from kode.memory.lineage import Traced
-from kode.memory.proposals import Proposals
+from kode.memory.proposals import OWN_WORDS, Proposals
+from kode.messages import shorten
 
 MAX_TEXT_CHARS = 4_000
 """A longer message is mostly pasted."""
@@ -57,13 +58,14 @@ async def propose(system: Remembering, context: MemoryContext, turn: Turn) -> No
             done = await proposals.propose(
                 sentence,
                 "project",
-                client="kode, from your own words",
+                client=OWN_WORDS,
                 project=system.project,
                 now=context.now(),
                 who="extraction",
             )
             if done.change_id:
-                context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
+                line = f'"{shorten(sentence, 60)}" waits in `kode memory review`'
+                context.emit(MemoryChanged(text=line, change_id=done.change_id))
 
 
 def stated(text: str) -> list[str]:

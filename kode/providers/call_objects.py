@@ -15,6 +15,7 @@ Call = tuple[str, Mapping[str, Any]]
 NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
 _LABELS = {"id", "type", "index", "call_id", "tool_call_id"}
+_OF_MESSAGES = {"role", "content"}
 _WRAPPERS = {"tool_call", "tool_calls", "function_call", "function_calls"}
 
 
@@ -39,8 +40,9 @@ def calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[Call]:
         (key, inner), *_ = value.items()
         if key in tools:
             return [_lone_call(tools[key], inner)]
-        if key in _WRAPPERS:
-            return calls_in(inner, tools)
+    wrapped = set(value) - _OF_MESSAGES
+    if len(wrapped) == 1 and wrapped <= _WRAPPERS:
+        return calls_in(value[wrapped.pop()], tools)
     if isinstance(value.get("function"), dict) and set(value) <= {"function", *_LABELS}:
         return calls_in(value["function"], tools)
     return [_named_call(value, tools)]
@@ -50,30 +52,29 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
     key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), None)
     if key is None:
         raise NoCallError
-    name = value[key].removeprefix("functions.")
-    tool, rest = tools.get(name), {k: v for k, v in value.items() if k != key}
-    given = _explicit(rest)
+    tool = tools.get(value[key].removeprefix("functions."))
+    known = {*_LABELS, *_ARGUMENT_KEYS, *(properties_of(tool) if tool else ())}
+    before = list(value)[: list(value).index(key)]
+    # A text in front of the name leads to the call, as a sentence in front of an object does.
+    thoughts = {one for one in before if isinstance(value[one], str) and one not in known}
+    rest = {k: v for k, v in value.items() if k != key and k not in thoughts}
     if tool is None:
         # Only what could be nothing else: a name is in much data.
-        raise UnfitError if given is not None and "arguments" in value else NoCallError
-    if given is not None:
-        return fitting(tool, given)
-    rest = {k: v for k, v in rest.items() if k not in _LABELS or k in properties_of(tool)}
-    if set(rest) <= set(properties_of(tool)) and (rest or not properties_of(tool)):
-        return fitting(tool, rest)
-    raise NoCallError
-
-
-def _explicit(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments where an object has a key of its own for them, and else only labels. A schema
-    in their place describes the tool."""
-    keys = [key for key in _ARGUMENT_KEYS if key in value]
-    if len(keys) != 1 or set(value) - {*keys, *_LABELS, *NAME_KEYS}:
-        return None
-    given = value[keys[0]]
-    if isinstance(given, str):
-        given = broken_json.whole(given)
-    return given if isinstance(given, dict) and "properties" not in given else None
+        is_call = isinstance(value.get("arguments"), dict | str) and set(rest) <= known
+        raise UnfitError if is_call and key != "action" else NoCallError
+    flat = {k: v for k, v in rest.items() if k not in _LABELS or k in properties_of(tool)}
+    if set(flat) <= set(properties_of(tool)) and (flat or not properties_of(tool)):
+        return fitting(tool, flat)
+    keys = [one for one in _ARGUMENT_KEYS if one in rest]
+    if len(keys) != 1 or set(rest) - {*keys, *_LABELS}:
+        raise NoCallError
+    given = rest[keys[0]]
+    given = broken_json.whole(given) if isinstance(given, str) else given
+    if isinstance(given, dict) and "properties" in given:
+        raise NoCallError  # a schema, which describes the tool
+    if not isinstance(given, dict):
+        raise UnfitError
+    return fitting(tool, given)
 
 
 def _lone_call(tool: ToolSpec, value: Any) -> Call:

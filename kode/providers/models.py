@@ -10,7 +10,7 @@ that anybody may host have no price here, and their windows are the models' own.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -230,6 +230,13 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
         + usage.output_tokens * info.output_price
     )
     return dollars_per_million / 1_000_000
+
+
+def pricing(
+    overrides: Mapping[str, Mapping[str, Any]] | None,
+) -> Callable[[str, Usage], float | None]:
+    """(model, usage) → dollars, as `info_of` and `cost_usd` know them."""
+    return lambda model, usage: cost_usd(info_of(model, overrides), usage)
 
 
 def _names(model: str) -> tuple[str, ...]:

@@ -41,12 +41,14 @@ MAX_TEXT_CHARS = 400_000
 
 _TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
 _TAG = (
-    rf"{_TOKEN}|</[A-Za-z_][^<>\n]{{0,60}}>|\[/?[A-Z][A-Z_]{{2,30}}\]"
+    rf"{_TOKEN}|</[A-Za-z_][^<>\n]{{0,60}}(?:>|\Z)|\[/?[A-Z][A-Z_]{{2,30}}\]"
     r"|<(?!\w*_(?:response|result|output))\w*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
 )
 """What templates put around a call. Other elements hold other things: what a tool said, say."""
-_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\n`]*$)"
-_MARKUP = re.compile(rf"{_FENCE}|[\s,;]|{_TAG}")
+_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\n`]*$)|```+\w*"
+_MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
+"""Closing brackets too: many a call ends with one too many."""
+_TEMPLATE_BEGINS = re.compile(rf"\s*(?:{_TOKEN}|<\w)")
 _NAME_AT = re.compile(rf"(?:functions?(?:\.|{_TOKEN}))?([A-Za-z_][\w.-]*)(?::\d+)?")
 _BEFORE_ARGUMENTS = re.compile(rf"(?:[\s:(]|{_FENCE}|{_TAG})*")
 _NAMED_TAG = re.compile(r"<(?:\w+\s*=\s*|\w+\s+name\s*=\s*)?\"?([\w.-]+)\"?\s*>")
@@ -88,15 +90,15 @@ def read_written_calls(message: Message, request: Request) -> Message:
         return message
     tools = {tool.name: tool for tool in request.tools}
     for lead, rest in _splits(text):
+        said = _THINKING.sub("", lead, count=1).strip()
         try:
-            found = _Reader(rest, tools).read()
+            found = _Reader(rest, tools, is_all=not said).read()
         except (NoCallError, RecursionError):
             continue
         except UnfitError:
             found = []
         if _quotes([call.text for call in found] or [rest], request.messages):
             return message
-        said = _THINKING.sub("", lead, count=1).strip()
         announced = not said or (_is_paragraph(said) and lead.endswith("\n"))
         if found and announced:
             return _with_calls(message, lead, rest, found)
@@ -130,7 +132,8 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
     line, inside = _BEGINNING.search(text, start), _INSIDE.search(text, start)
     places = (start, line.start() if line else start, inside.start() if inside else start)
     for at in dict.fromkeys(places):
-        yield text[:at], text[at:]
+        if not text[:at].endswith("`"):  # else it is quoted
+            yield text[:at], text[at:]
 
 
 def _is_paragraph(said: str) -> bool:
@@ -159,9 +162,11 @@ def _squeezed(text: str) -> str:
 class _Reader:
     """Reads a text that is calls from its beginning to its end."""
 
-    def __init__(self, text: str, tools: Mapping[str, ToolSpec]) -> None:
+    def __init__(self, text: str, tools: Mapping[str, ToolSpec], *, is_all: bool) -> None:
         self.text = text
         self.tools = tools
+        self.is_all = is_all
+        """Whether nothing stands in front."""
         self.at = 0
 
     def read(self) -> list[_Written]:
@@ -169,7 +174,13 @@ class _Reader:
         found: list[_Written] = []
         while not self._is_over():
             begin = self.at
-            calls = self._next()
+            try:
+                calls = self._next()
+            except NoCallError:
+                # A model that continues behind a call of its template plays what would come of it.
+                if found and self.is_all and _TEMPLATE_BEGINS.match(self.text):
+                    raise UnfitError from None
+                raise
             found += (_Written(*call, self.text[begin : self.at]) for call in calls)
             if len(found) > MAX_CALLS:
                 raise UnfitError
@@ -251,8 +262,8 @@ class _Reader:
         stop = end.start() if end else len(self.text)
         try:
             calls = [
-                fitting(self.tools[name], arguments)
-                for name, arguments in _python_calls(self.text[self.at : stop])
+                fitting(self.tools[name], _named(self.tools[name], by_position) | by_name)
+                for name, by_position, by_name in _python_calls(self.text[self.at : stop])
             ]
         except (SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
             return []
@@ -260,9 +271,19 @@ class _Reader:
         return calls
 
 
-def _python_calls(text: str) -> Iterator[Call]:
+def _named(tool: ToolSpec, values: Sequence[Any]) -> dict[str, Any]:
+    """Arguments by their place, or one object of them. Raises: ValueError for more than the tool
+    takes."""
+    if len(values) == 1 and isinstance(values[0], dict):
+        return values[0]
+    if len(values) > len(properties_of(tool)):
+        raise ValueError("more arguments than there are parameters")
+    return dict(zip(properties_of(tool), values, strict=False))
+
+
+def _python_calls(text: str) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
     """Raises: what parsing does; AttributeError and ValueError for what is no call with plain
-    values by name."""
+    values."""
     import ast
     import warnings
 
@@ -270,9 +291,8 @@ def _python_calls(text: str) -> Iterator[Call]:
         statements: list[Any] = list(ast.parse(text.strip()).body)
     for statement in statements:
         for call in getattr(statement.value, "elts", [statement.value]):
-            if call.args:
-                raise ValueError("an argument without a name")
-            yield call.func.id, {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+            by_name = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+            yield call.func.id, [ast.literal_eval(one) for one in call.args], by_name
 
 
 def _sendable(arguments: Mapping[str, Any]) -> str:

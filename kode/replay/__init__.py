@@ -4,7 +4,9 @@
     scratch.py     a copy of the project as it was before the first step
     same.py        which differences count, and how they are shown
     played.py      a provider that answers from the record and compares each request
-    answers.py     a gate, tools and a memory that keep to the record
+    answers.py     a gate and tools that keep to the record
+    memory.py      what memory gave then
+    agent.py       an agent of these parts
     play.py        runs the turns again
     report.py      what came of it, in lines and as JSON
     trials.py      continued live from a step, several times; two ways side by side

@@ -198,7 +198,7 @@ def make(
 ) -> Recording:
     """A recording of these parts; `checkpoints` is the folder with what undo keeps.
 
-    Raises: SessionError where no reply is in it.
+    Raises: SessionError where no reply is in it, or another agent made it.
     """
     try:
         lines = (checkpoints / LOG).read_bytes().splitlines()
@@ -220,6 +220,11 @@ def make(
         home=home,
         tools_home=tools_home,
     )
+    if header.imported_from is not None:
+        raise SessionError(
+            f"Session {header.id} was made by {header.imported_from.agent}, whose tools kode does "
+            "not have, so it cannot be replayed. `kode session show` shows it."
+        )
     if made.steps() == 0 or not made.turns():
         raise SessionError(
             f"Session {header.id} holds no reply of a model, so there is nothing to replay. "

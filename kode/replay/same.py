@@ -90,6 +90,9 @@ class Form:
         found: list[tuple[Part, str, str]] = []
         for piece in message.parts:
             match piece:
+                case Text(text=text, source="opening"):
+                    heading = text.partition("\n")[0].strip("# ")
+                    found.append(("message", heading, self.of(text)))
                 case Text(text=text, source=source):
                     found.append(("message", source or message.role, self.of(text)))
                 case Thinking(text=text):

@@ -21,7 +21,8 @@ from kode.events import Status
 from kode.extensions.program import run_program
 from kode.messages import Usage
 from kode.registry import owner_of
-from kode.replay.play import Changes, Replay, play
+from kode.replay.agent import Changes
+from kode.replay.play import Replay, play
 from kode.replay.played import Live
 from kode.replay.recording import Recording
 from kode.replay.scratch import Scratch, scratch

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,11 +14,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kode import paths
-from kode.config import Config
+from kode.config import Config, given_prices
 from kode.errors import KodeError, MemoryRefused, SessionError
 from kode.fault_reports import write_report
 from kode.memory.precedence import LABELS
+from kode.providers.models import pricing
 from kode.session import index
+from kode.session.costs import session_cost
 from kode.session.index import Summary
 from kode.session.search import search
 from kode.view import agents, graphs, remembered, render, spent
@@ -104,6 +106,10 @@ class _Pages:
             if any(one.id == entry for one in turn.entries):
                 page = position // TURNS + 1
                 return RedirectResponse(f"{request.url.path}?page={page}#{turn.id}", 303)
+        if _number(request) == 1:
+            price = pricing(given_prices(self._place.config))
+            cost = session_cost(self._place.home, request.path_params["id"], price)
+            view = replace(view, lost=cost.breaks)
         return _session_page(request, view)
 
     def agent(self, request: Request) -> Response:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import SessionError
+from kode.session.breaks import Break
 from kode.session.entries import AnyEntry, Header
 from kode.session.reading import read, session_path
 from kode.view import agents, render
@@ -25,6 +26,8 @@ class SessionView:
     turns: tuple[Turn, ...]
     spending: SessionSpending
     updated_at: str
+    lost: tuple[Break, ...] = ()
+    """Where a server had to read a beginning again."""
     faults: tuple[str, ...] = ()
     """What could not be read of it."""
     tree: tuple[Agent, ...] = ()

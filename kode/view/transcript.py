@@ -181,8 +181,6 @@ def _said(entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
             case _:
                 assert_never(part)
     if entry.stop == "malformed_call":
-        yield Event(
-            title="A tool call in this text could not be read: nothing was run", at=entry.at
-        )
+        yield Event(title="The call in this text could not be read", at=entry.at)
     elif entry.stop in ("length", "refusal", "interrupted"):
         yield Event(title=f"The reply ended early: {entry.stop}", at=entry.at)

@@ -1,4 +1,4 @@
-"""Told in one process, asked in another: what the benchmark asks, and what it calls right."""
+"""Stated in one process, asked in another: what the benchmark asks, and what it calls right."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from bench import answers
-from bench.answers import DISTRACTORS, cases, facts, figures
+from bench.answers import DISTRACTORS, cases, facts, figures, fresh_place, prepare
 from bench.answers_scripted import answer
+from bench.models import Model
+from tests.scripted_server import ScriptedServer
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 
 
 def test_no_two_facts_are_about_the_same_thing_or_have_the_same_value() -> None:
-    told, others = facts(10, seed=7)
-    everything = [*told, *others]
+    asked, others = facts(10, seed=7)
+    everything = [*asked, *others]
 
     assert len(others) == DISTRACTORS
     assert len({fact.thing for fact in everything}) == 210
@@ -28,10 +30,10 @@ def test_a_seed_always_gives_the_same_facts() -> None:
 
 
 def test_where_memory_plays_no_part_one_system_is_enough() -> None:
-    found = cases(SYSTEMS, ("told", "without", "notes file"))
+    found = cases(SYSTEMS, ("stated", "without", "notes file"))
 
     assert [case for case in found if case[1] == "without"] == [("tiered", "without")]
-    assert [system for system, condition in found if condition == "told"] == list(SYSTEMS)
+    assert [system for system, condition in found if condition == "stated"] == list(SYSTEMS)
 
 
 def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
@@ -43,8 +45,8 @@ def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
 
 
 def test_the_script_answers_from_what_it_was_sent_and_the_newest_counts() -> None:
-    told, _ = facts(1, seed=1)
-    (fact,) = told
+    asked, _ = facts(1, seed=1)
+    (fact,) = asked
 
     assert answer(request("kode", fact.question)) == {"text": "unknown"}
     known = f"{fact.old_sentence}\n{fact.sentence}"
@@ -63,11 +65,11 @@ def test_who_answers_from_what_it_was_sent_is_right_only_with_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    words = ("--conditions", "told,without,notes file", "--out", str(out))
+    words = ("--conditions", "stated,without,notes file", "--out", str(out))
 
     found = measured(capsys, *words)
 
-    assert set(found) == {"without", "notes file", *(f"{system} told" for system in SYSTEMS)}
+    assert set(found) == {"without", "notes file", *(f"{system} stated" for system in SYSTEMS)}
     for name, group in found.items():
         assert group["right"] == (0 if name == "without" else 1), (name, group)
         assert (group["other"], group["failed"]) == (0, 0), (name, group)
@@ -85,6 +87,21 @@ def test_what_changed_and_what_lies_among_200_others_is_found(
 
     for name, group in measured(capsys, *words).items():
         assert (group["right"], group["stale"], group["other"]) == (1, 0, 0), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_approved_is_kept_though_the_model_calls_no_tool(
+    system: str, tmp_path: Path
+) -> None:
+    (fact,), others = facts(1, seed=1)
+    with ScriptedServer([{"text": "Noted."}], repeat_last=True) as server:
+        model = Model(provider="openai", name="weak", base_url=server.openai_url, key="none")
+        place = fresh_place(tmp_path / "place", model)
+
+        prepare(place, system, "approved", fact, others)
+
+        assert place.holds(system, fact.value)
 
 
 def test_an_answer_with_the_value_that_is_no_longer_true_is_stale_not_right() -> None:

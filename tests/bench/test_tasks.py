@@ -63,7 +63,7 @@ def package(tmp_path: Path) -> Package:
 
 @pytest.fixture
 def some(package: Package, tmp_path: Path) -> list[Task]:
-    return defect_tasks(package, 2, seed=1, told="name", cache=tmp_path / "cache")
+    return defect_tasks(package, 2, seed=1, hint="name", cache=tmp_path / "cache")
 
 
 def test_sources_are_the_modules_that_are_no_tests(package: Package) -> None:
@@ -76,7 +76,7 @@ def test_sources_are_the_modules_that_are_no_tests(package: Package) -> None:
 def test_each_defect_breaks_a_test_and_its_fix_makes_all_pass(
     package: Package, tmp_path: Path
 ) -> None:
-    found = defect_tasks(package, 4, seed=3, told="output", cache=tmp_path / "cache")
+    found = defect_tasks(package, 4, seed=3, hint="output", cache=tmp_path / "cache")
 
     assert len(found) == 4
     for task in found:
@@ -95,7 +95,7 @@ def test_a_seed_always_gives_the_same_tasks_and_another_seed_others(
     package: Package, tmp_path: Path
 ) -> None:
     def texts(seed: int, cache: str) -> list[str]:
-        found = defect_tasks(package, 3, seed=seed, told="name", cache=tmp_path / cache)
+        found = defect_tasks(package, 3, seed=seed, hint="name", cache=tmp_path / cache)
         return [task.files["small.py"] for task in found]
 
     assert texts(1, "a") == texts(1, "b")

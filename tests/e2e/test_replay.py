@@ -132,8 +132,8 @@ def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> No
     text = place.run("replay", session_id, cwd=place.folder)
 
     assert (done.code, text.code) == (1, 1)
-    assert parts(done) == [["system: instructions"], [], []]
-    assert "First difference: step 1, system: instructions" in text.out
+    assert parts(done) == [["message: Instructions of this project"], [], []]
+    assert "First difference: step 1, message: Instructions of this project" in text.out
     assert "-Be brief." in text.out
     assert "+Be verbose." in text.out
     assert "Changed since the session began, and as they are now: AGENTS.md." in text.out
@@ -327,7 +327,7 @@ def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path:
     [
         ("set y", {}, [], "message user"),
         ("set x", {"a.py": "x = 10\n"}, [], "result read_file"),
-        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "system instructions"),
+        ("set x", {"AGENTS.md": "Be verbose.\n"}, [], "message Instructions of this project"),
         ("set x", {}, ["--append-system", "Be verbose."], "system appended"),
     ],
 )
@@ -411,7 +411,7 @@ def test_five_runs_from_a_step_beside_five_as_recorded(
 def test_a_table_of_runs_for_people(forked: tuple[Place, str, ScriptedServer]) -> None:
     place, session_id, _ = forked
 
-    done = place.run("replay", session_id, "--from", "1", "--verify", "grep -q 2 a.py")
+    done = place.run("replay", session_id, "--verify", "grep -q 2 a.py")
 
     assert done.code == 0, done.err
     assert "Live from step 1, 1 time each, judged by `grep -q 2 a.py`:" in done.out
@@ -437,7 +437,6 @@ def test_a_budget_holds_for_all_runs_together(forked: tuple[Place, str, Scripted
     ("flags", "said"),
     [
         (["--from", "9"], "has 3 steps"),
-        (["--times", "3"], "say with --from"),
         (["--from", "1", "--compare"], "needs something to compare"),
     ],
 )
@@ -475,3 +474,31 @@ def test_ctrl_c_leaves_nothing_of_live_runs(forked: tuple[Place, str, ScriptedSe
     assert process.returncode == 130
     assert "nothing is left of the replay" in err
     assert list(folder.iterdir()) == []
+
+
+def test_a_live_model_changes_nothing_but_its_copy(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    write(place.project, {"a.py": "x = 1\n"})
+    victim = str(place.project / "a.py")
+    calls = [
+        {"name": "write_file", "arguments": {"path": victim, "content": "overwritten"}},
+        {"name": "shell", "arguments": {"command": f"echo overwritten > {victim}; rm -f {victim}"}},
+        {"name": "shell", "arguments": {"command": "echo in the copy > b.txt"}},
+        {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "overwrite it"}]}},
+    ]
+    with ScriptedServer(keep=100) as server:
+        place.url = server.openai_url
+        place.extra = {"KODE_MODEL": "gpt-4o"}
+        server.play([{"text": "nothing to do"}])
+        place.run("run", "go", "--permission-mode", "full", "--no-memory")
+        before = everything_in(place.project, place.home)
+        server.play([{"calls": calls}, {"text": "tried"}])
+        session_id = place.session_files[-1].stem
+        done = place.run("replay", session_id, "--from", "1", "--verify", "test -s b.txt", "--json")
+        told = server.requests[-1].json["messages"]
+
+    assert done.json["variants"][0]["passed"] == 1, done.err
+    results = [message["content"] for message in told if message["role"] == "tool"]
+    assert "only files of the copy" in results[0]
+    assert "delegate_tasks is not there in a replay" in results[3]
+    assert everything_in(place.project, place.home) == before

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from kode.events import MemoryChanged
 from kode.memory.commands import memory_command
 from kode.memory.history import Author
-from kode.memory.precedence import Rank, source_rank, standing_rank
+from kode.memory.precedence import Rank, Standing, source_rank
+from kode.memory.proposals import OWN_WORDS, Proposals
 from kode.memory.tiered.facts import parse
-from tests.memory.life import Model, lived, notices, opened, settings, turn, use, user_file
+from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
 
 OLD, NEW = "the port is 80", "the port is 81"
@@ -117,6 +118,29 @@ async def test_code_that_was_read_ranks_between(tmp_path):
 
     assert facts(tmp_path) == (NEW, "the port is 82")
     assert pairs(system)[-1] == (NEW, "the port is 82", True)
+
+
+async def test_what_rests_on_lines_that_have_changed_gives_way_to_what_is_found_later(tmp_path):
+    (tmp_path / "app.py").write_text("port = 80")
+    system = await opened(tmp_path, model=Model(["update"]))
+    await hear(system, "look it up")
+    await keep(system, OLD, source="app.py:1")
+    (tmp_path / "app.py").write_text("port = 81")
+
+    await keep(system, NEW)
+
+    assert facts(tmp_path) == (NEW,)
+
+
+@pytest.mark.parametrize(("client", "rank"), [(OWN_WORDS, Rank.SAID), ("Codex", Rank.FOUND)])
+async def test_what_is_approved_ranks_as_said_only_in_the_persons_own_words(tmp_path, client, rank):
+    system = await opened(tmp_path)
+    proposals = Proposals(tmp_path / "memory")
+    await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON)
+
+    await memory_command(system, ["approve", proposals.ids()[0]])
+
+    assert Standing(system.history, "tiered", FILE, tmp_path).rank(OLD) == rank
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -223,7 +247,8 @@ async def _check(root, sources, choose):
     standing = facts(root)
     undisputed = [text for text in standing if text not in _newer_of_pairs(system, standing)]
     assert undisputed == [counts]
-    ranks = {text: standing_rank(system.history, "tiered", FILE, text) for text in standing}
+    of = Standing(system.history, "tiered", FILE, root)
+    ranks = {text: of.rank(text) for text in standing}
     assert all(ranks[text] < best for text in standing if text != counts)
 
     for change in list(system.history.standing("tiered")):

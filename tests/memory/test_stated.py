@@ -34,7 +34,8 @@ async def test_in_every_system_it_waits_and_counts_once_approved(tmp_path, name)
 
     (found,) = [one for one in await waiting(memory.system) if SAID in one.text]
     assert "from your own words" in found.line
-    assert [event.change_id for event in events if event.type == "memory_changed"]
+    (line,) = [event.text for event in events if event.type == "memory_changed"]
+    assert line == f'"{SAID}" waits in `kode memory review`'
     assert not any("make lint" in entry.text for entry in memory.system.entries())
     assert found.id in await memory_command(memory.system, ["review"])
     await approve(memory.system, found.id)

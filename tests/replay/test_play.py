@@ -12,11 +12,14 @@ from kode import paths
 from kode.config import Config, load_config
 from kode.conversation import Conversation, open_conversation
 from kode.conversation.planning import approve_plan
+from kode.errors import SessionError
 from kode.events import ToolStarted
 from kode.permissions.gate import Answer, Question
-from kode.replay.play import Changes, Replay, play
+from kode.replay.agent import Changes
+from kode.replay.play import Replay, play
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
+from kode.session.upkeep import fork
 
 READ: dict[str, Any] = {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]}
 DONE = {"text": "done"}
@@ -225,3 +228,49 @@ async def test_files_put_back_do_not_leave_the_copy(
     await again(talk, config)
 
     assert (victim / "b.py").read_text() == "untouched\n"
+
+
+async def test_without_a_sandbox_a_command_has_its_recorded_result(
+    opened: Open, config: Config, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proof = {"calls": [{"name": "shell", "arguments": {"command": "echo ran >> proof; cat proof"}}]}
+    talk = await opened(proof, DONE, mode="full")
+    await talk.turn("run it")
+    monkeypatch.setattr("kode.replay.play.confined_sandbox", lambda *given: None)
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+    assert [step.answered for step in replay.steps] == [["shell"], []]
+    assert "From the record, not run: shell." in replay.notes
+    assert (project / "proof").read_text() == "ran\n"
+
+
+async def test_the_session_of_another_agent_is_refused(opened: Open) -> None:
+    talk = await opened(DONE)
+    await talk.turn("hello")
+    session_id, path = talk.session.id, talk.session.path
+    assert session_id is not None
+    assert path is not None
+    await talk.close()
+    header, rest = path.read_text().split("\n", 1)
+    of = {"agent": "Claude Code", "session": "s", "file": "f", "digest": "d"}
+    path.write_text(json.dumps({**json.loads(header), "imported_from": of}) + "\n" + rest)
+
+    with pytest.raises(SessionError, match="made by Claude Code"):
+        load(paths.home(), session_id)
+
+
+async def test_a_fork_says_where_its_first_part_is_kept(opened: Open, config: Config) -> None:
+    talk = await opened(READ, DONE)
+    await talk.turn("look")
+    session_id = talk.session.id
+    assert session_id is not None
+    await talk.close()
+    recording = load(paths.home(), fork(paths.home(), session_id))
+
+    with scratch(recording, Path(recording.header.cwd)) as copy:
+        replay = await play(recording, config, copy)
+
+    assert replay.same
+    assert any(session_id in note for note in replay.notes)

@@ -5,15 +5,18 @@ import os
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from kode import paths
+from kode.contracts import Request
 from kode.messages import Usage, user_message
 from kode.session import index
 from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints
-from kode.session.entries import CompactionEntry, RewindEntry, UsageEntry
+from kode.session.entries import CompactionEntry, RewindEntry, SystemEntry, UsageEntry
+from kode.session.requests import request_entry, system_text
 from kode.view import spent
 from kode.view.calls import Changed
 from kode.view.pages import SESSIONS, TURNS
@@ -353,3 +356,23 @@ def test_an_unknown_price_is_not_shown_as_nothing(browser):
     session.close()
 
     assert "unknown for 1 request" in words_of(browser.get("/costs"))
+
+
+def test_a_session_shows_where_a_beginning_was_read_again(browser):
+    session = new_session(browser.place.home)
+    source = SimpleNamespace(name="openai", model="gpt-5")
+    for memory in ("Likes tea.", HOSTILE):
+        sections = {"kode": "Be good. " * 50, "memory": memory}
+        session.append(SystemEntry(text=system_text(sections)))
+        session.append_message(user_message("hi"))
+        request = Request(system="", messages=session.messages)
+        session.append(request_entry("turn", source, request, sections=sections))
+        session.append_message(replace(says("ok", tokens=9_000), model="gpt-5"))
+    session.close()
+
+    page = browser.get(f"/sessions/{session.header.id}")
+    words = words_of(page)
+
+    assert "Where a beginning was read again" in words
+    assert "what memory puts in front of the conversation system prompt, memory, byte 0" in words
+    assert_harmless(page)

@@ -22,8 +22,7 @@ from kode.errors import EXIT_OK, ConfigError
 from kode.messages import shorten
 
 if TYPE_CHECKING:
-    from kode.config import Config
-    from kode.session.breaks import Break, Price
+    from kode.session.breaks import Break
     from kode.session.costs import Period, SessionCost
     from kode.session.spending import Spending, Spent
 
@@ -60,14 +59,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show_session(arguments: argparse.Namespace) -> int:
-    from kode.config import load_config
+    from kode.config import given_prices, load_config
+    from kode.providers.models import pricing
     from kode.session.costs import session_cost
     from kode.session.index import find, newest
 
     home, cwd = paths.home(), working_directory(arguments)
     session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    found = session_cost(home, session_id, price_of(config) if arguments.why else None)
+    found = session_cost(home, session_id, pricing(given_prices(config)) if arguments.why else None)
     if arguments.why:
         found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
     if arguments.json:
@@ -76,15 +76,6 @@ def _show_session(arguments: argparse.Namespace) -> int:
     for line in session_lines(found, why=arguments.why):
         print(clean(line))
     return EXIT_OK
-
-
-def price_of(config: "Config") -> "Price":
-    """What a model's tokens cost by kode's table and the settings."""
-    from kode.config import given_prices
-    from kode.providers.models import cost_usd, info_of
-
-    given = given_prices(config)
-    return lambda model, usage: cost_usd(info_of(model, given), usage)
 
 
 def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":

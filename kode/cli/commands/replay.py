@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 AS_RECORDED = "as recorded"
 LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
+"""Those that only mean something for live runs: without `--from` these begin at the first step."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,30 +40,26 @@ def main(argv: Sequence[str]) -> int:
     add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")
     add("--without-memory", action="store_true", help="as if memory had been empty")
-    add("--from", dest="step", metavar="STEP", type=whole, help="let a model answer from here on")
-    add("--model", metavar="M", help="with --from: another model than the recorded one")
-    add("--times", metavar="N", type=whole, help="with --from: so many runs (1)")
-    add("--verify", metavar="CMD", help="with --from: the command that says whether one is good")
-    add("--compare", action="store_true", help="with --from: as many runs without the changes")
-    add("--max-budget-usd", metavar="X", type=amount, help="with --from: for all runs together")
+    add(
+        "--from", dest="step", metavar="STEP", type=whole, help="a model answers from here on, live"
+    )
+    add("--model", metavar="M", help="live, with another model than the recorded one")
+    add("--times", metavar="N", type=whole, help="so many live runs (1)")
+    add("--verify", metavar="CMD", help="the command that says whether a live run is good")
+    add("--compare", action="store_true", help="as many live runs without the changes")
+    add(
+        "--max-budget-usd",
+        metavar="X",
+        type=amount,
+        help="spending limit of all live runs together",
+    )
     add("--network", action="store_true", help="let calls go to the network")
     add("--cwd", metavar="DIR", help="a folder with the files of the project")
     add("--json", action="store_true", help="one JSON object")
     arguments = parser.parse(argv)
-    if arguments.step is None:
-        _check_offline(arguments)
+    if arguments.step is None and any(getattr(arguments, name) for name in LIVE_FLAGS):
+        arguments.step = 1
     return asyncio.run(_until_interrupted(_replay(arguments)))
-
-
-def _check_offline(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError for flags that mean nothing without a live model."""
-    given = [name for name in LIVE_FLAGS if getattr(arguments, name)]
-    if given:
-        flag = f"--{given[0].replace('_', '-')}"
-        raise ConfigError(
-            f"{flag} is for live runs: say with --from STEP from where. --from 1 asks the model "
-            "from the beginning."
-        )
 
 
 async def _until_interrupted(work: Coroutine[Any, Any, int]) -> int:
@@ -106,7 +103,8 @@ async def _play(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
 ) -> int:
     from kode.replay import report
-    from kode.replay.play import Changes, play
+    from kode.replay.agent import Changes
+    from kode.replay.play import play
     from kode.replay.scratch import scratch
 
     changes = Changes(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kode import credentials
@@ -17,22 +16,20 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import BusyError, MemoryRefused
-from kode.memory import embed, lineage, scan
+from kode.errors import BusyError
+from kode.memory import embed
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Addition, Waiting, only_waiting
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
+from kode.memory.journal.by_hand import JournalByHand
 from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
-from kode.memory.journal.files import MEMORY, SYSTEM, Entry, JournalFiles
+from kode.memory.journal.files import MEMORY, Entry, JournalFiles
 from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
-from kode.memory.project import ProjectMemory
 from kode.memory.search import Finder
-from kode.memory.stale import Doubt
 from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
@@ -51,8 +48,7 @@ SHOWN_TIMES_LIMIT = 4
 """A memory that was edited far over its limit is shown up to so many times the limit."""
 
 
-class Journal(ProjectMemory):
-    system = SYSTEM
+class Journal(JournalByHand):
     left_from_before = (f"{MEMORY}*", "HISTORY*", "queue", "approval")
 
     def __init__(self, settings: "MemoryConfig") -> None:
@@ -233,79 +229,6 @@ class Journal(ProjectMemory):
             self._committer.waiting(),
         )
 
-    def entries(self) -> list[lineage.Entry]:
-        """Every line of MEMORY.md, and the entries of the history."""
-        return report.entries(self.files, self._memory())
-
-    def sides(self, change: Change) -> tuple[list[lineage.Entry], list[lineage.Entry]]:
-        return report.sides(self.files, change)
-
-    async def add(self, addition: Addition) -> str:
-        """Adds a line to MEMORY.md or an entry to the history, by the person.
-
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
-        self._check_writable()
-        addition.refuse_options(SYSTEM, allowed=())
-        noticed = scan.check(addition.text, author="user")
-        author = addition.kept_by(self._author("user"))
-        text = addition.text.strip()
-        async with locked(self.files.root):
-            if addition.target == "memory":
-                done = self._committer.add_line(text, author)
-            else:
-                done = self._committer.add_entry(text, self._context.now(), author)
-        return "\n".join(filter(None, (self._report(done), noticed)))
-
-    async def waiting(self) -> list[Waiting]:
-        """The updates of MEMORY.md from sessions that took in untrusted content."""
-        updates = [(id, _added(base, update)) for id, base, update in self._committer.waiting()]
-        return [
-            Waiting(id=id, line=f"an update of {MEMORY}\n{added}", text=added)
-            for id, added in updates
-        ]
-
-    async def approve(self, id: str) -> str:
-        """Lets an update from a session that took in untrusted content into MEMORY.md. Raises:
-        MemoryRefused, StorageError, BusyError."""
-        self._check_writable()
-        waits = self._committer.waiting()
-        found = only_waiting("update", (name for name, _, _ in waits), id)
-        name, base, update = next(one for one in waits if one[0] == found)
-        author = replace(self._author("user"), source=f"an update that waited, {found}")
-        change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
-        async with locked(self.files.root):
-            outcomes = self._committer.approve(name, base, update, change)
-        lines = [self._report(one) for one in outcomes]
-        return "\n".join(lines) or f"{MEMORY} reads so already"
-
-    async def drop(self, id: str) -> str:
-        """Drops an update that waits for approval. Raises: MemoryRefused, StorageError,
-        BusyError."""
-        self._check_writable()
-        found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
-        async with locked(self.files.root):
-            return self._drop(f"approval/{found}.json")
-
-    def facts(self) -> list[lineage.Entry]:
-        """Every line of MEMORY.md but for its headings."""
-        lines = report.entries(self.files, self._memory())
-        target = self.folder.target(MEMORY)
-        return [one for one in lines if one.target == target and not one.text.startswith("#")]
-
-    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
-        """A line holds, by the person. Raises as `drop`."""
-        self._check_writable()
-        author = self._confirming(doubt)
-        async with locked(self.files.root):
-            return self._report(self._committer.confirm(entry.key, author))
-
-    async def remove_entry(self, entry: lineage.Entry) -> str:
-        """Removes a line of MEMORY.md, by the person. Raises as `drop`."""
-        self._check_writable()
-        async with locked(self.files.root):
-            return self._report(self._committer.remove_line(entry.key, self._author("user")))
-
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -367,16 +290,6 @@ class Journal(ProjectMemory):
         about = f"No entry holds this as it is written; here are others, {how}"
         return about, [by_where[hit.where] for hit in hits]
 
-    def _memory(self) -> str:
-        """MEMORY.md; "" when it cannot be read."""
-        try:
-            return self.files.read_memory()
-        except MemoryRefused as error:
-            if str(error) not in self._noticed:
-                self._noticed.add(str(error))
-                self._notice(str(error))
-            return ""
-
     def _bounded(self, memory: str) -> str:
         most = SHOWN_TIMES_LIMIT * self._journal.max_memory_size
         if len(memory) <= most:
@@ -402,9 +315,3 @@ def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
     if not outcomes or not all(outcome.entry for outcome in outcomes):
         return None
     return "\n\n".join(outcome.entry for outcome in outcomes)
-
-
-def _added(base: str, update: str) -> str:
-    known = set(base.split("\n"))
-    lines = [line for line in update.split("\n") if line.strip() and line not in known]
-    return "\n".join(f"    + {line}" for line in lines) or "    (only removes)"

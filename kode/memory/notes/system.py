@@ -19,15 +19,15 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
-from kode.memory.history import Author, Change, Who
-from kode.memory.lineage import Entry, Place
+from kode.memory.history import Author, Who
+from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
+from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
-from kode.memory.notes.note import SYSTEM, Kind, Note, Untrusted
+from kode.memory.notes.note import Note, Untrusted
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.tools import note_tools
@@ -46,22 +46,11 @@ SNAPSHOT_NOTES = 20
 MOST_SHOWN = 500
 """Ids of notes that the session remembers as shown."""
 
-ADDED: Mapping[str, Kind] = {
-    "note": "log",
-    "log": "log",
-    "summary": "summary",
-    "rule": "rule",
-}
-"""What a person calls a kind of note."""
-ADD_OPTIONS = ("--scope", "--tag", "--ttl-days", "--evidence", "--sensitive")
-
 _SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryRefused, StorageError, BusyError)
 
 
-class Notes(BaseMemory):
-    system = SYSTEM
-
+class Notes(NotesByHand):
     # ── the moments of the contract ──────────────────────────────────────────────────────────
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
@@ -225,83 +214,8 @@ class Notes(BaseMemory):
         """Which system, how full, what is pending."""
         return pack.status(self.store, self.vectors.count_missing())
 
-    async def add(self, addition: Addition) -> str:
-        """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
-        BusyError."""
-        self._check_writable()
-        if addition.target == "soul":
-            addition.refuse_options("the soul", allowed=())
-            return self._report(await self.writer.update_soul(addition.text, who="user"))
-        addition.refuse_options(SYSTEM, allowed=ADD_OPTIONS)
-        kind = ADDED[addition.target]
-        outcome = await self.writer.remember(
-            addition.text,
-            kind=kind,
-            tags=addition.tags,
-            stability="stable" if addition.ttl_days is None else "volatile",
-            ttl_days=addition.ttl_days,
-            evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
-            sensitivity="sensitive" if addition.sensitive else "normal",
-            in_project=addition.scope == "project",
-            addition=addition,
-            who="user",
-        )
-        return self._report(outcome)
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Not what kode did by itself."""
-        return change.kind not in ("job", "merge", "prune")
-
-    def entries(self) -> list[Entry]:
-        """Every note that has not been replaced, but for those of other projects."""
-        notes = self.store.everything()
-        here = (note for note in notes if self.store.is_seen_here(note))
-        return pack.entries(here)
-
-    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
-        try:
-            before, after = self.store.sides(change)
-        except MemoryRefused:  # a row that a person or another program has spoiled
-            return [], []
-        return pack.entries(before), pack.entries(after)
-
-    async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
-        return self._report(await self.writer.undo(change, batch))
-
-    async def waiting(self) -> list[Waiting]:
-        """The notes from sessions with untrusted content."""
-        notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
-        return [pack.waiting(note) for note in notes if note.untrusted == "waits"]
-
-    async def approve(self, id: str) -> str:
-        """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
-        return self._report(await self.writer.approve(id))
-
-    def facts(self) -> list[Entry]:
-        """The notes but for those on what was done."""
-        notes = [note for note in self.store.everything() if note.kind in ("log", "rule")]
-        return pack.entries(notes)
-
     def given(self) -> set[Place]:
         return {("notes", id) for id in self._shown}
-
-    async def drop(self, id: str) -> str:
-        """Forgets a note that waits for approval; what it had replaced holds again. Raises:
-        MemoryRefused, StorageError, BusyError."""
-        self._check_writable()
-        found = only_waiting("note", (one.id for one in await self.waiting()), id)
-        return self._report(await self.writer.forget(found, bring_back=True, who="user"))
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """A note holds, by the person. Raises as `drop`."""
-        self._check_writable()
-        return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
-
-    async def remove_entry(self, entry: Entry) -> str:
-        """Forgets a note, by the person. Raises as `drop`."""
-        self._check_writable()
-        return self._report(await self.writer.forget(entry.id, who="user"))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

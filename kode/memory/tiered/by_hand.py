@@ -37,33 +37,36 @@ class FactMemory(BaseMemory):
     def layers(self, *, notice: bool = False) -> list[FactFile]:
         """The fact files that apply here, global before project, with what may not hold any more;
         one that cannot be read is left out, and reported with `notice`."""
-        files = []
-        terms = stale.terms(self)
-        found = stale.doubted(terms, self.project, self._context.now().date())
-        since = {place: change.since for place, change in terms.items()}
-        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        read = []
         for target in TARGETS:
             for scope in SCOPES:
                 try:
-                    file = self._store.read(target, scope)
+                    read.append(self._store.read(target, scope))
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
-                    continue
-                name = self._store.name_of(file)
-                disputed = {
-                    pair.new: pair.entry
-                    for pair in pairs
-                    if pair.target == name and pair.entry in file.entries
-                }
-                files.append(
-                    replace(
-                        file,
-                        doubts=stale.of_texts(found, name),
-                        since={key: of for (at, key), of in since.items() if of and at == name},
-                        disputed=disputed,
-                    )
+        # Only of what stands: no code is read for facts that have gone.
+        standing = frozenset(entry for file in read for entry in file.entries)
+        terms = {at: change for at, change in stale.terms(self).items() if at[1] in standing}
+        found = stale.doubted(terms, self.project, self._context.now().date())
+        since = {place: change.since for place, change in terms.items()}
+        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        files = []
+        for file in read:
+            name = self._store.name_of(file)
+            disputed = {
+                pair.new: pair.entry
+                for pair in pairs
+                if pair.target == name and pair.entry in file.entries
+            }
+            files.append(
+                replace(
+                    file,
+                    doubts=stale.of_texts(found, name),
+                    since={key: of for (at, key), of in since.items() if of and at == name},
+                    disputed=disputed,
                 )
+            )
         return files
 
     async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:

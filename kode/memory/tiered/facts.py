@@ -144,7 +144,7 @@ class FactStore:
     ) -> None:
         """`project`: the canonical project root, or the working directory outside a repository."""
         self.root = root
-        self._project = project
+        self.project = project
         self._in_repository = in_repository
         self._limits = limits
 
@@ -154,7 +154,7 @@ class FactStore:
     def path(self, target: Target, scope: Scope) -> Path:
         if scope == "global":
             return self.root / "facts" / f"{target}.md"
-        return self.root / "project-facts" / path_hash(self._project) / f"{target}.md"
+        return self.root / "project-facts" / path_hash(self.project) / f"{target}.md"
 
     def name_of(self, file: FactFile) -> str:
         """How the history calls a file: its path below the memory folder."""

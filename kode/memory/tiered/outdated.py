@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory import stale
-from kode.memory.history import History
+from kode.memory.history import Change, History
 from kode.memory.precedence import brings_newer
 from kode.memory.tiered.consolidate import covers
 from kode.memory.tiered.facts import TARGET_PATH, FactStore, shorten
@@ -42,8 +42,7 @@ class Outdated:
             if not is_said or not TARGET_PATH.fullmatch(change.target):
                 continue
             doubt = stale.doubt(change, self._project, today)
-            stood = () if brings_newer(change) else change.before
-            for text in set(change.after) - set(stood):
+            for text in _kept(change):
                 if doubt is not None:
                     yield f"{doubt.mark}{_quoted(text)}"
                     continue
@@ -82,6 +81,12 @@ class Outdated:
             return self._store.read_named(target).entries
         except MemoryRefused:
             return ()
+
+
+def _kept(change: Change) -> list[str]:
+    """The texts that were first written by a change."""
+    newer = change.before[-1:] if brings_newer(change) else ()
+    return [text for text in change.after if text not in change.before or text in newer]
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from kode.errors import MemoryRefused
 from kode.memory import base, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
-from kode.memory.precedence import source_rank, standing_rank, supersedes
+from kode.memory.precedence import Standing, source_rank, supersedes
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
 from kode.memory.tiered.facts import (
@@ -232,14 +232,16 @@ class FactWriter:
 
     def _wins(self, name: str, author: Author, text: str, entry: str) -> bool:
         """Whether a new text counts in place of an entry that it contradicts."""
-        older = standing_rank(self._history, SYSTEM, name, entry, text)
+        older = self._standing(name).rank(entry, text)
         return supersedes(source_rank(author, text, entry), older)
 
     def _stands_higher(self, pair: WaitingPair) -> bool:
         """The same of two entries that stand."""
-        name, old, new = pair.target, pair.entry, pair.new
-        newer = standing_rank(self._history, SYSTEM, name, new, old)
-        return supersedes(newer, standing_rank(self._history, SYSTEM, name, old, new))
+        standing, old, new = self._standing(pair.target), pair.entry, pair.new
+        return supersedes(standing.rank(new, old), standing.rank(old, new))
+
+    def _standing(self, name: str) -> Standing:
+        return Standing(self._history, SYSTEM, name, self._store.project)
 
     async def _prepare(self, name: str, old: str, new: str, wins: bool) -> None:
         """Before a text is written that takes the place of an entry, or stands beside it: what

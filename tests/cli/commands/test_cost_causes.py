@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from kode import assembly
-from kode.cli.commands.cost import price_of, with_facts
-from kode.config import load_config
+from kode.cli.commands.cost import with_facts
+from kode.config import given_prices, load_config
 from kode.contracts import Tool
 from kode.conversation.opening import open_conversation
 from kode.events import silent
 from kode.function_tool import tool
+from kode.providers.models import pricing
 from kode.session.breaks import Break
 from kode.session.costs import SessionCost, session_cost
 from tests.scripted_server import ScriptedServer
@@ -79,7 +80,7 @@ class Talks:
 
     def cost(self, session_id: str) -> SessionCost:
         config = load_config(self.home, self.folder, environ={}, flags={}).config
-        found = session_cost(self.home, session_id, price_of(config))
+        found = session_cost(self.home, session_id, pricing(given_prices(config)))
         return with_facts(found, self.home / "memory")
 
     def breaks(self, session_id: str) -> list[str]:

@@ -85,6 +85,24 @@ async def test_nothing_is_said_of_what_may_still_hold(tmp_path, uses):
         assert "Since then" not in text
 
 
+async def test_what_superseded_another_is_superseded_itself(tmp_path):
+    before = await opened(tmp_path, session_id="20260201-090000-aaaaaa", config=plain())
+    await use(before, action="add", target="env", content="The port of the gateway is 80")
+    await before.close(1.0)
+    first = await opened(
+        tmp_path,
+        session_id=FIRST,
+        model=Model(["update", NOTE]),
+        config=settings(llm_search=False, min_turns_for_extraction=1),
+    )
+    await use(first, action="add", target="env", content=OLD)
+    await first.before_drop(lived("look at the gateway"), "exit")
+    await first.close(1.0)
+
+    for text in await later(tmp_path, replaced(OLD, NEW)):
+        assert f'- "{OLD}" superseded by "{NEW}"' in text
+
+
 async def test_what_was_superseded_before_it_was_removed_no_longer_holds(tmp_path):
     await kept(tmp_path)
     gone = {"action": "remove", "target": "env", "old_text": NEW}

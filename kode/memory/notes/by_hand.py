@@ -1,0 +1,105 @@
+"""What a person may do with notes: add, approve, drop, confirm, forget, undo."""
+
+from collections.abc import Mapping
+
+from kode.errors import MemoryRefused
+from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
+from kode.memory.history import Change
+from kode.memory.lineage import Entry
+from kode.memory.notes import pack
+from kode.memory.notes.note import SYSTEM, Kind
+from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.notes.write import NoteWriter
+from kode.memory.stale import Doubt
+
+ADDED: Mapping[str, Kind] = {
+    "note": "log",
+    "log": "log",
+    "summary": "summary",
+    "rule": "rule",
+}
+"""What a person calls a kind of note."""
+ADD_OPTIONS = ("--scope", "--tag", "--ttl-days", "--evidence", "--sensitive")
+
+
+class NotesByHand(BaseMemory):
+    """The notes of an open memory; who opens it sets what they are kept in."""
+
+    system = SYSTEM
+    store: NoteStore
+    writer: NoteWriter
+
+    async def add(self, addition: Addition) -> str:
+        """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
+        BusyError."""
+        self._check_writable()
+        if addition.target == "soul":
+            addition.refuse_options("the soul", allowed=())
+            return self._report(await self.writer.update_soul(addition.text, who="user"))
+        addition.refuse_options(SYSTEM, allowed=ADD_OPTIONS)
+        kind = ADDED[addition.target]
+        outcome = await self.writer.remember(
+            addition.text,
+            kind=kind,
+            tags=addition.tags,
+            stability="stable" if addition.ttl_days is None else "volatile",
+            ttl_days=addition.ttl_days,
+            evidence=addition.evidence or (("the user said so",) if kind == "rule" else ()),
+            sensitivity="sensitive" if addition.sensitive else "normal",
+            in_project=addition.scope == "project",
+            addition=addition,
+            who="user",
+        )
+        return self._report(outcome)
+
+    def may_undo_unasked(self, change: Change) -> bool:
+        """Not what kode did by itself."""
+        return change.kind not in ("job", "merge", "prune")
+
+    def entries(self) -> list[Entry]:
+        """Every note that has not been replaced, but for those of other projects."""
+        notes = self.store.everything()
+        here = (note for note in notes if self.store.is_seen_here(note))
+        return pack.entries(here)
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        try:
+            before, after = self.store.sides(change)
+        except MemoryRefused:  # a row that a person or another program has spoiled
+            return [], []
+        return pack.entries(before), pack.entries(after)
+
+    async def undo_change(self, change: Change, batch: str = "") -> str:
+        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
+        return self._report(await self.writer.undo(change, batch))
+
+    async def waiting(self) -> list[Waiting]:
+        """The notes from sessions with untrusted content."""
+        notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
+        return [pack.waiting(note) for note in notes if note.untrusted == "waits"]
+
+    async def approve(self, id: str) -> str:
+        """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
+        return self._report(await self.writer.approve(id))
+
+    def facts(self) -> list[Entry]:
+        """The notes but for those on what was done."""
+        notes = (note for note in self.store.everything() if note.kind in ("log", "rule"))
+        return pack.entries(note for note in notes if self.store.is_seen_here(note))
+
+    async def drop(self, id: str) -> str:
+        """Forgets a note that waits for approval; what it had replaced holds again. Raises:
+        MemoryRefused, StorageError, BusyError."""
+        self._check_writable()
+        found = only_waiting("note", (one.id for one in await self.waiting()), id)
+        return self._report(await self.writer.forget(found, bring_back=True, who="user"))
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A note holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Forgets a note, by the person. Raises as `drop`."""
+        self._check_writable()
+        return self._report(await self.writer.forget(entry.id, who="user"))

@@ -1,0 +1,113 @@
+"""What a person may do with a vault: add, approve, drop, confirm and remove lines of the facts."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from kode.errors import MemoryRefused
+from kode.memory.base import Addition, Waiting, only_waiting
+from kode.memory.history import Change
+from kode.memory.lineage import Entry
+from kode.memory.project import ProjectMemory
+from kode.memory.stale import Doubt
+from kode.memory.stored import locked
+from kode.memory.vault import report
+from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
+from kode.memory.vault.reflect import Pending, PendingFolder
+from kode.memory.vault.write import VaultWriter
+from kode.messages import shorten
+
+LISTED_CHARS = 100
+
+
+class VaultByHand(ProjectMemory):
+    """The vault of an open memory; who opens it sets what it is kept in."""
+
+    system = SYSTEM
+    files: VaultFiles
+    _writer: VaultWriter
+    _pending: PendingFolder
+
+    def entries(self) -> list[Entry]:
+        """Every line of the facts, and every episode."""
+        names = self.files.names()
+        return [e for name in names for e in report.entries(self.files, name, self._text(name))]
+
+    def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
+        return report.sides(self.files, change)
+
+    async def add(self, addition: Addition) -> str:
+        """Adds an entry to a file, by a person. Raises: MemoryRefused, StorageError, BusyError."""
+        self._check_writable()
+        addition.refuse_options(SYSTEM, allowed=())
+        target = addition.target
+        if target == "episodes" or is_episodes(target):
+            path, entry = month_file(self.now()), addition.text
+        else:
+            path = target if "/" in target else f"facts/{target.removesuffix('.md')}.md"
+            is_line = "\n" not in addition.text and not addition.text.startswith(("-", "*", "#"))
+            entry = f"- {addition.text}" if is_line else addition.text
+        author = addition.kept_by(self._author("user"))
+        outcome = await self._writer.append(path, entry, author, self.now())
+        return self._report(outcome)
+
+    async def waiting(self) -> list[Waiting]:
+        """The tasks that read untrusted content and are still to be reflected on."""
+        return list(map(_waiting, self._tainted_tasks()))
+
+    async def approve(self, id: str) -> str:
+        """Lets a task that read untrusted content be reflected on. Raises: MemoryRefused,
+        StorageError."""
+        self._check_writable()
+        waits = self._tainted_tasks()
+        found = only_waiting("task", (pending.id for pending in waits), id)
+        pending = next(pending for pending in waits if pending.id == found)
+        async with locked(self._pending.folder):
+            self._pending.write(replace(pending, tainted=False, approved=True))
+        return f"approved {found}: it is reflected on at the next start"
+
+    async def drop(self, id: str) -> str:
+        """Drops a task that waits for approval: it is not reflected on. Raises: MemoryRefused,
+        StorageError, BusyError."""
+        found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
+        async with locked(self._pending.folder):
+            return self._drop(f"pending/{found}.json")
+
+    def facts(self) -> list[Entry]:
+        """Every line of the facts but for headings."""
+        names = filter(is_facts, self.files.names())
+        found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
+        return [entry for entry in found if not entry.text.startswith("#")]
+
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """A line holds, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
+
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes a line of the facts, by the person. Raises as `drop`."""
+        self._check_writable()
+        name = self.files.of_target(entry.target)[1]
+        author = self._author("user")
+        return self._report(await self._writer.patch(name, [(f"{entry.key}\n", "")], author))
+
+    def now(self) -> datetime:
+        """In local time."""
+        return self._context.now()
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _tainted_tasks(self) -> list[Pending]:
+        return [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
+
+    def _text(self, name: str) -> str:
+        """The text of a file; "" for one that cannot be read."""
+        try:
+            return self.files.read(name) or ""
+        except MemoryRefused:
+            return ""
+
+
+def _waiting(pending: Pending) -> Waiting:
+    begins = shorten(pending.text.strip().partition("\n")[0], LISTED_CHARS)
+    return Waiting(id=pending.id, line=f"{pending.at[:16]}  {begins}", text=pending.text)

@@ -1,0 +1,172 @@
+"""The agent of a replay: kode's own parts in a copy, with a gate, tools and a memory that keep to
+the record.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kode import paths
+from kode.assembly import (
+    cost_function,
+    make_agent,
+    make_delegation,
+    of_session,
+    open_sandbox,
+    open_workplace,
+)
+from kode.config import Config
+from kode.contracts import ModelInfo, Sandbox, Tool
+from kode.conversation.extensions import with_checkers
+from kode.engine.agent import Agent
+from kode.events import silent
+from kode.extensions.skills import HEADING
+from kode.messages import Text, Usage
+from kode.permissions.gate import PersonGate
+from kode.providers.models import info_of
+from kode.replay.answers import Answers, ReplayGate, tool_of
+from kode.replay.memory import RecordedMemory
+from kode.replay.played import Live
+from kode.replay.recording import PastTurn, Recording
+from kode.replay.same import Form
+from kode.replay.scratch import Scratch
+from kode.session import log
+from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.requests import sections_of
+from kode.subagents.delegate import delegate_tool
+from kode.tools import BUILTIN
+from kode.workplace import Workplace
+
+MANY_STEPS = 1_000_000
+"""The record says when a turn of its own ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is to be another way than it was."""
+
+    append_system: str = ""
+    without_memory: bool = False
+    network: bool = False
+    live: Live | None = None
+
+
+def _place(config: Config, scratch: Scratch, session: log.Session) -> Workplace:
+    """The person's own folders stay out of reach, as they were."""
+    place = of_session(open_workplace(config, scratch.home, scratch.cwd), session.id)
+    own = paths.own_folders(paths.home(), config.memory.data_dir)
+    return replace(place, protected=(*place.protected, *own))
+
+
+def confined_sandbox(config: Config, scratch: Scratch, session: log.Session) -> Sandbox | None:
+    """Where commands run that ran outside of the sandbox; None where there is none with a copy."""
+    forced = config.model_copy(
+        update={"sandbox": config.sandbox.model_copy(update={"enabled": True})}
+    )
+    sandbox = open_sandbox(forced, _place(config, scratch, session))
+    return sandbox if sandbox is not None and sandbox.holds() and sandbox.layered() else None
+
+
+def agent_of(
+    config: Config, changes: Changes, answers: Answers, session: log.Session, turn: PastTurn
+) -> Agent:
+    """The agent of the process that began with this turn. Raises: ConfigError for bad rules, and a
+    budget without a price."""
+    played = answers.played
+    agent = make_agent(
+        config,
+        played,
+        session,
+        _place(config, answers.scratch, session),
+        emit=silent,
+        ask=None,
+        memory=RecordedMemory(played, without=changes.without_memory),
+    )
+    assert isinstance(agent.gate, PersonGate)
+    tools = _tools(config, agent, session, played.recording, turn)
+    agent = replace(
+        agent,
+        gate=ReplayGate(agent.gate, answers),
+        tools=tuple(map(answers.tool, tools)),
+        cost_usd=_cost(changes.live),
+    )
+    if config.diagnostics and agent.hooks is not None:
+        agent = replace(agent, around=with_checkers(agent, agent.hooks))
+    return agent
+
+
+def _tools(
+    config: Config,
+    agent: Agent,
+    session: log.Session,
+    recording: Recording,
+    turn: PastTurn,
+) -> Sequence[Tool]:
+    """The tools of this kode, and those that only the record knows, in the recorded order."""
+    delegation = make_delegation(
+        lambda: config, lambda: agent, session, folder=agent.place.home, ask=None, emit=silent
+    )
+    own = {tool.name: tool for tool in (*BUILTIN, delegate_tool(delegation))}
+    request = recording.begins_process(turn)
+    recorded = (recording.tools_of(request) if request is not None else None) or ()
+    known = {spec.name: own.get(spec.name) or tool_of(spec) for spec in recorded}
+    return tuple((known or own).values())
+
+
+def skills_of(prompt: AnyEntry) -> tuple[str, ...]:
+    """The list of skills that went with a message."""
+    assert isinstance(prompt, MessageEntry)
+    parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
+    return tuple(part.text for part in parts if part.text.startswith(HEADING))
+
+
+def _cost(live: Live | None) -> Callable[[Usage], float | None]:
+    """Recorded replies cost nothing again."""
+    if live is None:
+        return lambda usage: 0.0
+    price = cost_function(live.provider)
+    return lambda usage: price(usage) if live.begun else 0.0
+
+
+def settings_of(config: Config, recording: Recording, changes: Changes) -> Config:
+    """The person's settings, but for what the record has, and what is to be another way."""
+    text, request = recording.first_request()
+    appended = sections_of(text, request).get("appended", "") if request is not None else ""
+    modes = [turn.end.permission_mode for turn in recording.turns() if turn.end is not None]
+    mode = next((mode for mode in modes if mode), config.permissions.mode)
+    own = {} if changes.live is not None else {"provider": "scripted", "max_budget_usd": None}
+    steps = recording.steps() + config.max_steps if changes.live is not None else MANY_STEPS
+    return config.model_copy(
+        update={
+            "max_steps": steps,
+            "timeout_s": None if changes.live is None else config.timeout_s,
+            "append_system": "\n\n".join(filter(None, (appended, changes.append_system))),
+            "add_dirs": (),
+            "permissions": config.permissions.model_copy(update={"mode": mode}),
+            "sandbox": config.sandbox.model_copy(update={"network": changes.network}),
+            **own,
+        }
+    )
+
+
+def form_of(recording: Recording, scratch: Scratch, then_id: str, now_id: str) -> Form:
+    """The form that hides where the copy and its home lie."""
+    then_home = Path(recording.home)
+    pairs = {
+        str(paths.session_folder(scratch.home, now_id)): str(
+            paths.session_folder(then_home, then_id)
+        ),
+        str(scratch.home): str(then_home),
+        str(scratch.project): recording.project,
+        now_id: then_id,
+    }
+    return Form(now_to_then=tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0]))))
+
+
+def info_now(config: Config, recording: Recording) -> ModelInfo:
+    """What is known of the recorded model, with the person's own figures."""
+    model = recording.header.model
+    own = (
+        {} if config.context.window is None else {model: {"context_window": config.context.window}}
+    )
+    return info_of(model, own)
