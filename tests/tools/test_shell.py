@@ -127,7 +127,7 @@ async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
     assert output.text.startswith("1\n2\n3\n")
     assert output.text.endswith("999999\n1000000\n[exit status 0]")
     assert len(output.text) < 16_000
-    named = re.search(r"whole output is in (\S+?): use", output.text)
+    named = re.search(r"whole output is in (\S+?): read", output.text)
     assert named is not None
     whole = Path(named[1])
     assert whole.read_text() == "".join(f"{n}\n" for n in range(1, 1_000_001))
