@@ -24,8 +24,9 @@ from kode.workplace import NOWHERE
 CITED = ("The lines before it\n", "have a length of their own\n")
 """What stands above the cited line, so that it is the third."""
 _MARKS = re.compile(r"^(?:\[[^\]]*\] )*")
-MOST_REMOVED = 3
-"""Entries that the model gives up for one new fact."""
+_ARCHIVED = re.compile(r"(?m)^\[(?:user|env \(project\)), archived\] (.*)$")
+MOST_ARCHIVED = 3
+"""Entries that the model archives for one new fact."""
 
 
 class Hands:
@@ -75,7 +76,8 @@ class Hands:
 
     async def _keep_tiered(self, said: Said, fact: Fact) -> None:
         target = {"target": fact.about}
-        old = await self._entry_of(fact)
+        known = said.kind == "forget" or said.noticed
+        old = await self._entry_of(fact, among_archived=known)
         if said.kind == "forget":
             if old is None:
                 return
@@ -88,7 +90,7 @@ class Hands:
                 fact, action="replace", old_text=old, content=fact.text, **target, **terms
             )
             return
-        for attempt in range(MOST_REMOVED + 2):
+        for attempt in range(MOST_ARCHIVED + 2):
             try:
                 await self._tiered(fact, action="add", content=fact.text, **target, **terms)
                 return
@@ -99,18 +101,18 @@ class Hands:
                     await self._tiered(fact, action="consolidate", **target)
                 else:
                     least = await self._least_needed(fact.about)
-                    await self._tiered(fact, action="remove", old_text=least, **target)
+                    await self._tiered(fact, action="archive", old_text=least, **target)
         self.refused += 1
 
     async def _tiered(self, fact: Fact, **arguments: Any) -> None:
         try:
             await self._write("memory", fact, **arguments)
         except KodeError:
-            if arguments["action"] not in ("consolidate", "remove"):
+            if arguments["action"] not in ("consolidate", "archive", "remove"):
                 raise
 
     async def _least_needed(self, about: str) -> str:
-        """What it gives up: an entry that is marked, else the oldest."""
+        """What it archives: an entry that is marked, else the oldest."""
         entries = await self._entries(about)
         return _MARKS.sub(
             "", next((entry for entry in entries if entry.startswith("[")), entries[0])
@@ -125,9 +127,13 @@ class Hands:
         )
         return section[1].split("\n§\n") if section else []
 
-    async def _entry_of(self, fact: Fact) -> str | None:
+    async def _entry_of(self, fact: Fact, *, among_archived: bool) -> str | None:
         """The entry about the same thing."""
-        for entry in await self._entries(fact.about):
+        entries = await self._entries(fact.about)
+        if among_archived:
+            query = " ".join(fact.key)
+            entries += _ARCHIVED.findall(await self._read("memory", action="search", query=query))
+        for entry in entries:
             if self._is_about(fact.key, entry):
                 return _MARKS.sub("", entry)
         return None

@@ -57,7 +57,7 @@ async def run_command(
         return await _search(inside, " ".join(arguments.query), arguments.k)
     if command == "add":
         return await _add(inside, arguments)
-    if command in ("replace", "remove", "consolidate"):
+    if command in ("replace", "archive", "remove", "consolidate"):
         return await _edit(inside, command, arguments)
     if command == "approve":
         if arguments.id is not None:
@@ -185,7 +185,11 @@ def _proposed(system: Inspectable) -> str:
 async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise lacking(system, command)
-    names = {"replace": ("old", "new"), "remove": ("old",)}.get(command, ())
+    names = {
+        "replace": ("old", "new"),
+        "archive": ("old",),
+        "remove": ("old",),
+    }.get(command, ())
     texts = [getattr(arguments, name) for name in names]
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 

@@ -81,6 +81,10 @@ class Change:
     """The id of the change this one undoes."""
     supersedes: str = ""
     """A text that had been removed before, and that this change makes outdated."""
+    was_archived: tuple[int, ...] = ()
+    """Of `before`, from 0, the texts that stood in an archive."""
+    archived: tuple[int, ...] = ()
+    """Of `after` those that stand in one."""
     words: str = ""
     source: str = ""
     source_hash: str = ""
@@ -123,7 +127,7 @@ class History:
         Raises: StorageError; then the change must not be made.
         """
         change = _masked(change)
-        row = {name: value for name, value in asdict(change).items() if value not in (None, "")}
+        row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
         durable.make_folder(self.path.parent)
         durable.append_line(self.path, json.dumps(row, ensure_ascii=False).encode(errors="replace"))
         return change

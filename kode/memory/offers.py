@@ -66,7 +66,7 @@ class FactEditing(Protocol):
         scope: Literal["global", "project"] | None,
         texts: Sequence[str],
     ) -> str:
-        """`replace OLD NEW`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
+        """`replace OLD NEW`, `archive OLD`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
 
 
 def lacking(system: MemorySystem, command: str) -> MemoryRefused:

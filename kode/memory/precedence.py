@@ -77,7 +77,7 @@ class Standing:
             is_new = text not in change.before or (
                 brings_newer(change) and change.before[-1] == text
             )
-            if is_new or change.kind not in JUDGED:
+            if is_new or change.kind not in (*JUDGED, "archive"):
                 ranks.append(self._rank_by(change, text, other))
             if change.kind == "merge":
                 # What is kept of two that are one stands for both.

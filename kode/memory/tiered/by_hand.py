@@ -1,6 +1,6 @@
 """What the memory tool and a person may do with facts: add, replace, remove, settle, confirm."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kode.errors import MemoryRefused
@@ -35,8 +35,13 @@ class FactMemory(BaseMemory):
         return self._store.default_scope(target)
 
     def layers(self, *, notice: bool = False) -> list[FactFile]:
-        """The fact files that apply here, global before project, with what may not hold any more;
-        one that cannot be read is left out, and reported with `notice`."""
+        """The fact files that apply here, global before project, with what outside of the archive
+        may not hold any more; one that cannot be read is left out, and reported with `notice`."""
+        read = self.files(notice=notice)
+        return self.marked(read, {entry for file in read for entry in file.standing})
+
+    def files(self, *, notice: bool = False) -> list[FactFile]:
+        """The same without what may not hold."""
         read = []
         for target in TARGETS:
             for scope in SCOPES:
@@ -45,9 +50,11 @@ class FactMemory(BaseMemory):
                 except MemoryRefused as error:
                     if notice:
                         self._notice(str(error))
-        # Only of what stands: no code is read for facts that have gone.
-        standing = frozenset(entry for file in read for entry in file.entries)
-        terms = {at: change for at, change in stale.terms(self).items() if at[1] in standing}
+        return read
+
+    def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
+        """Files with what may not hold any more of these entries: no code is read for others."""
+        terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
         found = stale.doubted(terms, self.project, self._context.now().date())
         since = {place: change.since for place, change in terms.items()}
         pairs = [pair for pair in self._review.waiting() if pair.contradict]
@@ -81,10 +88,12 @@ class FactMemory(BaseMemory):
         return await self.writer.consolidate(target, scope, author, expired)
 
     def facts(self) -> list[Entry]:
-        return report.entries(self.layers(), (), self._context.root)
+        """Those that prompts hold."""
+        files = [replace(file, entries=file.standing) for file in self.files()]
+        return report.entries(files, (), self._context.root)
 
     def entries(self) -> list[Entry]:
-        return self.facts()
+        return report.entries(self.files(), (), self._context.root)
 
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         return report.sides(change)
@@ -105,7 +114,7 @@ class FactMemory(BaseMemory):
         scope: Scope | None,
         texts: Sequence[str],
     ) -> str:
-        """`replace OLD NEW`, `remove OLD` or `consolidate`, by the person.
+        """`replace OLD NEW`, `archive OLD`, `remove OLD` or `consolidate`, by the person.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
@@ -165,6 +174,8 @@ class FactMemory(BaseMemory):
                 outcome = await self.writer.replace(target, where, old, new, author)
             case "remove", [old]:
                 outcome = await self.writer.remove(target, where, old, author)
+            case "archive", [old]:
+                outcome = await self.writer.archive(target, where, old, author)
             case "consolidate", []:
                 outcome = await self.consolidate(target, where, author)
             case _:

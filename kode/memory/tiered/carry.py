@@ -1,8 +1,7 @@
 """Facts and episodes as rows (export, import) and as pieces (to and from other systems)."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,14 +21,16 @@ MAX_NARRATIVE_CHARS = 20_000
 
 @dataclass
 class _Filling:
-    """A fact file with what is to be added."""
+    """A fact file with what is to be added, and what of that to its archive."""
 
     file: FactFile
     fresh: list[str] = field(default_factory=list)
+    archived: set[str] = field(default_factory=set)
 
-    @property
-    def entries(self) -> list[str]:
-        return [*self.file.entries, *self.fresh]
+    def on(self, file: FactFile) -> FactFile:
+        entries = [*file.entries, *(text for text in self.fresh if text not in file.entries)]
+        archived = file.archived | self.archived - {*file.entries}
+        return replace(file, entries=tuple(entries), archived=archived)
 
 
 class TieredCarrier(Carrier):
@@ -52,7 +53,8 @@ class TieredCarrier(Carrier):
             where = {"system": SYSTEM, "kind": "fact", "target": file.target}
             if file.scope == "project":
                 where["project"] = file.path.parent.name
-            facts += [{**where, "content": entry} for entry in file.entries]
+            facts += [{**where, "content": entry} for entry in file.standing]
+            facts += [{**where, "archived": True, "content": entry} for entry in file.in_archive]
         return [*facts, *(_episode_row(episode) for episode in self._episodes.all())]
 
     async def pieces(self) -> list[Piece]:
@@ -81,7 +83,8 @@ class TieredCarrier(Carrier):
         """A fact that is not there is added to its file, an episode put in place."""
         if row.get("kind") != "episode":
             name = _fact_file(row.get("target"), row.get("project"))
-            return "added" if self._fill(name, str(row["content"])) else "known"
+            is_new = self._fill(name, str(row["content"]), archived=row.get("archived") is True)
+            return "added" if is_new else "known"
         episode = _episode_of(row)
         before = self._episodes.text(episode.session_id)
         if before == render(episode):
@@ -117,7 +120,7 @@ class TieredCarrier(Carrier):
     async def write(self, kind: str) -> list[str]:
         """Raises: MemoryRefused when a file was changed meanwhile and has no room any more."""
         ids = [
-            await self._write_facts(name, filling.fresh, kind)
+            await self._write_facts(name, filling, kind)
             for name, filling in self._fillings.items()
             if filling.fresh
         ]
@@ -141,30 +144,42 @@ class TieredCarrier(Carrier):
 
     def _fact_files(self) -> list[str]:
         found = [f"facts/{target}.md" for target in TARGETS]
-        projects = self._root.glob("project-facts/*/*.md")
-        names = sorted(path.relative_to(self._root).as_posix() for path in projects)
+        projects = self._root.glob("project-facts/*/**/*.md")
+        paths = (path.relative_to(self._root).as_posix() for path in projects)
+        names = sorted({path.replace("/archive/", "/") for path in paths})
         return found + list(filter(TARGET_PATH.fullmatch, names))
 
-    def _fill(self, name: str, content: str) -> bool:
+    def _fill(self, name: str, content: str, *, archived: bool = False) -> bool:
         """Whether the text is new to its file. Raises: MemoryRefused; also when it does not fit."""
         text = checked(content)
         filling = self._fillings.setdefault(name, _Filling(self._store.read_named(name)))
-        if text in filling.entries:
+        if text in filling.on(filling.file).entries:
             return False
-        check_room(filling.file, [*filling.entries, text])
         filling.fresh.append(text)
+        filling.archived.update([text] if archived else [])
+        try:
+            check_room(filling.file, filling.on(filling.file))
+        except MemoryRefused:
+            filling.fresh.pop()
+            raise
         return True
 
-    async def _write_facts(self, name: str, texts: Sequence[str], kind: str) -> str:
+    async def _write_facts(self, name: str, filling: _Filling, kind: str) -> str:
         async with self._store.lock(self._store.read_named(name)):
             file = self._store.read_named(name)
-            fresh = tuple(text for text in texts if text not in file.entries)
-            entries = [*file.entries, *fresh]
-            check_room(file, entries)
+            after = filling.on(file)
+            check_room(file, after)
+            fresh = tuple(text for text in after.entries if text not in file.entries)
             change = self._history.record(
-                self.author, SYSTEM, kind, name, after=fresh, position=len(file.entries)
+                self.author,
+                SYSTEM,
+                kind,
+                name,
+                after=fresh,
+                position=len(file.entries),
+                archived=tuple(at for at, text in enumerate(fresh) if text in after.archived),
             )
-            self._store.write(file, entries)
+            self._store.write(after)
         return change.id
 
 

@@ -28,6 +28,15 @@ class Edit:
     reason: str = ""
     undoes: str = ""
     supersedes: str = ""
+    archived: frozenset[str] | None = None
+    """Those of `entries` that stand in the archive afterwards; None where none is moved."""
+
+    def on(self, file: FactFile) -> FactFile:
+        """The file afterwards. What takes the place of what was archived is archived too."""
+        now, was = set(self.entries), set(file.entries)
+        moved = now - was if was - now and was - now <= file.archived else set()
+        archived = file.archived & now | moved if self.archived is None else self.archived
+        return replace(file, entries=tuple(self.entries), archived=frozenset(archived))
 
 
 def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
@@ -166,13 +175,31 @@ def removed(file: FactFile, old_text: str) -> Edit:
     )
 
 
+def archived(file: FactFile, old_text: str) -> Edit:
+    """The one entry that `old_text` means in the archive. Raises: MemoryRefused."""
+    at = find(file, old_text)
+    old = file.entries[at]
+    if old in file.archived:
+        return known(file, old, "it is archived already")
+    return Edit(
+        kind="archive",
+        line=f"archived from {file.label} {_quoted(old)}",
+        detail="no prompt holds it; it comes with a message that it fits, and search finds it",
+        entries=file.entries,
+        before=(old,),
+        after=(old,),
+        position=at,
+        archived=file.archived | {old},
+    )
+
+
 def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
-    """Other entries for all of them."""
+    """Other entries for all of them outside of the archive."""
     return Edit(
         kind="consolidate",
-        line=f"consolidated {file.label} {len(file.entries)} entries → {len(entries)}",
-        entries=entries,
-        before=file.entries,
+        line=f"consolidated {file.label} {len(file.standing)} entries → {len(entries)}",
+        entries=[*entries, *file.in_archive],
+        before=file.standing,
         after=tuple(entries),
     )
 
@@ -186,6 +213,13 @@ def undone(file: FactFile, change: Change) -> Edit:
     put_there = set(change.after) - set(change.before)
     taken_out = set(change.before) - set(change.after)
     confirms = change.before == change.after and not gone
+    was, put = (
+        _archived_of(change.before, change.was_archived),
+        _archived_of(change.after, change.archived),
+    )
+    moved = {text for text in change.before if text in change.after and text in was ^ put}
+    if moved and not gone and {text for text in moved if text in file.archived} == moved & was:
+        raise nothing_left(change)
     if not confirms and put_there <= set(gone) and taken_out <= set(file.entries):
         raise nothing_left(
             change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
@@ -195,12 +229,14 @@ def undone(file: FactFile, change: Change) -> Edit:
             f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
             f"Undo the later change first (`kode memory log`), or edit {file.path}."
         )
-    at = file.entries.index(change.after[0]) if change.after else change.position
-    stays = set(change.before) == set(change.after)
+    at = file.entries.index(change.after[0]) if change.after and not moved else change.position
+    stays = set(change.before) == set(change.after) and not moved
     rest = [entry for entry in file.entries if entry not in change.after]
     at = len(rest) if at is None else min(at, len(rest))
     missing = [entry for entry in change.before if entry not in rest]
     entries = file.entries if stays else [*rest[:at], *missing, *rest[at:]]
+    restored = {*missing} - {*file.entries} | moved
+    archived = (file.archived - moved) & {*entries} | restored & was
     sides = {"back": change.before, "gone": change.after}
     return Edit(
         kind="undo",
@@ -214,7 +250,12 @@ def undone(file: FactFile, change: Change) -> Edit:
         position=at,
         reason=f"undoes {change.kind} {change.id}",
         undoes=change.id,
+        archived=frozenset(archived),
     )
+
+
+def _archived_of(texts: Sequence[str], places: Sequence[int]) -> set[str]:
+    return {text for at, text in enumerate(texts) if at in places}
 
 
 def _check_stands(file: FactFile, entry: str) -> None:

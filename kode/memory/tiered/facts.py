@@ -1,5 +1,8 @@
 """Fact files: entries of text separated by a line holding only `§`, which a person may edit.
 
+Beside each lies its archive, in the same format: entries that no prompt holds, found where they fit
+a request. The two are one file to whatever compares, changes, undoes or traces entries.
+
 Here: the format, where the files are, and reading and replacing them under the folder's lock.
 """
 
@@ -36,9 +39,11 @@ class FactFile:
     target: Target
     scope: Scope
     entries: tuple[str, ...]
-    """In the file's order, trimmed, none empty."""
+    """In the file's order, those of the archive among them; trimmed, none empty."""
     limit: int
-    """Characters the file may hold."""
+    """Characters the file may hold; the archive has no limit."""
+    archived: frozenset[str] = frozenset()
+    """The entries that stand in the archive."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
     """Of entries that may not hold any more."""
     since: Mapping[str, str] = field(default_factory=dict)
@@ -47,21 +52,37 @@ class FactFile:
     """Entries that contradict one from a source that counts for more, which is the value."""
 
     @property
+    def standing(self) -> tuple[str, ...]:
+        """The entries outside of the archive, in the file's order."""
+        return tuple(entry for entry in self.entries if entry not in self.archived)
+
+    @property
+    def in_archive(self) -> tuple[str, ...]:
+        """The others, in the order of the archive."""
+        return tuple(entry for entry in self.entries if entry in self.archived)
+
+    @property
+    def archive_path(self) -> Path:
+        return self.path.parent / "archive" / self.path.name
+
+    @property
     def shown(self) -> tuple[str, ...]:
-        """The entries as a model is shown them: what has expired is not among them, and what may be
-        stale or contradicts what counts for more says so."""
-        known = ((entry, self.doubts.get(entry)) for entry in self.entries)
-        return tuple(
-            f"{DISPUTED if entry in self.disputed else ''}{doubt.mark if doubt else ''}{entry}"
-            + (f" (since {self.since[entry]})" if entry in self.since else "")
-            for entry, doubt in known
-            if doubt is None or not doubt.expired
-        )
+        """The entries outside of the archive as a model is shown them."""
+        return tuple(filter(None, map(self.as_shown, self.standing)))
+
+    def as_shown(self, entry: str) -> str:
+        """An entry as a model is shown it: what may be stale or contradicts what counts for more
+        says so; "" for what has expired."""
+        doubt = self.doubts.get(entry)
+        if doubt is not None and doubt.expired:
+            return ""
+        mark = f"{DISPUTED if entry in self.disputed else ''}{doubt.mark if doubt else ''}"
+        return f"{mark}{entry}" + (f" (since {self.since[entry]})" if entry in self.since else "")
 
     @property
     def size(self) -> int:
-        """Characters in use, separators included."""
-        return len(render(self.entries))
+        """Characters in use outside of the archive, separators included."""
+        return len(render(self.standing))
 
     @property
     def label(self) -> str:
@@ -69,9 +90,10 @@ class FactFile:
 
     @property
     def fill(self) -> str:
-        """`37% (561/1500 characters)`."""
+        """`37% (561/1500 characters)`, and how many entries are archived."""
         percent = round(100 * self.size / self.limit) if self.limit else 100
-        return f"{percent}% ({self.size}/{self.limit} characters)"
+        archived = f", {len(self.archived)} archived" if self.archived else ""
+        return f"{percent}% ({self.size}/{self.limit} characters){archived}"
 
 
 def parse(text: str) -> tuple[str, ...]:
@@ -119,15 +141,15 @@ def find(file: FactFile, old_text: str) -> int:
     )
 
 
-def check_room(file: FactFile, entries: Sequence[str]) -> None:
-    """Raises MemoryRefused with the sizes when `entries` would pass the file's limit."""
-    needed = len(render(entries))
-    if needed <= file.limit:
+def check_room(file: FactFile, after: FactFile) -> None:
+    """Raises MemoryRefused with the sizes when a change would pass the file's limit."""
+    if after.size <= file.limit:
         return
     raise MemoryRefused(
-        f"{file.label} would hold {needed} characters, over its limit of {file.limit}; "
-        f"it holds {file.size} now ({len(file.entries)} entries). Nothing was changed. "
-        f"Make room with `consolidate` or `remove`, then try again."
+        f"{file.label} would hold {after.size} characters, over its limit of {file.limit}; "
+        f"it holds {file.size} now ({len(file.standing)} entries). Nothing was changed. "
+        "Make room, then try again: `archive` what is seldom needed, `consolidate`, or `remove` "
+        "what is wrong."
     )
 
 
@@ -184,20 +206,37 @@ class FactStore:
         editor may have changed it since."""
         return locked(file.path.parent)
 
-    def write(self, file: FactFile, entries: Sequence[str]) -> FactFile:
-        """Puts `entries` in place; the caller holds the lock and has read the file inside it.
+    def write(self, file: FactFile) -> None:
+        """Puts the entries in place; the caller holds the lock and has read the file inside it. The
+        archive is written first where it gains an entry: what stops kode in between leaves an entry
+        in both, which counts as standing, never in none.
 
-        Raises: StorageError; then the old file is there.
+        Raises: StorageError; then the old files are there, or such an entry in both.
         """
+        archive, before = file.in_archive, parse(read_text(file.archive_path) or "")
+        gains = not set(archive) <= set(before)
+        if gains:
+            _put(file.archive_path, archive)
         durable.make_folder(file.path.parent)
-        durable.replace(file.path, render(entries).encode())
-        return replace(file, entries=tuple(entries))
+        durable.replace(file.path, render(file.standing).encode())
+        if not gains and archive != before:
+            _put(file.archive_path, archive)
 
     def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
-        return FactFile(
-            path=path,
-            target=target,
-            scope=scope,
-            entries=parse(read_text(path) or ""),
-            limit=self._limits[target],
+        entries = parse(read_text(path) or "")
+        file = FactFile(
+            path=path, target=target, scope=scope, entries=entries, limit=self._limits[target]
         )
+        archived = dict.fromkeys(parse(read_text(file.archive_path) or ""))
+        for entry in entries:
+            archived.pop(entry, None)
+        return replace(file, entries=(*entries, *archived), archived=frozenset(archived))
+
+
+def _put(path: Path, entries: Sequence[str]) -> None:
+    """An archive of these entries; none is no file."""
+    if entries:
+        durable.make_folder(path.parent)
+        durable.replace(path, render(entries).encode())
+    else:
+        durable.remove(path)

@@ -79,7 +79,7 @@ class TieredFolder:
 
 def _rows(file: FactFile) -> list[Row]:
     """What a model is shown of the entries: one that has expired is not among them."""
-    known = ((entry, file.doubts.get(entry)) for entry in file.entries)
+    known = ((entry, file.doubts.get(entry)) for entry in file.standing)
     return [
         Row(key=entry, text=entry, mark=doubt.mark if doubt else "")
         for entry, doubt in known

@@ -12,13 +12,17 @@ from kode.memory.tiered.facts import FactFile, shorten
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
     """Every entry with where it came from, and the buffer."""
-    origins = history.origins(lambda change: change.after)
+    origins = history.origins(lambda change: () if change.kind == "archive" else change.after)
     parts = []
     for file in files:
         if file.scope == "project" and not file.entries:
             continue
         lines = [f"{file.label} · {file.fill} · {file.path}"]
-        for entry in file.entries:
+        if not file.standing:
+            lines.append("  (empty)")
+        for entry in (*file.standing, *file.in_archive):
+            if entry in file.archived and entry == file.in_archive[0]:
+                lines.append(f"{file.label}, archived: in no prompt, found · {file.archive_path}")
             change = origins.get(entry)
             came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")
@@ -31,7 +35,7 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
             if other:
                 stale.append(f'    (not settled: contradicts "{shorten(other, 80)}")')
             lines += [f"  - {text}", came, *stale]
-        parts.append("\n".join(lines if file.entries else [*lines, "  (empty)"]))
+        parts.append("\n".join(lines))
     if buffer:
         parts.append("\n".join(["recent turns of this session", *(f"  {x}" for x in buffer)]))
     return "\n\n".join(parts)
@@ -94,7 +98,7 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
     episodes, waiting, pending = counts
     lines = ["system: tiered", f"folder: {root}"]
     lines += [
-        f"{file.label}: {len(file.entries)} entries, {file.fill}"
+        f"{file.label}: {len(file.standing)} entries, {file.fill}"
         for file in files
         if file.scope == "global" or file.entries
     ]

@@ -1,7 +1,9 @@
 """Search over facts and episodes, and what of the episodes travels with a message."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from operator import itemgetter
 
@@ -11,19 +13,27 @@ from kode.memory import rank, terms, when
 from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
 from kode.memory.rank import Ranked, Text
-from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.search import CANDIDATES, POOL, Finder, Found
 from kode.memory.tiered import report
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
+
+Place = tuple[FactFile, str]
+"""A file and one of its entries."""
+Marked = Callable[[Sequence[FactFile], Collection[str]], Sequence[FactFile]]
 
 RECALLED_A_TURN = 3
 RECALLED_CHARS = 1_200
 """Of one episode, in a user message."""
 NEWEST_READ = 8
 """Of the newest episodes of a project so many are looked at for one that may be shown."""
+RECALLED_FACTS = 5
+RECALLED_FACT_CHARS = 600
+"""Of all archived facts in one user message."""
 REMEMBERED_AS_SHOWN = 60
-"""Episodes that a session keeps in mind as shown; the oldest may be shown again."""
+"""Episodes and archived facts that a session keeps in mind as shown; the oldest may be shown
+again."""
 COMMONPLACES = (
     "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
     "changed update updated remove delete write read file files folder line code project function "
@@ -43,18 +53,24 @@ class Searcher:
         finder: Finder,
         session_id: str | None,
         outdated: Callable[[str], str],
+        marked: Marked,
+        now: Callable[[], datetime],
     ) -> None:
-        """`outdated` says what no longer holds of what a session kept."""
+        """`outdated` says what no longer holds of what a session kept, `marked` the same of some
+        entries of fact files. `now` is the clock."""
         self._index = index
         self._finder = finder
         self._session_id = session_id
         self._outdated = outdated
+        self._marked = marked
+        self._now = now
         self._shown: list[str] = []
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; nothing for a query that matches nothing."""
         facts = [Text(file.label, entry) for file in files for entry in file.shown]
         found = await self._finder.find(query, facts, k)
+        found += await self._find_archived(query, k, files)
         for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
             episode = self._index.files.read(session_id)
             if episode is not None and episode.recallable:
@@ -89,6 +105,21 @@ class Searcher:
         self._shown += [episode.session_id for episode, _ in chosen]
         return [head + self._as_recalled(episode) for episode, head in chosen]
 
+    def recall_archived(self, query: str, files: Sequence[FactFile]) -> list[str]:
+        """The archived facts that fit a request and were not shown in this session, as a model is
+        shown facts."""
+        places = _in_archives(files)
+        texts = [Text(file.label, entry) for file, entry in places]
+        ranked = rank.rank(query, texts, self._now(), typo_chars=rank.RECALL_TYPO_CHARS)
+        fitting = [places[one.index] for one in ranked if fits(one)]
+        new = [one for one in fitting if _fingerprint(one[1]) not in self._shown]
+        chosen: list[str] = []
+        for (_, entry), shown in self._as_shown(new[: 2 * RECALLED_FACTS]):
+            if shown and len("".join((*chosen, shown))) <= RECALLED_FACT_CHARS:
+                chosen.append(shown)
+                self._shown.append(_fingerprint(entry))
+        return chosen
+
     def find(self, id: str) -> Episode:
         """The episode of a session, by any unique beginning of its id, or as a search names it.
 
@@ -116,6 +147,22 @@ class Searcher:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
+    async def _find_archived(self, query: str, k: int, files: Sequence[FactFile]) -> list[Found]:
+        places = {Text(f"{file.label}, archived", e): (file, e) for file, e in _in_archives(files)}
+        found = await self._finder.find(query, list(places), k) if places else []
+        shown = self._as_shown([places[text] for text, _ in found])
+        return [
+            (replace(text, text=now), ranked)
+            for (text, ranked), (_, now) in zip(found, shown, strict=True)
+            if now
+        ]
+
+    def _as_shown(self, places: Sequence[Place]) -> list[tuple[Place, str]]:
+        """Each with the text that a model is shown of it; "" for what has expired."""
+        files = list({file.path: file for file, _ in places}.values())
+        marked = {file.path: file for file in self._marked(files, {entry for _, entry in places})}
+        return [((file, entry), marked[file.path].as_shown(entry)) for file, entry in places]
+
     def _as_recalled(self, episode: Episode) -> str:
         """As it travels with a user message."""
         head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
@@ -132,6 +179,15 @@ class Searcher:
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
         return None
+
+
+def _in_archives(files: Sequence[FactFile]) -> list[Place]:
+    return [(file, entry) for file in files for entry in file.in_archive]
+
+
+def _fingerprint(entry: str) -> str:
+    """Tells a fact that was shown from the ids of sessions, in little room."""
+    return hashlib.sha256(entry.encode(errors="replace")).hexdigest()[:16]
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:

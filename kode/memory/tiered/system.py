@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
 ABOUT_FACTS = "What kode remembers about the user and the environment from earlier sessions."
+ABOUT_ARCHIVED = "Archived facts that may bear on this request."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
 LEAST_SETTLING_S = 2.0
 """With less left of the deadline, pairs wait for another session's end."""
@@ -106,6 +107,8 @@ class Tiered(FactMemory):
             finder,
             context.session_id,
             lambda id: outdated.note(id, context.now().date()),
+            self.marked,
+            context.now,
         )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
@@ -125,10 +128,10 @@ class Tiered(FactMemory):
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
+        facts = self._searcher.recall_archived(turn.text, self.files())
         episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
-        if not episodes:
-            return ""
-        return self._framed(ABOUT_EPISODES, "\n\n".join(episodes))
+        found = {ABOUT_ARCHIVED: "\n§\n".join(facts), ABOUT_EPISODES: "\n\n".join(episodes)}
+        return "\n\n".join(self._framed(about, body) for about, body in found.items() if body)
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -161,7 +164,7 @@ class Tiered(FactMemory):
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         sections = []
         for target, title in (("user", "User Profile"), ("env", "Environment")):
-            files = [f for f in self.layers() if f.target == target and f.entries]
+            files = [f for f in self.layers() if f.target == target and f.shown]
             content = "\n§\n".join(entry for file in files for entry in file.shown)
             if content:
                 masked = credentials.redact(content)
@@ -182,7 +185,9 @@ class Tiered(FactMemory):
 
     async def show(self) -> str:
         """What the next session will see, and where each entry came from."""
-        return report.shown(self.layers(notice=True), self.history, self._lines)
+        files = self.files(notice=True)
+        entries = {entry for file in files for entry in file.entries}
+        return report.shown(self.marked(files, entries), self.history, self._lines)
 
     async def status(self) -> str:
         """Which system, how full, what is pending."""
@@ -223,7 +228,7 @@ class Tiered(FactMemory):
 
     def entries(self) -> list[Entry]:
         """Every fact that applies here, and the episodes."""
-        return report.entries(self.layers(), self._index.files.all(), self._context.root)
+        return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
         """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
@@ -256,7 +261,7 @@ class Tiered(FactMemory):
         """The pairs of the files that this session's model has been shown."""
         if self._context.read_only or timeout_s < LEAST_SETTLING_S:
             return
-        targets = [self._store.name_of(file) for file in self.layers()]
+        targets = [self._store.name_of(file) for file in self.files()]
         settled = await self.writer.settle(targets, self._author("merge"), timeout_s)
         for outcome in settled.changes:
             self._report_outcome(outcome)

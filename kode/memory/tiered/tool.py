@@ -16,16 +16,17 @@ from kode.memory.tiered.write import Outcome
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-Action = Literal["add", "replace", "remove", "consolidate", "read", "search", "episodes"]
+Action = Literal["add", "replace", "archive", "remove", "consolidate", "read", "search", "episodes"]
 
 DESCRIPTION = """\
 Remember things across sessions. Save what will still be true and useful next week: what the user \
 prefers or corrects, and how this project is built, tested and laid out. One short fact per add. \
 Do not save the current task, what the repository says itself, or secrets.
 target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
-add (content) · replace (old_text, content) · remove (old_text) · consolidate (say the same in \
-less, when full) · read (all facts) · search (query over facts and past sessions) · episodes \
-(query: the id of one, to read all of it; without, the newest).
+add (content) · replace (old_text, content) · archive (old_text: out of the prompt, still found; \
+when full) · remove (old_text: what is wrong or to be forgotten) · consolidate (say the same in \
+less, when full) · read (all facts but archived ones) · search (query over facts, archived ones \
+and past sessions) · episodes (query: the id of one, to read all of it; without, the newest).
 A change is on disk at once and shows in the prompt of the next session."""
 
 
@@ -51,10 +52,10 @@ def memory_tool(facts: "Tiered") -> Tool:
     async def memory(
         context: ToolContext,
         action: Action = "add",
-        target: Annotated[Target | None, "for add, replace, remove, consolidate"] = None,
+        target: Annotated[Target | None, "for add, replace, archive, remove, consolidate"] = None,
         content: Annotated[str | None, "for add and replace: the fact"] = None,
         old_text: Annotated[
-            str | None, "for replace and remove: a part of the entry found in no other"
+            str | None, "for replace, archive and remove: a part of the entry found in no other"
         ] = None,
         query: Annotated[str | None, "for search and episodes"] = None,
         source: Annotated[
@@ -100,6 +101,8 @@ async def _change(
         return await facts.writer.add(target, where, content or "", author)
     if action == "consolidate":
         return await facts.consolidate(target, where, author)
+    if action == "archive":
+        return await facts.writer.archive(target, where, old_text or content or "", author)
     if action == "remove":
         old = old_text or content or ""
         return await facts.writer.remove(target, where, old, author)

@@ -127,6 +127,14 @@ class FactWriter:
             author,
         )
 
+    async def archive(self, target: Target, scope: Scope, old_text: str, author: Author) -> Outcome:
+        """Moves the one entry that `old_text` means into the archive. Raises as `add`."""
+        return await self._change(
+            lambda: self._store.read(target, scope),
+            lambda file: edits.archived(file, old_text),
+            author,
+        )
+
     async def tend(self, name: str, edit: Callable[[FactFile], Edit], author: Author) -> Outcome:
         """An edit of the file that the history calls `name`. Raises as `add`."""
         return await self._change(lambda: self._store.read_named(name), edit, author)
@@ -167,11 +175,11 @@ class FactWriter:
         Raises: MemoryRefused when it is refused or there is no model; the file stays.
         """
         file = self._store.read(target, scope)
-        if len(file.entries) < 2:
+        if len(file.standing) < 2:
             return Outcome(
                 file=file,
                 line=f"nothing to consolidate in {file.label}",
-                detail=f"it holds {len(file.entries)} of the 2 entries that takes at least",
+                detail=f"it holds {len(file.standing)} of the 2 entries that takes at least",
             )
         if not self._may_consolidate:
             raise MemoryRefused(
@@ -179,13 +187,13 @@ class FactWriter:
                 "Replace or remove single entries instead."
             )
         bound = stale.bound(self._history, SYSTEM, self._store.name_of(file))
-        free = tuple(entry for entry in file.entries if entry not in bound)
-        kept = [entry for entry in file.entries if entry in bound and entry not in expired]
+        free = tuple(entry for entry in file.standing if entry not in bound)
+        kept = [entry for entry in file.standing if entry in bound and entry not in expired]
         fewer = (
             await consolidate.shorter(self._door, replace(file, entries=free)) if free[1:] else free
         )
         entries = [*fewer, *kept]
-        if set(entries) == set(file.entries):
+        if set(entries) == set(file.standing):
             return Outcome(file=file, line=f"{file.label} is as short as it gets")
 
         def shortened(now: FactFile) -> Edit:
@@ -286,7 +294,10 @@ class FactWriter:
         makes durable what a killed writer left, so that what is confirmed as known lasts too."""
         if not edit.kind:
             return Outcome(file=file, line=edit.line, detail=edit.detail)
-        check_room(file, edit.entries)
+        after = edit.on(file)
+        check_room(file, after)
+        # A text that was nowhere before counts as found where it was put.
+        archived = file.archived | (after.archived - set(file.entries))
         change = self._history.record(
             author,
             SYSTEM,
@@ -298,9 +309,14 @@ class FactWriter:
             reason=edit.reason,
             undoes=edit.undoes,
             supersedes=edit.supersedes,
+            was_archived=tuple(at for at, text in enumerate(edit.before) if text in archived),
+            archived=tuple(at for at, text in enumerate(edit.after) if text in after.archived),
         )
-        now = self._store.write(file, edit.entries)
-        return Outcome(file=now, line=edit.line, detail=edit.detail, change_id=change.id)
+        self._store.write(after)
+        detail = edit.detail
+        if edit.kind not in ("archive", "undo") and not after.archived <= file.archived:
+            detail = "; ".join(filter(None, (detail, "it is archived, as what it replaces was")))
+        return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
 
 def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
