@@ -20,6 +20,7 @@ NAMES: Mapping[str, tuple[Target, Scope, str]] = {
     "project/user.md": ("user", "project", "what the user prefers in this project only"),
     "project/env.md": ("env", "project", "conventions and architecture of this project"),
 }
+ARCHIVED = "archived facts, in no prompt"
 
 
 class TieredFolder:
@@ -36,11 +37,21 @@ class TieredFolder:
         found = [
             MemoryFile(
                 name=name,
-                text=entry_lines.render(_rows(layers[target, scope])),
+                text=entry_lines.render(_rows(layers[target, scope], archived=False)),
                 about=f"{about} ({layers[target, scope].fill})",
             )
             for name, (target, scope, about) in NAMES.items()
             if (target, scope) in layers
+        ]
+        found += [
+            MemoryFile(
+                name=f"archive/{name}",
+                text=entry_lines.render(rows),
+                about=ARCHIVED,
+                read_only=True,
+            )
+            for name, (target, scope, _) in NAMES.items()
+            if (target, scope) in layers and (rows := _rows(layers[target, scope], archived=True))
         ]
         found += [
             MemoryFile(
@@ -52,13 +63,13 @@ class TieredFolder:
 
     async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
         """Raises: MemoryRefused, StorageError, BusyError; then nothing was changed."""
-        if name.startswith("episodes/"):
+        if name.startswith(("archive/", "episodes/")):
             raise folder.read_only(name)
         if name not in NAMES:
             raise folder.unknown(name, list(NAMES))
         target, scope, _ = NAMES[name]
         file = self._layers().get((target, scope))
-        steps = entry_lines.steps(_rows(file) if file else [], after)
+        steps = entry_lines.steps(_rows(file, archived=False) if file else [], after)
         for step in steps:
             if step.text is not None:
                 checked(step.text)
@@ -74,12 +85,15 @@ class TieredFolder:
         return await entry_lines.apply(steps, do, system)
 
     def _layers(self) -> dict[tuple[Target, Scope], FactFile]:
-        return {(file.target, file.scope): file for file in self._system.layers()}
+        files = self._system.files()
+        entries = {entry for file in files for entry in file.entries}
+        return {(file.target, file.scope): file for file in self._system.marked(files, entries)}
 
 
-def _rows(file: FactFile) -> list[Row]:
+def _rows(file: FactFile, *, archived: bool) -> list[Row]:
     """What a model is shown of the entries: one that has expired is not among them."""
-    known = ((entry, file.doubts.get(entry)) for entry in file.standing)
+    entries = file.in_archive if archived else file.standing
+    known = ((entry, file.doubts.get(entry)) for entry in entries)
     return [
         Row(key=entry, text=entry, mark=doubt.mark if doubt else "")
         for entry, doubt in known
