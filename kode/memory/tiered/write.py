@@ -80,7 +80,7 @@ class FactWriter:
         text = checked(content, author.who)
         file = self._store.read(target, scope)
         name = self._store.name_of(file)
-        # What the model removed to make room is still what a newer statement makes outdated.
+        # What the model removed still counts: removing is no way around what the user had said.
         removed = tuple(islice(self._history.removed(SYSTEM, name), MOST_REMOVED))
         removed = tuple(entry for entry in removed if entry not in file.entries)
         plan = await self._judge.compare(text, (*file.entries, *removed))
