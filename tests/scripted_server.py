@@ -118,6 +118,7 @@ class ScriptedServer:
         self.answers: dict[str, Any] = {}
         """Path → what is answered there, instead of what the script says."""
         self.count = 0
+        """Of the requests, over the server's life."""
         self.open_connections = 0
         self.disconnects = 0
         """Connections that the client closed before its answer was whole."""
@@ -300,9 +301,9 @@ class Connection(asyncio.Protocol):
         body = bytes(self.buffer[end + 4 : end + 4 + length])
         del self.buffer[: end + 4 + length]
         method, path, *_ = lines[0].split(" ")
-        self.server.count += 1
+        asks_model = method == "POST" and not path.startswith("/api/")
+        self.server.count += asks_model
         request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
-        asks_model = method == "POST" and not request.path.startswith("/api/")
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 

@@ -117,7 +117,7 @@ async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
 
 
 async def test_a_client_that_reads_nothing_does_not_keep_kode_from_ending(place: Place) -> None:
-    flood = {"text": "word " * 200_000}
+    flood = {"text": " ".join(f"word {n}" for n in range(100_000))}
     with ScriptedServer([flood]) as server:
         place.url = server.openai_url
         async with editor(place, "--no-memory") as client:
@@ -125,7 +125,7 @@ async def test_a_client_that_reads_nothing_does_not_keep_kode_from_ending(place:
             pipe = client.process.stdout._transport
             pipe.pause_reading()
             turn = asyncio.ensure_future(client.prompt(session, "talk"))
-            await asyncio.to_thread(until, lambda: "word word" in recorded(place))
+            await asyncio.to_thread(until, lambda: "word 1 word" in recorded(place))
             client.process.send_signal(signal.SIGTERM)
             # Not its `wait`, which also waits for the end of the output.
             await asyncio.to_thread(until, lambda: client.process.returncode is not None, 60.0)

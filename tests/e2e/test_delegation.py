@@ -98,7 +98,7 @@ def text_of(message: dict[str, Any]) -> str:
 
 def goal_of(message: dict[str, Any]) -> str | None:
     lines = text_of(message).splitlines()
-    return lines[1] if lines and lines[0] == "# Goal" else None
+    return lines[lines.index("# Goal") + 1] if "# Goal" in lines else None
 
 
 def shell(command: str) -> Reply:

@@ -63,7 +63,7 @@ def test_without_a_task_json_says_what_is_missing(place: Place) -> None:
         (["version"], "--version"),
         (["memory", "serch"], "Did you mean search?"),
         (["memory", "add", "user"], "TEXT"),
-        (["memory", "import", "/nowhere"], "kode memory export"),
+        (["memory", "import", "/nowhere"], "Name a file or a folder"),
         (["run", "x", "--provider", "scripted", "--script", "/nowhere"], "No such file"),
         (["run", "x", "--base-url", "host/v1"], "https://host/v1"),
         (["run", "x", "--base-url", "http://:80/v1"], "https://host/v1"),

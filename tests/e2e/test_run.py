@@ -325,7 +325,7 @@ def test_no_session_leaves_no_file(place: Place) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_fault(place: Place) -> None:
-    with ScriptedServer([{"text": "line\n" * 5_000}]) as server:
+    with ScriptedServer([{"text": "".join(f"line {n}\n" for n in range(5_000))}]) as server:
         place.url = server.openai_url
         with place.start("run", "x", "--quiet") as process:
             assert process.stdout is not None

@@ -144,7 +144,7 @@ def test_a_stop_in_a_stream_costs_nothing(
 def test_a_reader_that_leaves_ends_it_quietly(
     place: Place, serve: Callable[..., ScriptedServer], form: str
 ) -> None:
-    serve({"text": "word " * 20_000})
+    serve({"text": " ".join(map(str, range(20_000)))})
     command = f'"{KODE}" run --output-format {form} hi | head -c 1'
     done = subprocess.run(
         ["sh", "-c", command], cwd=place.project, env=place.environ, capture_output=True, timeout=60

@@ -377,7 +377,7 @@ def told_lines(messages: list[Any]) -> list[str]:
         head = message.role + (f" {message.stop}" if message.stop else "")
         words = []
         for part in message.parts:
-            if part.type in ("text", "tool_result"):
+            if part.type == "tool_result" or (part.type == "text" and part.source != "opening"):
                 words.append(part.text)
             elif part.type == "tool_call":
                 words.append(part.name)

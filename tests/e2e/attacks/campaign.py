@@ -208,9 +208,17 @@ class _Batch:
         self.playing = None
 
     def _misdirected(self) -> list[str]:
-        paths = [one.path for one in self.server.requests if "completions" not in one.path]
+        asked = [*self.server.requests, *self.server.questions]
+        paths = [one.path for one in asked if one.path not in _OF_KODE]
         self.server.requests.clear()
+        self.server.questions.clear()
         return [f"asked the model's server for {path}" for path in paths]
+
+
+_OF_KODE = frozenset(
+    "/v1/chat/completions /v1/models /props /api/v0/models /api/ps /api/generate /api/show".split()
+)
+"""What kode itself asks a model's server for."""
 
 
 def _since_the_last_call(request: dict[str, Any]) -> str:
