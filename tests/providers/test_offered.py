@@ -25,4 +25,4 @@ def test_a_server_is_asked_once_in_a_while():
         served.of(server.openai_url)
         served.of(server.openai_url)
 
-        assert server.count == 1
+        assert len(server.questions) == 1
