@@ -13,7 +13,7 @@ Call = tuple[str, Mapping[str, Any]]
 """The name of a tool and its arguments."""
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
-_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
+ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
 _LABELS = {"id", "type", "index", "call_id", "tool_call_id"}
 _OF_MESSAGES = {"role", "content"}
 _WRAPPERS = {"tool_call", "tool_calls", "function_call", "function_calls"}
@@ -53,7 +53,7 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
     if key is None:
         raise NoCallError
     tool = tools.get(value[key].removeprefix("functions."))
-    known = {*_LABELS, *_ARGUMENT_KEYS, *(properties_of(tool) if tool else ())}
+    known = {*_LABELS, *ARGUMENT_KEYS, *(properties_of(tool) if tool else ())}
     before = list(value)[: list(value).index(key)]
     # A text in front of the name leads to the call, as a sentence in front of an object does.
     thoughts = {one for one in before if isinstance(value[one], str) and one not in known}
@@ -65,7 +65,7 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
     flat = {k: v for k, v in rest.items() if k not in _LABELS or k in properties_of(tool)}
     if set(flat) <= set(properties_of(tool)) and (flat or not properties_of(tool)):
         return fitting(tool, flat)
-    keys = [one for one in _ARGUMENT_KEYS if one in rest]
+    keys = [one for one in ARGUMENT_KEYS if one in rest]
     if len(keys) != 1 or set(rest) - {*keys, *_LABELS}:
         raise NoCallError
     given = rest[keys[0]]

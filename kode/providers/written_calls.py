@@ -15,6 +15,7 @@ is shown, not made. A reply that looks like a call and cannot be one gets the st
 and so does a call right behind a colon: the model knows which it was.
 """
 
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from kode import broken_json
 from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
 from kode.providers.call_objects import (
+    ARGUMENT_KEYS,
     NAME_KEYS,
     Call,
     NoCallError,
@@ -57,6 +59,8 @@ _ELEMENT = re.compile(
     r"</(?:parameter|param|arg|\1)>",
     re.DOTALL,
 )
+_ATTRIBUTES = re.compile(r"<(\w+)((?:\s+[\w.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))+)\s*/?>")
+_ATTRIBUTE = re.compile(r"([\w.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _PAIR = re.compile(
     r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL | re.IGNORECASE
 )
@@ -192,7 +196,7 @@ class _Reader:
         """Whether only markup is left; goes up to what may be a call."""
         while self.at < len(self.text):
             markup = _MARKUP.match(self.text, self.at)
-            if markup is None or self._tool_of_tag():
+            if markup is None or self._tool_of_tag() or self._attributes():
                 return False
             self.at = markup.end()
         return True
@@ -200,6 +204,9 @@ class _Reader:
     def _next(self) -> list[Call]:
         if calls := self._python_calls():
             return calls
+        if attributes := self._attributes():
+            self.at = attributes.end()
+            return [self._call_of_attributes(attributes)]
         if self.text[self.at] in "{[":
             return calls_in(self._value(), self.tools)
         tag = self._tool_of_tag()
@@ -226,6 +233,21 @@ class _Reader:
         """The tag here, if it has the name of a tool."""
         tag = _NAMED_TAG.match(self.text, self.at)
         return tag if tag and tag[1] in self.tools else None
+
+    def _attributes(self) -> re.Match[str] | None:
+        """The tag here, if its attributes say a tool and more than its name."""
+        tag = _ATTRIBUTES.match(self.text, self.at)
+        tool, values = _said_by(tag) if tag else ("", {})
+        return tag if tool in self.tools and values else None
+
+    def _call_of_attributes(self, tag: re.Match[str]) -> Call:
+        name, values = _said_by(tag)
+        tool = self.tools[name]
+        if len(values) == 1 and (whole := "".join(values.get(key, "") for key in ARGUMENT_KEYS)):
+            return fitting(tool, broken_json.repaired_without_loss(whole))
+        known = properties_of(tool)
+        typed = {key: _typed(text, known.get(key, {})) for key, text in values.items()}
+        return fitting(tool, typed)
 
     def _elements(self, tool: ToolSpec) -> dict[str, Any]:
         """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
@@ -269,6 +291,13 @@ class _Reader:
             return []
         self.at = stop
         return calls
+
+
+def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
+    """The name that a tag says, by `name` or as its own, and its other attributes."""
+    found = _ATTRIBUTE.findall(tag[2])
+    values = {key: html.unescape(double or single) for key, double, single in found}
+    return values.pop("name", tag[1]), values
 
 
 def _named(tool: ToolSpec, values: Sequence[Any]) -> dict[str, Any]:
