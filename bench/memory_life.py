@@ -6,14 +6,14 @@ session, beside no memory, a file of notes searched by word, and the whole histo
 
 What the script shows is what kode's own code does with what a capable model writes: what is found,
 shown, marked, kept back and let go. What it does not show is how well a real model writes, judges
-and reads: this one writes what is told as it is told, notices seven of ten changes by itself,
+and reads: this one writes each statement as it comes, notices seven of ten changes by itself,
 judges with a stated rate of errors, and believes by one rule whatever it is shown. Each statement
 can be recognised by its value; the words of questions are those of statements in part.
 
 told_used    of questions whose answer stands, the share answered rightly, with its 95% interval
 settled      of questions after a contradiction (a change by the person, a misreading of code by the
              model, a page), the share answered by what holds: the person's newest word
-abstained    of questions about what was never told, the share answered by "I do not know"
+abstained    of questions about what nobody said, the share answered by "I do not know"
 stale        statements that no longer hold and were taken for true by whoever was shown them, in
              any session (changed, moved code, expired); `beside`: shown unmarked beside what holds
 misread      the same of what the model misread in code

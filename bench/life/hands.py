@@ -195,7 +195,7 @@ class Hands:
             return ""
 
     async def _write(self, name: str, fact: Fact, **arguments: Any) -> str:
-        """Raises: KodeError with what the model is told."""
+        """Raises: KodeError with the error that the model gets."""
         tool = self._tools[name]
         call = Call(
             rules=Rules(),

@@ -1,7 +1,7 @@
 """The model that memory asks by itself: a judge that knows what is about the same thing, and is
 wrong at a stated rate; a writer of notes that puts down what was said, page or person.
 
-Its prompts are told apart by the system text that memory gives with them.
+Its prompts are distinguished by the system text that memory gives with them.
 """
 
 import json
@@ -102,7 +102,7 @@ class Mind:
         return list(dict.fromkeys(found))
 
     def _narrative(self, transcript: str) -> str:
-        """What a note says: the work, what was told and read. What was answered from memory it
+        """What a note says: the work, what was said and read. What was answered from memory it
         leaves out, as memory asks it to."""
         work = re.findall(r"(?m)^User: ((?:\w+ )+the [\w ]+ of \w+)", transcript)
         parts = [f"Worked on: {', '.join(work)}."] if work else []

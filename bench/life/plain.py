@@ -15,7 +15,7 @@ MOST_LINES = 50
 
 
 class Files(NullMemory):
-    """`notes.md`: a line is added for what is told, found by word, and deleted on request."""
+    """`notes.md`: a line is added for each statement, found by word, and deleted on request."""
 
     name = "files"
 

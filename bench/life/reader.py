@@ -29,7 +29,7 @@ SUPERSEDED = "superseded by"
 
 
 PAGE = "The page says: "
-"""Begins what is told of outside text: whoever sees that knows that it is nobody's word."""
+"""Begins a statement from outside text: whoever sees it knows that nobody stands behind it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
-"""A project's life, made up from a seed: what is told, changed, misread, forgotten, poisoned, what
-passes, the code that moves under a fact, and the questions about all of it.
+"""A project's life, generated from a seed: what is said, changed, misread, forgotten, poisoned,
+what passes, the code that moves under a fact, and the questions about all of it.
 
 Every statement has a value that occurs nowhere else, so that where it is shown can be found by that
 word alone. What is true at any moment is kept by `Truth`. Not here: living it
@@ -52,7 +52,7 @@ RATES = {
 }  # fmt: skip
 """How often a session has each."""
 NOTICED = 0.7
-"""How often the model sees that what is told replaces something, and replaces it itself."""
+"""How often the model sees that a statement replaces something, and replaces it itself."""
 
 _STARTS = ("br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "st", "t", "v", "z")
 _ENDS = ("andel", "orvin", "ulkar", "imbert", "ostik", "enmar", "avelo", "ippen", "urgas", "ellin")
