@@ -3,17 +3,17 @@ for all systems, and what a system holds back itself. Listing it, approving and 
 one or many at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import proposals
 from kode.memory.base import UNDO_WITH, Waiting, change_of
 from kode.memory.foreign.entries import name_of
-from kode.memory.history import Author, Change
+from kode.memory.history import Author
 from kode.memory.offers import Adding, Approving, Dropping, Inspectable, lacking
 from kode.memory.proposals import Proposals
-from kode.memory.undo import Confirm, undo_all
+from kode.memory.undo import Confirm, Following, undo_all
 
 LISTED_FAULTS = 3
 
@@ -78,25 +78,14 @@ async def drop(system: MemorySystem, id: str) -> str:
     return f"{done.line}\n{UNDO_WITH}{done.change_id}"
 
 
-async def undo_import(
-    system: Inspectable,
-    batch: str,
-    *,
-    describe: Callable[[Change], str],
-    with_derived: bool,
-    confirm: Confirm | None,
-) -> str:
+async def undo_import(system: Inspectable, batch: str, following: Following) -> str:
     """Takes back what was approved of an import, and drops what waits of it. Raises: MemoryRefused,
     StorageError, BusyError."""
     kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
     waited = sum(one.batch == batch for one in _proposals(system).all())
     lines = []
     if kept:
-        lines.append(
-            await undo_all(
-                system, kept, describe=describe, with_derived=with_derived, confirm=confirm
-            )
-        )
+        lines.append(await undo_all(system, kept, following))
     await _proposals(system).drop_batch(batch, Author(who="user"))  # what was approved, too
     if waited:
         lines.append(f"dropped {waited} that waited; to have them again, import the file again")

@@ -27,7 +27,7 @@ from kode.memory.guarded import Guarded
 from kode.memory.history import Change
 from kode.memory.lineage import Traced, superseded
 from kode.memory.offers import Adding, EpisodeReading, FactEditing, Inspectable, lacking
-from kode.memory.undo import Confirm, undo, undo_session
+from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import shorten
@@ -100,31 +100,14 @@ async def run_command(
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(inside, arguments.n)
+    following = Following(describe=_change, with_derived=arguments.with_derived, confirm=confirm)
     if arguments.batch:
-        return await undo_import(
-            inside,
-            arguments.batch,
-            describe=_change,
-            with_derived=arguments.with_derived,
-            confirm=confirm,
-        )
+        return await undo_import(inside, arguments.batch, following)
     if arguments.session:
-        return await undo_session(
-            inside,
-            arguments.session,
-            describe=_change,
-            with_derived=arguments.with_derived,
-            confirm=confirm,
-        )
+        return await undo_session(inside, arguments.session, following)
     if done := await undo_proposal(inside, arguments.id):
         return done
-    return await undo(
-        inside,
-        arguments.id,
-        describe=_change,
-        with_derived=arguments.with_derived,
-        confirm=confirm,
-    )
+    return await undo(inside, arguments.id, following)
 
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:

@@ -6,6 +6,7 @@ have a batch in common, by which they are redone together.
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from kode.errors import MemoryRefused
@@ -16,6 +17,23 @@ from kode.memory.proposals import Proposals
 
 Confirm = Callable[[str], bool]
 """Puts a question to the person; whether the answer was yes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Following:
+    """What an undo does about later changes that were made from what it takes back."""
+
+    describe: Callable[[Change], str]
+    """A change, for the person."""
+    with_derived: bool = False
+    """Whether they go along unasked."""
+    confirm: Confirm | None = None
+    """Asks a person, where there is one."""
+
+    def go_along(self, listed: str) -> bool:
+        """Whether they are to go along; `listed` names them."""
+        asked = self.confirm
+        return self.with_derived or (asked is not None and asked(f"{listed}\nUndo them too?"))
 
 
 @runtime_checkable
@@ -39,29 +57,23 @@ class Undoing(Protocol):
 async def undo(
     system: Undoing,
     id: str | None,
-    *,
-    describe: Callable[[Change], str],
-    with_derived: bool = False,
-    confirm: Confirm | None = None,
+    following: Following,
 ) -> str:
     """Takes back the change with this id, or the last one; an undo is redone. What was made from it
     goes along where that is wanted, else it is named. Raises: MemoryRefused, StorageError,
     BusyError; then nothing was changed."""
     if id is None:
-        return await _undo_last(system, describe, with_derived, confirm)
+        return await _undo_last(system, following)
     change = _meant(system, id)
     if change.undoes and change.batch:
         return await take_back(system, system.history.batch(system.name, change.batch))
-    return await _undo_one(system, change, describe, with_derived, confirm)
+    return await _undo_one(system, change, following)
 
 
 async def undo_session(
     system: Undoing,
     session: str,
-    *,
-    describe: Callable[[Change], str],
-    with_derived: bool = False,
-    confirm: Confirm | None = None,
+    following: Following,
 ) -> str:
     """Takes back what a session changed, as one. Raises as `undo`."""
     standing = list(system.history.standing(system.name))
@@ -70,29 +82,20 @@ async def undo_session(
         which = "More than one session" if names else "No session with changes in effect"
         raise MemoryRefused(f"{which} begins with {session!r}. `kode session list` lists them.")
     changes = [change for change in standing if change.session in names]
-    return await undo_all(
-        system, changes, describe=describe, with_derived=with_derived, confirm=confirm
-    )
+    return await undo_all(system, changes, following)
 
 
 async def undo_all(
     system: Undoing,
     changes: Sequence[Change],
-    *,
-    describe: Callable[[Change], str],
-    with_derived: bool = False,
-    confirm: Confirm | None = None,
+    following: Following,
 ) -> str:
     """Takes back changes as one, with what was made from them where that is wanted. Raises as
     `undo`."""
     followers = _followers(system, changes)
-    if followers and not with_derived:
-        question = f"{_listed('Later changes rest on it', followers, describe)}\nUndo them too?"
-        if confirm is None or not confirm(question):
-            raise MemoryRefused(
-                f"{_listed('Later changes rest on it', followers, describe)}\n"
-                "Nothing was changed. `--with-derived` undoes them too."
-            )
+    listed = _listed("Later changes rest on it", followers, following)
+    if followers and not following.go_along(listed):
+        raise MemoryRefused(f"{listed}\nNothing was changed. `--with-derived` undoes them too.")
     return await take_back(system, newest_first(system, [*changes, *followers]))
 
 
@@ -136,17 +139,13 @@ def newest_first(system: Undoing, changes: Sequence[Change]) -> list[Change]:
 async def _undo_one(
     system: Undoing,
     change: Change,
-    describe: Callable[[Change], str],
-    with_derived: bool,
-    confirm: Confirm | None,
+    following: Following,
 ) -> str:
     followers = _followers(system, [change])
     if not followers:
         return await take_back(system, [change])
-    listed = _listed("Made from it", followers, describe)
-    if not with_derived and confirm is not None:
-        with_derived = confirm(f"{listed}\nUndo them too?")
-    if with_derived:
+    listed = _listed("Made from it", followers, following)
+    if following.go_along(listed):
         return await take_back(system, newest_first(system, [change, *followers]))
     try:
         done = await take_back(system, [change])
@@ -158,16 +157,14 @@ async def _undo_one(
 
 async def _undo_last(
     system: Undoing,
-    describe: Callable[[Change], str],
-    with_derived: bool,
-    confirm: Confirm | None,
+    following: Following,
 ) -> str:
     """The last change of which something is left. One that a killed kode had only announced is
     marked as undone, so that it does not stand in the way of those before it."""
     lines: list[str] = []
     while change := system.history.last_to_undo(system.name, system.may_undo_unasked):
         try:
-            done = await _undo_one(system, change, describe, with_derived, confirm)
+            done = await _undo_one(system, change, following)
             return "\n".join([*lines, done])
         except NothingToUndo as nothing:
             lines.append(str(nothing))
@@ -200,8 +197,8 @@ def _followers(system: Undoing, changes: Sequence[Change]) -> list[Change]:
     return lineage.derived(lineage.steps_since(system, roots), roots)
 
 
-def _listed(head: str, changes: Sequence[Change], describe: Callable[[Change], str]) -> str:
-    return "\n".join([f"{head}:", *(f"  {describe(change)}" for change in changes)])
+def _listed(head: str, changes: Sequence[Change], following: Following) -> str:
+    return "\n".join([f"{head}:", *(f"  {following.describe(change)}" for change in changes)])
 
 
 def _mark(system: Undoing, change: Change, batch: str = "") -> None:
