@@ -13,7 +13,15 @@ from kode.session.breaks import Break, Price, break_of, first_break
 from kode.session.entries import Header
 from kode.session.reading import read, session_path
 from kode.session.sent import Sent, requests_of
-from kode.session.spending import Spending, Spent, Step, requests_since, spending_of, step_of, total
+from kode.session.spending import (
+    Spending,
+    Spent,
+    Step,
+    requests_by_folder,
+    spending_of,
+    step_of,
+    total,
+)
 
 SESSIONS_LOOKED_THROUGH = 50
 """For the request before a session's first: those that changed last."""
@@ -80,13 +88,12 @@ def period_cost(
     by_session: dict[str, list[Step]] = {}
     entries = []
     folders: dict[str, str] = {}
-    for session_id, entry in requests_since(home, since):
+    for session_id, cwd, entry in requests_by_folder(home, since):
         step = step_of(entry)
         if step is None or (until is not None and datetime.fromisoformat(entry.at) >= until):
             continue
-        if session_id not in folders:
-            folders[session_id] = index.folder_of(paths.session_file(home, session_id))
-        if folder is None or Path(folders[session_id]).is_relative_to(folder):
+        if folder is None or Path(cwd).is_relative_to(folder):
+            folders[session_id] = cwd
             by_session.setdefault(session_id, []).append(step)
             entries.append(entry)
     totals = [

@@ -13,7 +13,7 @@ from pathlib import Path
 from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
-from kode.session.index import files
+from kode.session.index import files, folder_of
 from kode.session.messages import is_turn
 
 
@@ -129,6 +129,18 @@ def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEn
             if (entry.id, entry.at) not in seen:
                 seen.add((entry.id, entry.at))
                 yield session_id, entry
+
+
+def requests_by_folder(
+    home: Path, since: datetime
+) -> Iterator[tuple[str, str, MessageEntry | UsageEntry]]:
+    """(session, the folder it works in, entry), else as `requests_since`; "" for a folder that the
+    file does not say."""
+    folders: dict[str, str] = {}
+    for session_id, entry in requests_since(home, since):
+        if session_id not in folders:
+            folders[session_id] = folder_of(paths.session_file(home, session_id))
+        yield session_id, folders[session_id], entry
 
 
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from kode import paths
 from kode.messages import Usage
 from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry
-from kode.session.index import folder_of
-from kode.session.spending import Spent, requests_since, spending_of, total
+from kode.session.spending import Spent, requests_by_folder, spending_of, total
 from kode.view import plots
 from kode.view.plots import Plot
 from kode.view.render import dollars, number
@@ -101,13 +99,10 @@ def overview(home: Path, days: int, now: datetime) -> Overview:
         f"{first + timedelta(days=day):%Y-%m-%d}": [] for day in range(days)
     }
     by_project: dict[str, list[AnyEntry]] = {}
-    projects: dict[str, str] = {}
-    for session_id, entry in requests_since(home, first):
+    for _, folder, entry in requests_by_folder(home, first):
         day = f"{datetime.fromisoformat(entry.at).astimezone(now.tzinfo):%Y-%m-%d}"
         by_day.setdefault(day, []).append(entry)
-        if session_id not in projects:
-            projects[session_id] = folder_of(paths.session_file(home, session_id)) or "unknown"
-        by_project.setdefault(projects[session_id], []).append(entry)
+        by_project.setdefault(folder or "unknown", []).append(entry)
     per_day = [(day, total(spending_of(by_day[day]))) for day in sorted(by_day)]
     per_project = [(name, total(spending_of(entries))) for name, entries in by_project.items()]
     models = spending_of(entry for entries in by_day.values() for entry in entries)
