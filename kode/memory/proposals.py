@@ -42,8 +42,6 @@ AT_ONCE = 25
 """Written under one lock, on a slow disk too, before others may have it."""
 QUOTED_CHARS = 120
 
-OWN_WORDS = "kode, from your own words"
-"""Who proposes what the person said themselves: approved, it counts as said by them."""
 
 About = Literal["user", "project"]
 
@@ -72,6 +70,9 @@ class Proposal:
     """What an imported one was read from: file, line, agent, digest."""
     batch: str = ""
     """The import that it came with."""
+    own: bool = False
+    """Whether the person said it themselves: approved, it counts as said by them. A name would not
+    do, since an agent may call itself anything."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -115,8 +116,10 @@ class Proposals(WaitingFolder[Proposal]):
         project: Path,
         now: datetime,
         who: Who = "client",
+        own: bool = False,
     ) -> Outcome:
-        """Puts a text down for a person to approve; `who` is in the history as having done it.
+        """Puts a text down for a person to approve; `who` is in the history as having done it,
+        `own` says that the person said it.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
@@ -138,6 +141,7 @@ class Proposals(WaitingFolder[Proposal]):
                 client=shorten(client, 60) or "an agent without a name",
                 project=str(project),
                 at=now.isoformat(timespec="seconds"),
+                own=own,
             )
             change = self._put("propose", proposal, Author(who=who))
         return Outcome(
@@ -206,7 +210,7 @@ class Proposals(WaitingFolder[Proposal]):
             target=_TARGETS.get(system, _TARGETS["tiered"])[proposal.about],
             text=proposal.text,
             scope="project" if is_scoped else None,
-            source="" if proposal.client == OWN_WORDS else proposal.origin,
+            source="" if proposal.own else proposal.origin,
             batch=proposal.batch,
         )
 
@@ -285,7 +289,10 @@ def _row(proposal: Proposal) -> str:
 
 def _waiting(proposal: Proposal) -> Waiting:
     when = proposal.at[:16].replace("T", " ")
-    by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
+    if proposal.own:
+        by = "from your own words"
+    else:
+        by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
     said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
     # Of hundreds that were imported at once, only what differs is read.
     head = f"about the {proposal.about}, {proposal.where}" if proposal.where else said

@@ -16,9 +16,10 @@ from kode.events import MemoryChanged
 from kode.memory import terms
 from kode.memory.base import Waiting
 from kode.memory.lineage import Traced
-from kode.memory.proposals import OWN_WORDS, Proposals
+from kode.memory.proposals import Proposals
 from kode.messages import shorten
 
+FOUND_BY = "kode, from a message"
 MAX_TEXT_CHARS = 4_000
 """A longer message is mostly pasted."""
 MAX_SENTENCE_CHARS = 300
@@ -58,10 +59,12 @@ async def propose(system: Remembering, context: MemoryContext, turn: Turn) -> No
             done = await proposals.propose(
                 sentence,
                 "project",
-                client=OWN_WORDS,
+                client=FOUND_BY,
                 project=system.project,
                 now=context.now(),
                 who="extraction",
+                # In a session for another agent the messages are that agent's.
+                own=not context.tainted(),
             )
             if done.change_id:
                 line = f'"{shorten(sentence, 60)}" waits in `kode memory review`'

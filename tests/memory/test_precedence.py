@@ -13,7 +13,7 @@ from kode.events import MemoryChanged
 from kode.memory.commands import memory_command
 from kode.memory.history import Author
 from kode.memory.precedence import Rank, Standing, source_rank
-from kode.memory.proposals import OWN_WORDS, Proposals
+from kode.memory.proposals import Proposals
 from kode.memory.tiered.facts import parse
 from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
@@ -132,11 +132,20 @@ async def test_what_rests_on_lines_that_have_changed_gives_way_to_what_is_found_
     assert facts(tmp_path) == (NEW,)
 
 
-@pytest.mark.parametrize(("client", "rank"), [(OWN_WORDS, Rank.SAID), ("Codex", Rank.FOUND)])
-async def test_what_is_approved_ranks_as_said_only_in_the_persons_own_words(tmp_path, client, rank):
+@pytest.mark.parametrize(
+    ("client", "own", "rank"),
+    [
+        ("kode", True, Rank.SAID),
+        ("Codex", False, Rank.FOUND),
+        ("kode, from your own words", False, Rank.FOUND),
+    ],
+)
+async def test_what_is_approved_ranks_as_said_only_in_the_persons_own_words(
+    tmp_path, client, own, rank
+):
     system = await opened(tmp_path)
     proposals = Proposals(tmp_path / "memory")
-    await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON)
+    await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON, own=own)
 
     await memory_command(system, ["approve", proposals.ids()[0]])
 

@@ -131,3 +131,14 @@ def test_what_is_found_stands_in_the_text_and_is_known_of_itself(text):
     for sentence in stated(said):
         assert " ".join(sentence.split()) in " ".join(said.split())
         assert is_known(sentence, [said])
+
+
+async def test_in_a_session_for_another_agent_nothing_counts_as_the_persons_own_words(tmp_path):
+    memory = await opened(tmp_path, tainted=lambda: True)
+
+    await memory.after_turn(turn(1, SAID))
+
+    (proposal,) = Proposals(tmp_path / "memory").all()
+    assert not proposal.own
+    (found,) = await waiting(memory.system)
+    assert "by kode, from a message" in found.line
