@@ -54,7 +54,9 @@ def _fetch(call: Call) -> Decision:
     host = grammar.host_of(url)
     if not host:
         return ask("Fetches a page from another machine.", "--allow 'fetch'")
-    return ask(f"Fetches a page from {host}.", f"--allow 'fetch({host})'", f"fetch({host})")
+    rule = f"fetch({host})"
+    offered = () if "*" in host else (rule,)  # else it would be about other hosts
+    return ask(f"Fetches a page from {host}.", f"--allow '{rule}'", *offered)
 
 
 def _mcp(call: Call) -> Decision:

@@ -196,6 +196,22 @@ def test_rules_are_offered_one_a_part_and_never_for_grave_things(command, offere
     assert shell("ask", command).rules_offered == offered
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit_file", {"path": "**"}),
+        ("edit_file", {"path": "*/a.py"}),
+        ("edit_file", {"path": "/srv/?.py"}),
+        ("read_file", {"path": "/srv/**/a.py"}),
+        ("fetch_url", {"url": "https://*.org/page"}),
+    ],
+)
+def test_no_rule_is_offered_that_would_be_about_more_than_was_asked(tool, arguments):
+    decision = decided("ask", tool, arguments)
+
+    assert (decision.outcome, decision.rules_offered) == ("ask", ())
+
+
 def test_what_is_offered_answers_the_question():
     for command in ("pytest -q | tail", "npm ci && npm test", "mkdir x", "curl https://x.example"):
         offered = shell("ask", command).rules_offered
