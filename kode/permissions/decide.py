@@ -66,7 +66,13 @@ def _mcp(call: Call) -> Decision:
     def matches(rule: Rule) -> bool:
         return grammar.matches_mcp(rule, target)
 
-    ruled = by_rule(call, matches)
+    # As the person is shown it: a server may call its tool `delete.all`, the model never can.
+    shown = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
+
+    def names(rule: Rule) -> bool:
+        return matches(rule) or grammar.matches_mcp(rule, shown)
+
+    ruled = by_rule(call, matches, names)
     if call.mode == "plan" and (ruled is None or ruled.outcome != "deny"):
         return deny_plan("A tool of an MCP server, which may change anything,")
     if ruled is not None:
