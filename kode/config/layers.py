@@ -29,8 +29,8 @@ FORBIDDEN_IN_PROJECT = tuple(
     """
     provider base_url api_key providers script system append_system add_dirs
     permissions.allow permissions.mode shell.environment sandbox.enabled sandbox.network
-    prices hooks max_budget_usd memory.enabled memory.system memory.data_dir memory.model
-    memory.embedding memory.vault memory.journal memory.notes
+    prices hooks max_budget_usd shared_budget memory.enabled memory.system memory.data_dir
+    memory.model memory.embedding memory.vault memory.journal memory.notes
     """.split()
 )
 """What a repository's own file may not decide for whoever opens it: where requests and keys go,
