@@ -44,12 +44,14 @@ class TaskState:
     """The latest start."""
     started_by: Leased | None = None
     """The lease of that start."""
+    is_cut: bool = False
+    """Whether its latest start was neither given back nor came to an end; so is one that runs."""
     starts: int = 0
     unknown: tuple[str, ...] = ()
     """Calls of all starts whose effect nobody knows."""
     finished: Finished | None = None
     reason: str = ""
-    """Why it was released last."""
+    """Why it is to be continued."""
 
     @property
     def standing(self) -> Standing:
@@ -94,7 +96,8 @@ class State:
     ) -> None:
         if isinstance(record, Reopened):
             if one.finished is not None and not self.cancelled:
-                one.finished, one.reason = None, "it had failed"
+                one.reason = one.finished.error or f"Its check failed: {one.finished.verify_said}"
+                one.finished = None
         elif one.finished is not None:
             return
         elif isinstance(record, Leased):
@@ -104,13 +107,13 @@ class State:
         elif one.lease is None or one.lease.lease != record.lease:
             return
         elif isinstance(record, Started):
-            one.started, one.started_by = record, one.lease
+            one.started, one.started_by, one.is_cut = record, one.lease, True
             one.starts += 1
             one.unknown += record.unknown
         elif isinstance(record, Released):
-            one.lease, one.reason = None, record.reason
+            one.lease, one.reason, one.is_cut = None, record.reason, False
         else:
-            one.finished, one.lease = record, None
+            one.finished, one.lease, one.is_cut = record, None, False
             self.failures = 0 if is_good(record) else self.failures + 1
 
     def holds(self, lease: Leased) -> bool:
