@@ -6,6 +6,7 @@ order of the tasks; git merges each with what came before, and one that conflict
 named. Files of the working tree change at the very end, and only where that overwrites nothing.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from kode.fleet.queue import Queue
 from kode.fleet.state import TaskState, is_good
 from kode.session.git import GitError, run_git
 
+APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
+UNDO = ("apply", "--cached", "--reverse", "--check")
+"""Works where all of a patch is there already."""
 Way = Literal["patch", "branch", "commit"]
 WHO = {"GIT_AUTHOR_NAME": "kode", "GIT_AUTHOR_EMAIL": "kode@localhost"}
 COMMITTER = {"GIT_COMMITTER_NAME": "kode", "GIT_COMMITTER_EMAIL": "kode@localhost"}
@@ -129,17 +133,18 @@ def _tree_with(root: Path, begins_at: str, patch: bytes) -> tuple[str, tuple[str
     with tempfile.TemporaryDirectory(prefix="kode-collect-") as folder:
         environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         run_git(root, ["read-tree", begins_at], environ=environ)
-        apply = ["apply", "--cached", "--3way", "--whitespace=nowarn"]
         try:
-            run_git(root, apply, given=patch, environ=environ)
-        except GitError as error:
-            listed = run_git(
-                root, ["diff", "--name-only", "-z", "--diff-filter=U"], environ=environ
-            )
-            unmerged = tuple(name.decode() for name in listed.split(b"\0")[:-1])
-            if not unmerged:
-                raise GitError(f"the patch does not apply ({error})") from None
-            return "", unmerged
+            run_git(root, APPLY, given=patch, environ=environ)
+        except GitError:
+            unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
+            names = run_git(root, unmerged, environ=environ).split(b"\0")[:-1]
+            if names:
+                return "", tuple(map(os.fsdecode, names))
+            try:
+                run_git(root, UNDO, given=patch, environ=environ)
+            except GitError:
+                why = "the patch does not apply: the files it makes or needs are not as they were"
+                raise GitError(why) from None
         return run_git(root, ["write-tree"], environ=environ).decode().strip(), ()
 
 
