@@ -70,7 +70,6 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
-    from kode.conversation.memory import Review
     from kode.subagents.channel import Delegation
 
 
@@ -556,12 +555,10 @@ class Conversation:
             return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
 
-    async def memory_review(self) -> "Review":
-        """What waits in memory for the person's judgment. Raises KodeError."""
-        from kode.conversation.memory import Review
-
+    async def opened_memory(self) -> MemorySystem:
+        """The open memory, for the review of what waits in it. Raises KodeError."""
         await self.open()
-        return Review(self.agent.memory)
+        return self.agent.memory
 
     async def close(self) -> None:
         """Ends the session: memory takes in what was said, within its deadline, and what it cannot
