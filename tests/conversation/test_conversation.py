@@ -165,7 +165,9 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
-    assert "The state of the project's files is saved first; /undo restores it." in questions[0].reason
+    assert (
+        "The state of the project's files is saved first; /undo restores it." in questions[0].reason
+    )
     assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` reapplies turn 1.")
 
