@@ -53,6 +53,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
     add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
+    add("--shared-budget", metavar="FILE", help="a budget that several kodes spend together")
     add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
@@ -108,6 +109,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "script": arguments.script,
         "max_steps": arguments.max_steps,
         "max_budget_usd": arguments.max_budget_usd,
+        "shared_budget": arguments.shared_budget,
         "timeout_s": arguments.timeout,
         "system": arguments.system,
         "append_system": arguments.append_system,
