@@ -215,6 +215,16 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
     )
 
 
+async def test_resuming_names_the_flags_without_which_the_model_is_not_found(room):
+    room.state.resume_flags = "--base-url http://127.0.0.1:8080/v1"
+    await room.running()
+
+    room.state.leave()
+    await room.state.finish()
+
+    assert room.text.endswith("-000000-abcdef --base-url http://127.0.0.1:8080/v1\n")
+
+
 async def test_a_session_without_a_turn_offers_no_resume(room):
     await room.state.finish()
 
