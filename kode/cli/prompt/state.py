@@ -483,6 +483,9 @@ class PromptState:
                 session_id=talk.session.id,
                 output_dir=talk.agent.place.outputs,
             )
+        except asyncio.CancelledError:
+            self.screen.print("Stopped.", "warning")
+            raise
         finally:
             self.unfinished = None
         if ran.exit_code is None:

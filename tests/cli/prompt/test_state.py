@@ -470,6 +470,17 @@ async def test_own_shell_commands_go_to_the_background_too(room):
     assert "Stopped bg1: printf 'serving" in room.text
 
 
+async def test_stopping_an_own_shell_command_is_said(room):
+    room.state.submit("!printf 'Go on? '; sleep 60")
+    while not room.state.unfinished:
+        await asyncio.sleep(0.001)
+
+    room.state.interrupt()
+    await room.settled()
+
+    assert "Stopped.\n" in room.text
+
+
 async def test_quit_leaves(room):
     await room.type("/quit")
 
