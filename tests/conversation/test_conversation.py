@@ -246,6 +246,19 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     assert window.used == status.context_tokens
 
 
+async def test_a_resumed_session_shows_how_full_its_context_is_before_its_first_turn(
+    opened: Open,
+) -> None:
+    usage = {"input_tokens": 5000, "output_tokens": 20}
+    first = await opened({"text": "one", "usage": usage})
+    await first.turn("first")
+    await first.close()
+
+    resumed = await opened(session_id=first.session.id)
+
+    assert resumed.status().context_tokens == 5020
+
+
 def shell(command: str) -> dict[str, Any]:
     return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
 
