@@ -78,7 +78,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         working_directory(arguments),
         emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
-        read_only=arguments.command in ONLY_READS or getattr(arguments, "dry_run", False),
+        # What a team's copy is brought up to date with is no change of this command.
+        read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
+        or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
     async with opened(config.memory, context) as system:
