@@ -234,7 +234,7 @@ class PersonGate:
             preview=visible("\n".join(names) + "\n\n" + diff if diff else "\n".join(names)),
             reason=visible(
                 "\n".join(dict.fromkeys(reasons))
-                or "It ran on a copy of the project: /undo takes back what you keep."
+                or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
             may_always=every and len(rules) == 1,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kode import __version__, durable, paths
 from kode.credentials import redact
-from kode.errors import SessionError
+from kode.errors import KodeError, SessionError
 from kode.messages import images_of
 from kode.replay.recording import Recording, make
 from kode.session.checkpoints import LOG
@@ -87,25 +87,31 @@ def opened(path: Path) -> Iterator[Recording]:
     Raises: SessionError for a file that is no cassette; StorageError.
     """
     with tempfile.TemporaryDirectory(prefix="kode-cassette-") as name:
-        folder = Path(name)
         try:
-            about = _unpack(path, folder)
-            session = folder / f"{about['session']}.jsonl"
-            (folder / "session.jsonl").rename(session)
-            header, entries, _ = read(session)
-            yield make(
-                header,
-                entries,
-                folder,
-                project=str(about["project"]),
-                home=str(about["home"]),
-                tools_home=folder,
-            )
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+            made = _recording(path, Path(name))
+        except KodeError:
+            raise
+        except Exception as error:  # what zipfile, zlib and json raise for damage is not listed
             raise SessionError(
                 f"{path} is no cassette that this kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
             ) from error
+        yield made
+
+
+def _recording(path: Path, folder: Path) -> Recording:
+    about = _unpack(path, folder)
+    session = folder / f"{about['session']}.jsonl"
+    (folder / "session.jsonl").rename(session)
+    header, entries, _ = read(session)
+    return make(
+        header,
+        entries,
+        folder,
+        project=str(about["project"]),
+        home=str(about["home"]),
+        tools_home=folder,
+    )
 
 
 def _unpack(path: Path, folder: Path) -> dict[str, object]:

@@ -78,7 +78,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         working_directory(arguments),
         emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
-        read_only=arguments.command in ONLY_READS or getattr(arguments, "dry_run", False),
+        # What a team's copy is brought up to date with is no change of this command.
+        read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
+        or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
     async with opened(config.memory, context) as system:
@@ -90,7 +92,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     """On a terminal by one key each, else as a list."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import Review, opened, outside_context
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.waiting import NOTHING_WAITS
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
@@ -100,7 +102,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
     async with opened(config.memory, context) as system:
-        await review_memory(open_screen(), Review(system))
+        await review_memory(open_screen(), system)
     return ""
 
 
