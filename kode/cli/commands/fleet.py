@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
-from kode.cli.commands.interrupts import cancelled_by_signals
+from kode.interrupts import cancelled_by_signals
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
