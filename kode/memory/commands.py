@@ -72,8 +72,8 @@ async def run_command(
         return await exchange.export(inside, arguments.file)
     if command == "import":
         return await _import(inside, arguments, confirm)
-    if command == "copy":
-        raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
+    if command in ("copy", "team"):
+        raise MemoryRefused(f"Run `kode memory {command}` in a shell.")
     if command == "show" and getattr(arguments, "as_of", None):
         return _as_of(inside, arguments.as_of)
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
