@@ -145,8 +145,9 @@ class Trees:
         own = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
         index = self._kept(task) / "index"
         with contextlib.suppress(FileNotFoundError):
-            # With it git need not read the files that have not been touched.
-            shutil.copyfile(os.fsdecode(own.rstrip(b"\n")), index)
+            # With it git need not read the files that have not been touched. As old as it is: of
+            # those that changed in the moment it was written, git compares the contents.
+            shutil.copy2(os.fsdecode(own.rstrip(b"\n")), index)
         return {"GIT_INDEX_FILE": str(index)}
 
     @contextlib.contextmanager
