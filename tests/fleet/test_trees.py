@@ -69,9 +69,12 @@ def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees:
     tree = trees.make(one)
     for setting in ("core.trustctime=false", "core.checkStat=minimal"):
         git(tree.root, "config", *setting.split("="))
-    changed, moment = tree.root / "a.txt", (tree.root / "a.txt").stat().st_mtime_ns
+    changed, index = tree.root / "a.txt", tree.root / ".git/index"
+    moment = changed.stat().st_mtime_ns - 10**10
+    os.utime(changed, ns=(moment, moment))
+    git(tree.root, "update-index", "--refresh")
     changed.write_text(changed.read_text().upper())
-    for path in (changed, tree.root / ".git/index"):
+    for path in (changed, index):
         os.utime(path, ns=(moment, moment))
     assert trees.write_patch(one, tree) == ("a.txt",)
 
