@@ -92,6 +92,7 @@ class Trees:
             raise UserError(
                 f"What changed in {tree.root} could not be read: {error}. Look at it there."
             ) from None
+        durable.make_folder(self._kept(task))
         durable.replace(self._kept(task) / PATCH, patch)
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
