@@ -245,8 +245,9 @@ class Worker:
 
     def close(self) -> None:
         """From now on it counts as gone."""
-        with self._file:
-            durable.unlock(self._file)
+        if not self._file.closed:
+            with self._file:
+                durable.unlock(self._file)
 
 
 def open_worker(queue: Queue) -> Worker:

@@ -116,26 +116,25 @@ class Trees:
             run_git(root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
             return run_git(root, ["write-tree"], environ=environ).decode().strip()
         if task.isolate == "clone":
-            _run("git", "clone", "--quiet", "--no-checkout", "--", task.source, str(root))
+            local = Path(task.source).is_dir()
+            source = str(paths.project_root(Path(task.source))) if local else task.source
+            _run("git", "clone", "--quiet", "--no-checkout", "--", source, str(root))
             base = task.base or run_git(root, ["rev-parse", "HEAD"]).decode().strip()
             run_git(root, ["checkout", "--quiet", "--detach", base], timeout_s=MAKE_TIMEOUT_S)
             return base
-        source = Path(task.source)
-        with self._alone(source):
+        project = Path(task.source)
+        with self._alone(project):
             # `--force`: git may still know of one there that a crash has left without a folder.
             added = ["worktree", "add", "--quiet", "--force", "--detach", str(root), task.base]
-            run_git(source, added, timeout_s=MAKE_TIMEOUT_S)
+            run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
         return task.base
 
     def _remove_all(self, task: Task, root: Path) -> None:
-        if task.isolate == "worktree" and Path(task.source).is_dir():
-            with self._alone(Path(task.source)):
-                removed = ["worktree", "remove", "--force", str(root)]
-                with contextlib.suppress(GitError):  # none, or one that was never whole
-                    run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
-                if root.exists():
-                    shutil.rmtree(root)
-        elif root.exists():
+        if task.isolate == "worktree" and root.exists() and Path(task.source).is_dir():
+            removed = ["worktree", "remove", "--force", str(root)]
+            with self._alone(Path(task.source)), contextlib.suppress(GitError):
+                run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
+        if root.exists():  # no worktree, or one that was never whole
             shutil.rmtree(root)
 
     def _index(self, task: Task, tree: Tree) -> dict[str, str]:
