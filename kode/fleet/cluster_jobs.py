@@ -44,9 +44,9 @@ def slurm(queue: Queue, home: Path, kode: Path) -> str:
     """A script for `sbatch`: an array with one index for each open task. `kode` is the program's
     path, the same on every node. Raises: ConfigError where no task is open."""
     indexes = _open(queue)
-    for path in (queue.folder, home):
-        if "\n" in str(path):
-            raise ConfigError(f"{str(path)!r} cannot stand in a script: it has a line break.")
+    for name in (queue.fleet.id, str(queue.folder), str(home)):
+        if "\n" in name:
+            raise ConfigError(f"{name!r} cannot stand in a script: it has a line break.")
     output = str(queue.folder).replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
     return "\n".join(
         [
