@@ -81,7 +81,7 @@ class Answers:
             return None
         apart = (
             context.call_id in self.unread
-            or tool.effect in ("mcp", "memory", "memory-read", "memory-remove", "delegate")
+            or tool.effect in ("mcp", "memory", "memory-read", "delegate")
             or (tool.effect == "fetch" and not self.network)
             or (tool.effect == "edit" and not self.scratch.holds(context.judged_path))
             or (tool.effect == "run" and self.confined is None)

@@ -1,5 +1,6 @@
 """What one writes the others have: notes, their history, their undo, as lines and for the model."""
 
+import psycopg
 import pytest
 
 from kode.contracts import Turn
@@ -175,7 +176,5 @@ async def test_the_server_too_refuses_an_approval_by_who_brought_it_in(team):
 
 
 def team_rows(team, sql):
-    import psycopg
-
     with psycopg.connect(team.url("owner")) as connection:
         return "\n".join(str(row[0]) for row in connection.execute(sql))
