@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
+from kode.cli.commands.fleet_cluster import (
+    PRINT,
+    add_cluster_flags,
+    check_cluster_flags,
+    job_text,
+    print_job,
+)
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
@@ -76,7 +83,8 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
-    from kode.fleet.queue import create
+    check_cluster_flags(arguments)
+    from kode.fleet.queue import Queue, create
     from kode.fleet.records import Fleet
     from kode.fleet.tasks import Usual, tasks_of
     from kode.session.entries import timestamp
@@ -109,6 +117,8 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(flags),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
+    if arguments.executor == PRINT:
+        job_text(Queue(folder, fleet, tasks), arguments)  # faults are said before there is a queue
     return _drive(create(folder, fleet, tasks), arguments)
 
 
@@ -120,6 +130,7 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     _add_executor(parser)
     arguments = parser.parse(argv)
+    check_cluster_flags(arguments)
     queue = _open(arguments)
     queue.resume(arguments.budget_usd, failed_too=arguments.failed)
     return _drive(queue, arguments)
@@ -214,6 +225,8 @@ def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
 
     if arguments.jobs is not None:
         queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
+    if arguments.executor == PRINT:
+        return print_job(queue, arguments)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
@@ -364,7 +377,9 @@ def _add_executor(parser: Parser) -> None:
     from kode.fleet.executors import EXECUTORS
 
     add = parser.add_argument
-    add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
+    names = (*EXECUTORS, PRINT)
+    add("--executor", choices=names, default="local", help="where tasks run (local)")
+    add_cluster_flags(parser)
     add("--json", action="store_true", help="JSON lines, as in a pipe")
 
 
