@@ -468,12 +468,19 @@ class Conversation:
             mode=self.gate.mode,
             session_id=self.session.id,
             turns=self.session.turns,
-            context_tokens=context_tokens(self.context) if self.opened else 0,
+            context_tokens=self._context_tokens(),
             context_window=self.agent.provider.info.context_window,
             usage=self.session.usage,
             cost_usd=self._known_cost(),
             cost_is_partial=self.session.unpriced,
         )
+
+    def _context_tokens(self) -> int:
+        """Before a resumed session's first turn, what its last request took."""
+        if self.opened:
+            return context_tokens(self.context)
+        used = next((one.usage for one in reversed(self.session.messages) if one.usage), Usage())
+        return used.input_tokens + used.output_tokens
 
     def _known_cost(self) -> float | None:
         known = self.session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
@@ -525,7 +532,8 @@ class Conversation:
     def _asked(self, turn: int) -> str:
         """The beginning of what the person asked in a turn; "" when that is not known."""
         prompts = self.prompts()
-        return " ".join(prompts[turn - 1].split())[:60] if 0 < turn <= len(prompts) else ""
+        asked = " ".join(prompts[turn - 1].split()) if 0 < turn <= len(prompts) else ""
+        return asked if len(asked) <= 60 else asked[:59] + "…"
 
     def diffs(self) -> list[FileDiff]:
         """What this session has changed in files through tools, file by file."""

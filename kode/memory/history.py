@@ -7,8 +7,9 @@ nothing to do, never a lost original). Undoing is a change like any other, so it
 
 import contextlib
 import json
+import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ _TERMS = (
     b'"until": ',
     b'"kind": "confirm"',
 )
+_ID_AND_TIME = re.compile(rb'"id": "([\w-]+)", "at": "([^"]+)"')
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -90,6 +92,10 @@ class Change:
     since: str = ""
     until: str = ""
     batch: str = ""
+    person: str = ""
+    """Of a team, as its server knows them; "" for who works here."""
+    host: str = ""
+    """The machine on which they made it."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
     id: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -126,10 +132,22 @@ class History:
         Raises: StorageError; then the change must not be made.
         """
         change = _masked(change)
-        row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
         durable.make_folder(self.path.parent)
-        durable.append_line(self.path, json.dumps(row, ensure_ascii=False).encode(errors="replace"))
+        durable.append_line(self.path, _line(change))
         return change
+
+    def append_all(self, changes: Sequence[Change]) -> None:
+        """Writes changes that were made elsewhere, with one sync for all. Raises: StorageError."""
+        if changes:
+            durable.make_folder(self.path.parent)
+            durable.append_lines(self.path, [_line(_masked(change)) for change in changes])
+
+    def known(self) -> set[str]:
+        """Id and time of every change here, as `ID TIME`. Raises: StorageError."""
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
+            found = _ID_AND_TIME.findall(self.path.read_bytes())
+            return {f"{id.decode()} {at.decode()}" for id, at in found}
+        return set()
 
     def tail(self, count: int) -> Tail:
         """The last `count` changes, newest first, without reading the whole file.
@@ -315,6 +333,11 @@ def _masked(change: Change) -> Change:
     values: dict[str, Any] = {**asdict(change), "before": before, "after": after}
     values |= {"reason": reason, "words": credentials.redact(change.words)}
     return Change(**{**values, "redacted": redacted or change.redacted})
+
+
+def _line(change: Change) -> bytes:
+    row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
+    return json.dumps(row, ensure_ascii=False).encode(errors="replace")
 
 
 def _read(line: bytes) -> Change | None:

@@ -73,7 +73,7 @@ class Item:
 
     group: Group
     texts: tuple[str, ...]
-    """What it is about, each with where it came from: one text, or two that are compared."""
+    """What it is about, whole, each with where it came from: one text, or two that are compared."""
     entries: tuple[Entry, ...] = ()
     doubt: Doubt | None = None
     waits: Waiting | None = None
@@ -81,8 +81,10 @@ class Item:
 
     @property
     def id(self) -> str:
-        """What tells it from the others for as long as it waits."""
-        of = [self.waits.id] if self.waits else [part for one in self.entries for part in one.place]
+        """What tells it from the others for as long as it waits with this text: a decision is
+        about what was read, not about what has come into its place."""
+        waits = [self.waits.id, self.waits.text] if self.waits else []
+        of = waits or [part for one in self.entries for part in (*one.place, one.text)]
         return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
             :12
         ]
@@ -98,7 +100,7 @@ class Item:
 
 def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
     """All of it, in the order of `HEADS`; `waits` is what waits for approval."""
-    found = [Item(group="approval", texts=(f"{one.id}  {one.line}",), waits=one) for one in waits]
+    found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
     pairs = list(_pairs(system, chain, standing))
@@ -139,7 +141,7 @@ def _superseded(fate: Fate) -> str:
 
 
 def _lines(item: Item) -> Iterator[str]:
-    yield from item.texts
+    yield from (f"{item.waits.id}  {item.waits.line}",) if item.waits else item.texts
     if item.doubt is not None:
         yield f"  {UNDO_WITH}{item.doubt.change.id}"
 

@@ -48,6 +48,8 @@ class Changes:
     append_system: str = ""
     without_memory: bool = False
     network: bool = False
+    needs_sandbox: bool = False
+    """Whether a command is to judge what a live model left."""
     live: Live | None = None
 
 

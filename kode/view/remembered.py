@@ -241,8 +241,8 @@ async def _opened(
 
 
 def _asked(item: Item) -> Asked:
-    texts = (item.waits.text,) if item.waits else item.texts
-    return Asked(id=item.id, head=item.head, texts=tuple(map(redact, texts)), choices=item.choices)
+    texts = tuple(map(redact, item.texts))
+    return Asked(id=item.id, head=item.head, texts=texts, choices=item.choices)
 
 
 def _superseded(system: BaseMemory) -> tuple[Gone, ...]:

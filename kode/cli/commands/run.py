@@ -54,7 +54,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     add_cassette_flags(parser)
+    parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
     arguments = parser.parse(argv)
+    if arguments.session_id and arguments.no_session:
+        raise ConfigError("--session-id names a session that --no-session keeps nowhere. Drop one.")
     return run_task(arguments, arguments.task, session_id=None)
 
 
@@ -124,6 +127,7 @@ async def _run_with(
         emit=emit,
         ask=ask,
         session_id=session_id,
+        new_id=getattr(arguments, "session_id", None),
         keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
         elicit=elicit,

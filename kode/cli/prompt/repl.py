@@ -35,18 +35,19 @@ async def run_repl(
     renderer: Renderer,
     cwd: Path | None = None,
     warm_up: Callable[[], None] | None = None,
+    resume_flags: str = "",
 ) -> int:
     """Talks with the person until they leave, then closes the conversation; returns the exit code.
 
     `conversation` is open, or a function that opens it: that is called once the prompt is on the
     screen, in `cwd`, and what is typed until then waits. `renderer` is the one whose `emit` the
     conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
-    is on the screen, for imports that can wait.
+    is on the screen, for imports that can wait. `resume_flags` are named with how to resume.
 
     Raises: what the opening raised.
     """
     folder = cwd or Path.cwd()
-    state = PromptState(screen, renderer, COMMANDS, folder=folder)
+    state = PromptState(screen, renderer, COMMANDS, folder=folder, resume_flags=resume_flags)
     if callable(conversation):
         opening = conversation
     else:
