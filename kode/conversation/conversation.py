@@ -47,6 +47,7 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
@@ -663,7 +664,7 @@ class Conversation:
             emit=self.emit,
             trust_project=self.trust_project,
         )
-        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
+        return (delegate_tool(self.delegation, in_use(self.agent.brought.agents)),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.
