@@ -323,6 +323,13 @@ class Conversation:
         self.attachments += (image,)
         return image
 
+    def attach_command(self, command: str, text: str) -> None:
+        """Lets what the person ran themselves go with the next turn."""
+        from kode.conversation.attachments import command_part
+
+        agent = self.agent
+        self.attachments += (command_part(command, text, agent.place, agent.marks),)
+
     def attach_outside(self, *texts: Outside) -> None:
         """Lets texts of extensions go with the next turn, as text from outside."""
         self.attachments += tuple(
