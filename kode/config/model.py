@@ -182,6 +182,7 @@ class Config(Part):
     script: str | None = None
     max_steps: AtLeastOne = 90
     max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    shared_budget: str | None = None
     timeout_s: Seconds | None = None
     system: str | None = None
     append_system: str = ""

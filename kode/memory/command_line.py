@@ -49,7 +49,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
     commands.add_parser("status", help="which system, how full, what is pending")
     search = commands.add_parser("search", help="facts and past sessions, with scores")
-    search.add_argument("query", nargs="+")
+    search.add_argument("query", nargs="+", metavar="QUERY")
     search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
     log = commands.add_parser("log", help="the last changes, with reasons")
     log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")

@@ -92,7 +92,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     """On a terminal by one key each, else as a list."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import Review, opened, outside_context
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.waiting import NOTHING_WAITS
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
@@ -102,7 +102,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
     async with opened(config.memory, context) as system:
-        await review_memory(open_screen(), Review(system))
+        await review_memory(open_screen(), system)
     return ""
 
 

@@ -160,7 +160,7 @@ class Notes(NotesByHand):
         await self._work.finish(self._maintain())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = await self.find(query, Wanted(unapproved=True, limit=k))
+        found = await self.find(query, Wanted(limit=k))
         return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
@@ -201,7 +201,7 @@ class Notes(NotesByHand):
         found = await search(self.store, self.vectors, query, more)
 
         async def pool() -> list[Text]:
-            newest = replace(wanted, limit=POOL, unapproved=False)
+            newest = replace(wanted, limit=POOL)
             # Who kode is answers no question that none of its words is in.
             return [text_of(note) for note in self.store.get(newest) if note.kind != "soul"]
 
@@ -278,14 +278,17 @@ class Notes(NotesByHand):
         return "waits" if self._tainted or self._context.tainted() else ""
 
     async def _keep_asked(self, text: str) -> None:
-        """The person's own words, for a month: the model may have missed the wish."""
+        """The person's own words, for a month: the model may have missed the wish. In a session for
+        another agent they are that agent's, so there nothing counts as said by the person."""
+        who: Who = "extraction" if self._untrusted else "user"
         try:
             outcome = await self.writer.remember(
                 keep_ends(text.strip(), ASKED_CHARS),
                 tags=("asked",),
                 stability="volatile",
                 ttl_days=ASKED_TTL_DAYS,
-                who="user",
+                untrusted=self._untrusted,
+                who=who,
             )
         except MemoryRefused as error:
             return self._notice(str(error))
