@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
+from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
 from kode.cli.commands.interrupts import cancelled_by_signals
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
@@ -17,6 +18,7 @@ from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
 
 if TYPE_CHECKING:
+    from kode.fleet.executors import Executor
     from kode.fleet.queue import Queue
     from kode.fleet.records import Record
     from kode.fleet.report import Row
@@ -76,6 +78,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
+    executor = executor_of(arguments)
     from kode.fleet.queue import create
     from kode.fleet.records import Fleet
     from kode.fleet.tasks import Usual, tasks_of
@@ -109,7 +112,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(flags),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
-    return _drive(create(folder, fleet, tasks), arguments)
+    return _drive(create(folder, fleet, tasks), executor, arguments)
 
 
 def _resume(parser: Parser, argv: Sequence[str]) -> int:
@@ -120,9 +123,10 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     _add_executor(parser)
     arguments = parser.parse(argv)
+    executor = executor_of(arguments)
     queue = _open(arguments)
     queue.resume(arguments.budget_usd, failed_too=arguments.failed)
-    return _drive(queue, arguments)
+    return _drive(queue, executor, arguments)
 
 
 def _worker(parser: Parser, argv: Sequence[str]) -> int:
@@ -206,18 +210,15 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_FAILED if left_out else EXIT_OK
 
 
-def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
+def _drive(queue: "Queue", executor: "Executor", arguments: argparse.Namespace) -> int:
     """Has the queue worked on, shows it, and says how it ended."""
     from dataclasses import replace
-
-    from kode.fleet.executors import find_executor
 
     if arguments.jobs is not None:
         queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
-    executor = find_executor(arguments.executor)
     code = _until_stopped(executor(queue, _json_lines(queue) if as_json else _lines(queue)))
     from kode.fleet.report import summary_of
 
@@ -365,6 +366,7 @@ def _add_executor(parser: Parser) -> None:
 
     add = parser.add_argument
     add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
+    add_ray_flags(parser)
     add("--json", action="store_true", help="JSON lines, as in a pipe")
 
 
