@@ -15,6 +15,7 @@ NAMES = (
     "shell",
     "wall",
     "subagents",
+    "fleet",
     "conversations",
     "extensions",
     "systems",

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import math
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,13 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
     add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
+
+
+def model_flags(arguments: argparse.Namespace) -> str:
+    """The flags that reach the model, as they are typed again to resume; "" without any."""
+    named = ("--provider", "--base-url", "--script", "--model")
+    given = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
+    return shlex.join(word for flag, value in given if value for word in (flag, value))
 
 
 def add_setting_flags(parser: Parser) -> None:

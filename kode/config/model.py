@@ -124,6 +124,9 @@ class Notes(Part):
     strict_ttl: bool = False
     forget_brings_back: bool = False
     user: str = "default"
+    url: Annotated[str, Field(pattern=r"^postgres(ql)?://")] | None = None
+    team: Annotated[str, Field(min_length=1, max_length=60)] = "default"
+    host: Annotated[str, Field(max_length=60)] | None = None
 
 
 class MemoryConfig(Part):
@@ -149,6 +152,11 @@ class MemoryConfig(Part):
     vault: Vault = Vault()
     journal: Journal = Journal()
     notes: Notes = Notes()
+
+    @property
+    def is_of_a_team(self) -> bool:
+        """Whether what is remembered is shared with others through a server."""
+        return self.enabled and self.system == "notes" and self.notes.url is not None
 
     @property
     def drop_deadline_s(self) -> float:

@@ -42,7 +42,7 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
         say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     hooks, around = hooks_of(talk), _around(agent.place)
-    hooks.run = hook_runner(lambda: talk.agent, talk.emit)
+    hooks.run = hook_runner(talk)
     hooks.hooks = found.used_hooks
     hooks.is_current = lambda hook: is_current(hook, around)
     talk.agent = _extended(agent, found, hooks, diagnostics=talk.config.diagnostics)

@@ -93,7 +93,10 @@ class McpServer:
         why = f" ({self.fault})" if self.fault else ""
         over = self._life is None or self._life.done()
         then = "It stays off in this session." if over else "It is being started: try again later."
-        raise ServerError(f"The MCP server {self.name} does not run{why}. {then}")
+        untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
+        raise ServerError(
+            f"The MCP server {self.name} does not run{why}. {then}", untrusted=untrusted
+        )
 
     async def _live(self) -> None:
         pauses = list(BACKOFF_S)

@@ -6,8 +6,9 @@ from pathlib import Path
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import source
+from kode.memory.base import BaseMemory
 from kode.memory.history import Change
-from kode.memory.lineage import Chain, Entry, Fate, Link, Traced, fates, find, steps, trace
+from kode.memory.lineage import Chain, Entry, Fate, Link, fates, find, steps, trace
 from kode.messages import shorten
 
 LISTED = 10
@@ -33,7 +34,7 @@ _BY = {
 }
 
 
-def why(system: Traced, wanted: str) -> str:
+def why(system: BaseMemory, wanted: str) -> str:
     """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused
     when there is none."""
     entries = find(system.entries(), wanted)
@@ -58,7 +59,7 @@ def why(system: Traced, wanted: str) -> str:
     )
 
 
-def _past(system: Traced, wanted: str) -> str:
+def _past(system: BaseMemory, wanted: str) -> str:
     """The chain of the latest entry that held these words and stands no more, with what became of
     it; "" when there was none."""
     found = steps(system)

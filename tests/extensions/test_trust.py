@@ -107,7 +107,7 @@ def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
     approvals = trust.load(home, project)
 
     assert approvals.items == ()
-    assert "off until you approve it again" in approvals.problem
+    assert "off until you approve again" in approvals.problem
     assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
 
 

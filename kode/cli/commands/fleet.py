@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
 from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
-from kode.cli.commands.interrupts import cancelled_by_signals
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import print_line, to_json
 from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
+from kode.interrupts import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.fleet.executors import Executor

@@ -19,7 +19,6 @@ from kode.cli.commands.cassettes import (
     keep,
     model_of,
 )
-from kode.cli.commands.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.cli.commands.task import answer_form, attach_named, read_attachments, read_task
 from kode.cli.flags import (
     add_conversation_flags,
@@ -37,6 +36,7 @@ from kode.cli.screen.output import (
 )
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, TurnEnded, silent
+from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:

@@ -269,3 +269,9 @@ async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened:
     await conversation.turn("hello")
 
     assert "[hook] noted" in str(conversation.session.messages[0].parts)
+
+
+def test_a_byte_order_mark_costs_no_hook(world: World) -> None:
+    world.write("~/.claude/settings.json", "\ufeff" + settings("Stop", "x"))
+
+    assert len(world.find().used_hooks) == 1
