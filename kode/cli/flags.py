@@ -156,6 +156,11 @@ def whole(text: str) -> int:
     return int(_number(text, int, "a whole number from 1", lambda value: value >= 1))
 
 
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    return int(_number(text, int, "a whole number from 0", lambda value: value >= 0))
+
+
 def seconds(text: str) -> float:
     """A number of seconds above 0."""
     return _number(text, float, "a number of seconds above 0", lambda value: value > 0)

@@ -34,6 +34,7 @@ async def local(queue: "Queue", show: "Show") -> None:
 
 EXECUTORS: Mapping[str, str] = {
     "local": "kode.fleet.executors:local",
+    "ray": "kode.fleet.ray:work_on_ray",
 }
 """Name → module and function, imported when it is used."""
 

@@ -42,6 +42,9 @@ async def test_a_copy_made_later_has_all_of_it_with_its_history(team):
     assert kinds == ["update", "remember"]
     why = await memory_command(bob, ["why", "Fridays"])
     assert MONDAYS in why
+    assert "by the model of ada on adas-laptop" in why
+    assert "open: kode session" not in why
+    assert "model of ada on adas-laptop  update" in await memory_command(bob, ["log"])
 
 
 async def test_one_undoes_what_another_did_and_it_is_undone_for_all(team):

@@ -5,16 +5,17 @@ The copy takes over the server's notes, one by one, for all that either side has
 still waits to be sent stays as it is here. So copies that have nothing to send are alike.
 """
 
+import asyncio
 import json
 import secrets
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory.history import Author, Change, History, undo_of
-from kode.memory.notes.note import Note, note_of, row_of
+from kode.memory.notes.note import MAX_MERGED_CHARS, Note, checked, note_of, row_of
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.outbox import PERSON, Outbox, Queued
@@ -30,6 +31,9 @@ from kode.memory.notes.team.server import (
 from kode.memory.stored import check_row, locked
 
 PAGE = 200
+"""Changes that are asked for at once."""
+AT_ONCE = 100
+"""Notes of one transaction here."""
 CURSOR = "team_cursor"
 MEMBER = "team_member"
 LAST = "team_last"
@@ -135,7 +139,7 @@ class Exchange:
             self._mark(change, landed)
             return made.ids
         rows = await server.stands(made.ids)
-        now = {id: self._note(row) for id, row in rows.items()}
+        now = {id: note for id, row in rows.items() if (note := self._note(row))}
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
         if not kept.ids:
             self._mark(change, "")
@@ -180,21 +184,28 @@ class Exchange:
                 break
             if known is None:
                 known = self._history.known()
-            touched |= {row["id"] for one in page for row in (*one.before, *one.after)}
+            touched |= {str(row["id"]) for one in page for row in (*one.before, *one.after)}
             stands = await server.stands(touched)
+            done.arrived += self._record(page, known, done)
+            ids = sorted(touched)
+            for first in range(0, len(ids), AT_ONCE):
+                async with self._store.writing():
+                    some = {*ids[first : first + AT_ONCE]} - self._waiting_ids(sent)
+                    self._take_over(some, stands, done)
+                await asyncio.sleep(0)  # an import of thousands does not hold up the prompt
             async with self._store.writing():
                 for number in sent:
                     self._outbox.remove(number)
-                done.arrived += self._record(page, known)
-                self._take_over(touched - self._waiting_ids(), stands)
                 if page:
                     database.set_meta(CURSOR, str(page[-1].seq))
             sent, touched = {}, set()
-        async with self._store.writing():
-            database.set_meta(CURSOR, database.meta(CURSOR) or "0")
-            database.set_meta(LAST, self._store.now().isoformat(timespec="seconds"))
+        minute = self._store.now().isoformat(timespec="minutes")
+        if database.meta(LAST) != minute:  # a write each minute, not each turn
+            async with self._store.writing():
+                database.set_meta(CURSOR, database.meta(CURSOR) or "0")
+                database.set_meta(LAST, minute)
 
-    def _record(self, page: Iterable[Pushed], known: set[str]) -> list[Change]:
+    def _record(self, page: Iterable[Pushed], known: set[str], done: Exchanged) -> list[Change]:
         """The changes that the history here does not have yet, written to it."""
         fresh = []
         for one in page:
@@ -203,7 +214,13 @@ class Exchange:
                 for name, rows in (("before", one.before), ("after", one.after))
             }
             by = {"person": one.person, "host": one.host, "system": "notes"}
-            change = check_row(Change, {**one.change, **sides, **by})
+            try:
+                change = check_row(Change, {**one.change, **sides, **by})
+            except MemoryRefused as error:
+                done.faults.append(
+                    f"A change of {one.person} cannot be read ({error}): update kode."
+                )
+                continue
             key = f"{change.id} {change.at}"
             if key not in known:
                 known.add(key)
@@ -211,25 +228,34 @@ class Exchange:
         self._history.append_all(fresh)
         return fresh
 
-    def _take_over(self, ids: set[str], stands: dict[str, dict[str, Any]]) -> None:
+    def _take_over(self, ids: set[str], stands: dict[str, dict[str, Any]], done: Exchanged) -> None:
         here = self._store.by_ids(ids)
         # A note that became sensitive here is this person's own from then on.
         ours = {id for id, note in here.items() if not is_shared(note)}
-        after = [self._note(stands[id]) for id in sorted(ids - ours) if id in stands]
-        gone = [note for id, note in here.items() if id not in stands and id not in ours]
-        self._store.apply(gone, after)
+        found = [stands[id] for id in sorted(ids - ours) if id in stands]
+        after = [note for row in found if (note := self._note(row, done))]
+        kept = ours | {note.id for note in after}
+        self._store.apply([note for id, note in here.items() if id not in kept], after)
 
-    def _waiting_ids(self) -> set[str]:
-        """The notes that changes touch which are still to be sent."""
-        changes = (one.change for one in self._outbox.queued())
+    def _waiting_ids(self, sent: Collection[int] = ()) -> set[str]:
+        """The notes that changes touch which are still to be sent; numbers of those that are."""
+        changes = (one.change for one in self._outbox.queued() if one.number not in sent)
         return {
             note.id for change in changes for side in self._store.sides(change) for note in side
         }
 
-    def _note(self, row: dict[str, Any]) -> Note:
-        return note_of(
-            {**row, "user": self._store.user}, now=self._store.now(), user=self._store.user
-        )
+    def _note(self, row: dict[str, Any], done: Exchanged | None = None) -> Note | None:
+        """A note of the server, as what another program may have written: None for what may not be
+        kept, which `done` then says."""
+        user = self._store.user
+        try:
+            note = note_of({**row, "user": user}, now=self._store.now(), user=user)
+            checked(note, note.who, max_chars=MAX_MERGED_CHARS)
+        except MemoryRefused as error:
+            if done is not None:
+                done.faults.append(f"A note of {row.get('person')} is left out: {error}")
+            return None
+        return note if is_shared(note) else None
 
 
 def _sent(row: Mapping[str, Any]) -> dict[str, Any]:
