@@ -103,7 +103,7 @@ def opened(path: Path) -> Iterator[Recording]:
             )
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
             raise SessionError(
-                f"{path} is no cassette that this kode can read. "
+                f"{path} is not a cassette that this version of kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
             ) from error
 
