@@ -61,6 +61,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
     add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
+    add("--shared-budget", metavar="FILE", help="a budget that several kodes spend together")
     add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
@@ -116,6 +117,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "script": arguments.script,
         "max_steps": arguments.max_steps,
         "max_budget_usd": arguments.max_budget_usd,
+        "shared_budget": arguments.shared_budget,
         "timeout_s": arguments.timeout,
         "system": arguments.system,
         "append_system": arguments.append_system,
@@ -152,6 +154,11 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 def whole(text: str) -> int:
     """A whole number of 1 or more."""
     return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
+
+
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    return int(_number(text, int, "a whole number from 0", lambda value: value >= 0))
 
 
 def seconds(text: str) -> float:

@@ -86,9 +86,15 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     )
     import_.add_argument("--dry-run", action="store_true", help="only list what would be imported")
     copy = commands.add_parser("copy", help="carry over what another system remembers")
-    copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
+    copy.add_argument(
+        "--from", dest="source", required=True, metavar="SYSTEM", help="a system, or `team`"
+    )
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
     copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
+    team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
+    team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
+    team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
+    team.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
     add = commands.add_parser(
         "add",
         help="keep something yourself",

@@ -90,17 +90,12 @@ def _memory_read(call: Call) -> Decision:
     return allow("Memory is the agent's own.")
 
 
-def _memory_remove(call: Call) -> Decision:
+def _memory(call: Call) -> Decision:
     ruled = _memory_read(call)
     if ruled.outcome == "allow" and call.mode == "plan":
         return deny_plan("Writing to memory")
-    return ruled
-
-
-def _memory(call: Call) -> Decision:
-    ruled = _memory_remove(call)
     if ruled.outcome == "allow" and call.taint:
-        return ask("This session has read text from outside. Check what would be remembered.")
+        return ask("This session has read text from outside. Check what memory would lose or gain.")
     return ruled
 
 
@@ -126,7 +121,6 @@ _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "mcp": _mcp,
     "memory": _memory,
     "memory-read": _memory_read,
-    "memory-remove": _memory_remove,
     "delegate": _delegate,
     "none": _none,
 }

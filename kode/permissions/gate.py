@@ -332,7 +332,6 @@ _TITLES = {
     "fetch": "Fetch a page",
     "mcp": "Use a tool of an MCP server",
     "memory": "Change memory",
-    "memory-remove": "Change memory",
     "delegate": "Start subagents",
 }
 

@@ -45,7 +45,7 @@ from kode.session.messages import (
     unknown_results,
 )
 from kode.session.plan import read_plan, write_plan
-from kode.session.reading import no_session, read, session_path
+from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import complete
 
 
@@ -193,17 +193,23 @@ def create(
     cwd: Path,
     model: str,
     provider: str,
+    id: str | None = None,
     parent: str | None = None,
     forked_from: Origin | None = None,
 ) -> Session:
-    """A new session with its file, header written. Raises: StorageError."""
+    """A new session with its file, header written; under `id`, where one was chosen before.
+
+    Raises: SessionError for an id that is taken, or none; StorageError.
+    """
     durable.make_folder(paths.sessions_folder(home))
     while True:
-        session_id = new_session_id()
+        session_id = id or new_session_id()
         path = paths.session_file(home, session_id)
         with durable.storage_errors(path, "create"):
-            if not path.exists():
+            if ID.fullmatch(session_id) and not path.exists():
                 break
+        if id is not None:
+            raise not_new(id)
     header = Header(
         id=session_id,
         created_at=timestamp(),

@@ -35,7 +35,7 @@ def fake(name, effect, subject=""):
 
 TOOLS["memory"] = fake("memory", "memory", "action")
 TOOLS["recall"] = fake("recall", "memory-read", "query")
-TOOLS["forget"] = fake("forget", "memory-remove", "id")
+TOOLS["forget"] = fake("forget", "memory", "id")
 TOOLS["mcp__git__log"] = replace(fake("mcp__git__log", "mcp"), target=lambda arguments: "git:log")
 TOOLS["delegate_tasks"] = fake("delegate_tasks", "delegate")
 
@@ -170,7 +170,7 @@ def test_memory_shows_what_it_would_keep_in_a_tainted_session():
 
     assert decided("full", "memory", add, taint=True).outcome == "ask"
     assert decided("full", "memory", add, taint=True, allow=["memory"]).outcome == "ask"
-    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "allow"
+    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "ask"
 
 
 def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():

@@ -184,13 +184,10 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
 
 
 @pytest.mark.slow
-def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(tmp_path: Path) -> None:
     session_id, path = session_of(tmp_path)
     data, whole = path.read_bytes(), log.read(path)[1]
     torn = path.with_name(path.name + ".torn")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     for length in range(len(data)):
         path.write_bytes(data[:length])

@@ -138,6 +138,7 @@ def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual ports of this machine."""
     import http.client
 
+    no_list = (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException)
     found = []
     for name, port in LOCAL_SERVERS:
         try:
@@ -150,7 +151,7 @@ def find_local_servers() -> list[LocalServer]:
             finally:
                 connection.close()
             models = tuple(str(model["id"]) for model in answer["data"])
-        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        except no_list:
             continue
         found.append(LocalServer(name=name, base_url=f"http://127.0.0.1:{port}/v1", models=models))
     return found
@@ -269,7 +270,7 @@ def _with_server(server: LocalServer) -> dict[str, Any]:
     if len(server.models) > 1:
         _say("Its models:")
         for number, name in enumerate(server.models, 1):
-            _say(f"  {number}  {name}")
+            _say(f"  {number}  {one_line(name)}")
         answer = _ask(f"Number [1-{len(server.models)}]: ")
         model = server.models[_index(answer, len(server.models))]
     if not model:

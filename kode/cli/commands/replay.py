@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.cli.commands.interrupts import cancelled_by_signals
 from kode.cli.flags import amount, whole, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
+from kode.interrupts import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.config import Config

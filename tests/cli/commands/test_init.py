@@ -51,6 +51,19 @@ def test_a_key_that_works_takes_two_questions(
     assert "It works" in capsys.readouterr().out
 
 
+def test_the_names_of_a_server_s_models_do_not_control_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has an account on the machine can listen on the port of a server."""
+    names = ("a\x1b]52;c;ZXZpbA==\x07", "b")
+    server = init.LocalServer(name="vLLM", base_url="http://127.0.0.1:8000/v1", models=names)
+    monkeypatch.setattr(init, "find_local_servers", lambda: [server])
+    said += ["2", "2"]
+
+    assert init.choose() == {"provider": "openai", "base_url": server.base_url, "model": "b"}
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_a_key_that_is_refused_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
