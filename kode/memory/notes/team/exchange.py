@@ -19,7 +19,7 @@ from kode.memory.notes.note import MAX_MERGED_CHARS, Note, checked, note_of, row
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.outbox import PERSON, Outbox, Queued
-from kode.memory.notes.team.rebase import Sides, is_shared, rebase, shared
+from kode.memory.notes.team.rebase import ADDS_NOTHING, Sides, is_shared, rebase, shared
 from kode.memory.notes.team.server import (
     Membership,
     Pushed,
@@ -143,7 +143,10 @@ class Exchange:
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
         if not kept.ids:
             self._mark(change, "")
-            done.faults.append(f"What a colleague changed first stands; not made: {change.reason}")
+            if change.kind not in ADDS_NOTHING:
+                done.faults.append(
+                    f"What a colleague changed first stands; not made: {change.reason}"
+                )
             return made.ids
         sent = change if kept == made else _changed(change, kept)
         if len(made.ids) < len({note.id for note in (*before, *after)}):
