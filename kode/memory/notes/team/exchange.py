@@ -54,6 +54,8 @@ class Exchanged:
     """By colleagues, or this person elsewhere; oldest first."""
     faults: list[str] = field(default_factory=list)
     """What was refused, or gave way to what a colleague had changed; said once each."""
+    own: set[str] = field(default_factory=set)
+    """What was sent in parts, one a scope: those after the first, as `History.known` names them."""
     sent: int = 0
     is_first: bool = False
     """Whether the copy was empty before."""
@@ -155,15 +157,19 @@ class Exchange:
         for number, scope in enumerate(
             sorted({note.scope for note in (*kept.before, *kept.after)})
         ):
-            push = one.push if not number else str(uuid.uuid5(uuid.UUID(one.push), scope))
+            part = f"-{number}" if number else ""
+            push = str(uuid.uuid5(uuid.UUID(one.push), scope)) if part else one.push
+            undoes = sent.undoes and sent.undoes + part
             await server.append(
                 scope,
                 push,
                 self._address.host,
-                {**row, "id": sent.id + (f"-{number}" if number else "")},
+                {**row, "id": sent.id + part, "undoes": undoes},
                 [_sent(rows[note.id]) for note in kept.before if note.scope == scope],
                 [_sent(row_of(note)) for note in kept.after if note.scope == scope],
             )
+            if part:  # here it is a part of the change that the history has
+                done.own.add(f"{sent.id}{part} {sent.at}")
         self._mark(change, sent.id)
         return made.ids | kept.ids
 
@@ -186,7 +192,7 @@ class Exchange:
             if not page and not touched:
                 break
             if known is None:
-                known = self._history.known()
+                known = self._history.known() | done.own
             touched |= {str(row["id"]) for one in page for row in (*one.before, *one.after)}
             stands = await server.stands(touched)
             done.arrived += self._record(page, known, done)
