@@ -115,8 +115,9 @@ class Exchange:
             except Unreachable:
                 raise
             except MemoryRefused as error:
-                if str(error) != one.fault:
-                    done.faults.append(f"{one.change.reason} stays on this machine: {error}")
+                if str(error) == one.fault:
+                    continue
+                done.faults.append(f"{one.change.reason} stays on this machine: {error}")
                 async with self._store.writing():
                     self._outbox.refuse(one.number, str(error))
         done.sent = len(sent)
@@ -126,30 +127,33 @@ class Exchange:
         for left in reversed(range(TRIES)):
             try:
                 async with server.turn():
-                    return await self._push_once(server, one, done)
+                    landed, touched = await self._push_once(server, one, done)
+                self._mark(one.change, landed)
+                return touched
             except Stale:
                 if not left:
                     raise
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _push_once(self, server: Server, one: Queued, done: Exchanged) -> set[str]:
+    async def _push_once(
+        self, server: Server, one: Queued, done: Exchanged
+    ) -> tuple[str, set[str]]:
+        """The id under which it arrived, "" where nothing was left of it; the notes it touches."""
         change = one.change
         before, after = self._store.sides(change)
         made = shared(before, after)
         landed = await server.landed(one.push)
         if landed is not None:
-            self._mark(change, landed)
-            return made.ids
+            return landed, made.ids
         rows = await server.stands(made.ids)
         now = {id: note for id, row in rows.items() if (note := self._note(row))}
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
         if not kept.ids:
-            self._mark(change, "")
             if change.kind not in ADDS_NOTHING:
                 done.faults.append(
                     f"What a colleague changed first stands; not made: {change.reason}"
                 )
-            return made.ids
+            return "", made.ids
         sent = change if kept == made else _changed(change, kept)
         if len(made.ids) < len({note.id for note in (*before, *after)}):
             sent = replace(sent, words="")  # they may say what stays here
@@ -170,8 +174,7 @@ class Exchange:
             )
             if part:  # here it is a part of the change that the history has
                 done.own.add(f"{sent.id}{part} {sent.at}")
-        self._mark(change, sent.id)
-        return made.ids | kept.ids
+        return sent.id, made.ids | kept.ids
 
     def _mark(self, change: Change, landed: str) -> None:
         """Has a change that became another one, or none, count as undone here."""
