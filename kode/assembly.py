@@ -58,6 +58,7 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
+from kode.shared_budget import SharedBudget
 from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
@@ -120,6 +121,7 @@ def shorten(agent: Agent, config: Config) -> Agent:
     """The agent with the tools and the prompt of the small profile."""
     return replace(
         agent,
+        small=True,
         tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
         render_system=lambda late: system_sections(
             base=config.system, append=config.append_system, late=late, small=True
@@ -189,11 +191,12 @@ def make_agent(
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
     cost = cost_function(provider)
-    if config.max_budget_usd is not None and cost(Usage()) is None:
+    budgets = (config.max_budget_usd, config.shared_budget)
+    if any(budget is not None for budget in budgets) and cost(Usage()) is None:
         raise ConfigError(
             f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
-            "config, or leave out --max-budget-usd."
+            "config, or leave out the budget."
         )
     given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
@@ -228,10 +231,10 @@ def make_agent(
         emit=emit,
         keep_first=keeper.keep_first,
     )
-    limits, spend = _limits(config), Spend()
+    limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        spend = Spend(elsewhere_usd=start.elsewhere_usd, elsewhere_steps=start.elsewhere_steps)
+        spend.elsewhere_usd, spend.elsewhere_steps = start.elsewhere_usd, start.elsewhere_steps
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
@@ -332,6 +335,20 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
         return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
+
+
+def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
+    """The budget that the settings name; for a subagent one that only looks, since its parent adds
+    what it spends. Raises: ConfigError for a file that is not there."""
+    if config.shared_budget is None:
+        return None
+    path = Path(config.shared_budget).expanduser()
+    if not path.is_file():
+        raise ConfigError(
+            f"--shared-budget {path} is not there. It begins with a line that says what all may "
+            'spend together: {"limit_usd": 5.0}'
+        )
+    return SharedBudget(path, by=session.id or "", only_looks=start is not None)
 
 
 def _limits(config: Config) -> Limits:

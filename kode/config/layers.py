@@ -63,6 +63,8 @@ ENVIRONMENT = {
     "KODE_MAX_STEPS": "max_steps",
     "KODE_PERMISSION_MODE": "permissions.mode",
     "KODE_MEMORY": "memory.system",
+    "KODE_NOTES_URL": "memory.notes.url",
+    "KODE_NOTES_TEAM": "memory.notes.team",
 }
 
 HOME_VARIABLE = "KODE_HOME"

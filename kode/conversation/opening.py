@@ -31,6 +31,7 @@ async def open_conversation(
     emit: Emit,
     ask: Ask | None,
     session_id: str | None = None,
+    new_id: str | None = None,
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
     elicit: Elicit | None = None,
@@ -40,7 +41,8 @@ async def open_conversation(
     servers: Sequence[Entry] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
+    """Opens a new session (under `new_id`, where one is given), or the one named, in `cwd`. Memory
+    opens with the first turn.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
@@ -57,7 +59,7 @@ async def open_conversation(
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
-            session = create_session(home, cwd, provider, keep=keep_session)
+            session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
         else:
             session = load_session(home, session_id, emit)
         if depth(os.environ) and not session.tainted:

@@ -238,7 +238,7 @@ class PersonGate:
             diff=visible(diff),
             reason=visible(
                 "\n".join(dict.fromkeys(reasons))
-                or "It ran on a copy of the project: /undo takes back what you keep."
+                or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
             may_always=every and len(rules) == 1,
@@ -393,6 +393,9 @@ BY_PERSON = "The person refused this."
 """How a refusal begins that a person has spoken, for whoever shows the result of a call."""
 
 
+NOBODY = "Refused, because nobody is here to be asked."
+"""How a refusal begins that nobody has spoken; a person knows it by the flag that it names."""
+
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """How a refusal ends that nobody has spoken; only the model is meant."""
 
@@ -435,7 +438,7 @@ def _with_nobody(decision: Decision) -> Verdict:
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,
-        reason=f"Refused, because nobody is here to be asked. "
+        reason=f"{NOBODY} "
         f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} {GO_WITHOUT}",
     )
 

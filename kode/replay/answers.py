@@ -9,13 +9,10 @@ import asyncio
 import re
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kode.contracts import (
-    FileChange,
-    Kept,
-    PermissionMode,
     Sandbox,
     Tool,
     ToolContext,
@@ -173,36 +170,14 @@ def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
     return frozenset(found)
 
 
-class ReplayGate:
-    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers."""
+@dataclass(kw_only=True)
+class ReplayGate(PersonGate):
+    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers. No hook
+    is asked."""
 
-    def __init__(self, inner: PersonGate, answers: Answers) -> None:
-        self.inner = inner
-        self.answers = answers
-        self.only: tuple[str, ...] | None = None
-        self._call_id = ""
-
-    @property
-    def mode(self) -> PermissionMode:
-        """See `contracts.Gate`."""
-        return self.inner.mode
-
-    @mode.setter
-    def mode(self, mode: PermissionMode) -> None:
-        self.inner.mode = mode
-
-    @property
-    def approved_in_session(self) -> tuple[str, ...]:
-        """See `contracts.Gate`."""
-        return self.inner.approved_in_session
-
-    def approve_in_session(self, rules: Sequence[str]) -> None:
-        """See `contracts.Gate`."""
-        self.inner.approve_in_session(rules)
-
-    def describe_rules(self) -> tuple[str, ...]:
-        """See `contracts.Gate`."""
-        return self.inner.describe_rules()
+    answers: Answers
+    only: tuple[str, ...] | None = None
+    _call_id: str = field(default="", init=False)
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
@@ -223,8 +198,8 @@ class ReplayGate:
             return await self._check_read(tool, arguments, context)
         attended = NOBODY not in text
         self._call_id = context.call_id
-        self.inner.ask = self._ask if attended else None
-        return await self.inner.check(tool, arguments, context)
+        self.ask = self._answer if attended else None
+        return await super().check(tool, arguments, context)
 
     async def _check_read(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
@@ -232,8 +207,8 @@ class ReplayGate:
         """Whatever mode and answers the record has, only the copy is read, and of it nothing that
         a person would be asked about now."""
         answers, path = self.answers, context.judged_path
-        self.inner.ask = None
-        verdict = await self.inner.check(tool, arguments, context)
+        self.ask = None
+        verdict = await super().check(tool, arguments, context)
         if path and not answers.scratch.owns(path):
             verdict = Verdict(allowed=False, reason=ONLY_THE_COPY)
         if verdict.allowed or answers.result_of(context.call_id) is None:
@@ -241,26 +216,14 @@ class ReplayGate:
         answers.unread.add(context.call_id)
         return Verdict(allowed=True, reason="The result is from the record.")
 
-    async def check_changes(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        changes: Sequence[FileChange],
-        diff: str,
-        *,
-        may_ask: bool,
-    ) -> Kept:
-        """See `contracts.Gate`."""
-        return await self.inner.check_changes(tool, arguments, changes, diff, may_ask=may_ask)
-
-    async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
-    ) -> Verdict:
-        """See `contracts.Gate`."""
-        return await self.inner.check_outside(tool, arguments, hits)
-
-    async def _ask(self, question: Question) -> Answer:
+    async def _answer(self, question: Question) -> Answer:
         return await self.answers.answer(question, self._call_id)
+
+
+def replayed_gate(gate: PersonGate, answers: Answers) -> ReplayGate:
+    """The gate of a replay, with the rules, the mode and the place of another."""
+    values = {one.name: getattr(gate, one.name) for one in fields(PersonGate) if one.init}
+    return ReplayGate(**values, answers=answers)
 
 
 @dataclass

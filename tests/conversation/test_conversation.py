@@ -166,7 +166,9 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
-    assert "What the project's files hold is saved first; /undo restores it." in questions[0].reason
+    assert (
+        "The state of the project's files is saved first; /undo restores it." in questions[0].reason
+    )
     assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` reapplies turn 1.")
 
@@ -243,6 +245,19 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     window = await conversation.window()
     assert dict(window.parts)["tools"] > 500
     assert window.used == status.context_tokens
+
+
+async def test_a_resumed_session_shows_how_full_its_context_is_before_its_first_turn(
+    opened: Open,
+) -> None:
+    usage = {"input_tokens": 5000, "output_tokens": 20}
+    first = await opened({"text": "one", "usage": usage})
+    await first.turn("first")
+    await first.close()
+
+    resumed = await opened(session_id=first.session.id)
+
+    assert resumed.status().context_tokens == 5020
 
 
 def shell(command: str) -> dict[str, Any]:

@@ -111,6 +111,8 @@ class PromptState:
     fault: Exception | None = None
     """Why it could not be opened."""
     editor: Prompt | None = None
+    resume_flags: str = ""
+    """What has to be typed again to resume with the same model."""
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
     steering: list[str] = field(default_factory=list)
@@ -313,7 +315,8 @@ class PromptState:
         if not done:
             await self._show_closing(self.closing)
         if session_id is not None and used:
-            self.screen.print(f"Resume with: kode continue --id {session_id} (or kode -c)", "dim")
+            more = f" {self.resume_flags}" if self.resume_flags else " (or kode -c)"
+            self.screen.print(f"Resume with: kode continue --id {session_id}{more}", "dim")
         self.screen.flush()
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
@@ -479,6 +482,9 @@ class PromptState:
                 session_id=talk.session.id,
                 output_dir=talk.agent.place.outputs,
             )
+        except asyncio.CancelledError:
+            self.screen.print("Stopped.", "warning")
+            raise
         finally:
             self.unfinished = None
         if ran.exit_code is None:

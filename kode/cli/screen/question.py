@@ -56,7 +56,8 @@ class _Asker:
         a longer one is printed, and stays."""
         screen = self.screen
         menu = _menu(screen, question, in_words)
-        if screen.editor is None or len(menu.above(screen.width)) + 10 > screen.rows():
+        height = len(menu.lines(screen, "", screen.width, sys.maxsize))
+        if screen.editor is None or height + 5 > screen.rows():
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
             screen.approved = question.preview.strip()
             menu.above = lambda width: []
@@ -129,6 +130,8 @@ def outcome_line(question: Question, answer: Answer) -> str:
         "project": "Allowed in this project",
         "no": "Denied",
     }[answer.choice]
+    if question.kind == "keep":  # the command has run
+        said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
     what = one_line(visible(question.subject or question.title))
     told = f" · told the model: {answer.message}" if answer.message else ""
     return f"{said}: {what}{told}"

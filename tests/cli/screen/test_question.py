@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.screen.question import make_ask, parse_answer
+from kode.cli.screen.question import make_ask, outcome_line, parse_answer
 from kode.cli.screen.screen import Screen
 from kode.permissions.gate import Answer, Question
 
@@ -180,6 +180,13 @@ async def test_an_answered_question_folds_to_one_line_where_it_fits():
 
     printed = person.printed.strip().split("\n")
     assert printed == ["Denied: rm -rf build · told the model: use trash"]
+
+
+def test_changes_of_a_command_that_has_run_are_kept_or_discarded():
+    ran = question(kind="keep", subject="echo hi > out.txt")
+
+    assert outcome_line(ran, Answer(choice="once")) == "Changes kept: echo hi > out.txt"
+    assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
 
 
 async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
