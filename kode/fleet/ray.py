@@ -100,8 +100,8 @@ class _OnRay:
         if left := self._exhausted():
             why = "; ".join(f"{name} ({self.lost[name]})" for name in left)
             raise KodeError(
-                f"Started {self.retries + 1} times on Ray and not ended: {why}. They are kept: "
-                f"`kode fleet resume {self.queue.fleet.id}` tries again, --ray-retries more often."
+                f"--ray-retries {self.retries} was not enough for {why}. What they did is kept: "
+                f"`kode fleet resume {self.queue.fleet.id}` continues it."
             )
 
     async def end(self) -> None:

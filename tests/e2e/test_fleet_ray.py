@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kode.fleet.queue import open_queue
 from tests.e2e.command import Finished, Place
 from tests.e2e.ray_nodes import Cluster, cluster
 
@@ -89,6 +90,11 @@ class RayPlace(Place):
     def effects(self) -> dict[str, str]:
         return {path.parent.name: path.read_text() for path in self.project.glob("*/effects")}
 
+    def a_worker_is_gone(self) -> bool:
+        queue = open_queue(self.home, None)
+        leases = [one.lease for one in queue.state.open_tasks() if one.lease is not None]
+        return any(map(queue.is_gone, leases))
+
     def rows(self, *fleet: str) -> dict[str, dict[str, Any]]:
         ran = self.run("fleet", "status", *fleet, "--json")
         return {row["task"]: row for row in ran.lines}
@@ -138,9 +144,7 @@ def test_a_node_that_is_lost_loses_nothing(place: RayPlace, nodes: Cluster) -> N
         wait_until(lambda: len(place.begun()) == 2)
         before = place.rows()
         nodes.kill("second")
-        wait_until(lambda: any(row["starts"] == 2 for row in place.rows().values()) or [
-            row for row in place.rows().values() if row["status"] == "waiting"
-        ])  # fmt: skip
+        wait_until(place.a_worker_is_gone)
         place.let_go()
         ran = ended(driver)
     nodes.add("second")
@@ -171,6 +175,43 @@ def test_a_fleet_whose_driver_was_killed_on_ray_is_continued(
         name: row["session"] for name, row in before.items()
     }
     assert place.effects() == dict.fromkeys("ab", "waited\n")
+
+
+def test_a_worker_that_is_killed_again_and_again_is_not_started_for_ever(place: RayPlace) -> None:
+    tasks = place.waiting("a")
+    with place.start("fleet", "run", *ON_RAY, "--ray-retries", "0", *tasks) as driver:
+        wait_until(place.begun)
+        [one] = open_queue(place.home, None).state.open_tasks()
+        assert one.lease is not None
+        os.kill(one.lease.pid, signal.SIGKILL)
+        ran = ended(driver)
+    assert ran.code == 1
+    assert "--ray-retries 0 was not enough for a (WorkerCrashedError)" in ran.err
+    place.let_go()
+    with place.start("fleet", "resume", *ON_RAY) as driver:
+        assert ended(driver).code == 0
+    assert place.effects() == {"a": "waited\n"}
+
+
+def test_no_more_tasks_run_at_once_than_wanted(place: RayPlace) -> None:
+    tasks = place.tasks(*({"id": name, "task": "Write"} for name in "abc"))
+    with place.start("fleet", "run", *ON_RAY, "--jobs", "1", *tasks) as driver:
+        assert ended(driver).code == 0
+    log = open_queue(place.home, None).folder / "log.jsonl"
+    types = [json.loads(line)["type"] for line in log.read_text().splitlines()]
+    assert types == ["leased", "started", "finished"] * 3
+
+
+def test_a_node_without_the_shared_folder_is_named(place: RayPlace) -> None:
+    hidden = place.folder / "hidden"
+    with place.start("fleet", "run", *ON_RAY, *place.waiting("a", "b", "c")) as driver:
+        wait_until(lambda: len(place.begun()) == 2)
+        queue = open_queue(place.home, None)
+        queue.folder.rename(hidden)
+        place.let_go()
+        ran = ended(driver)
+    assert ran.code == 3
+    assert "Every node needs the queue" in ran.err
 
 
 def test_ctrl_c_gives_back_what_ray_has(place: RayPlace) -> None:
