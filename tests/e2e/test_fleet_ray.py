@@ -21,7 +21,6 @@ pytestmark = [
         importlib.util.find_spec("ray") is None, reason="needs Ray (pip install 'kode[ray]')"
     ),
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("ray"),
 ]
 
 ON_RAY = ("--executor", "ray")
@@ -202,6 +201,15 @@ def test_no_more_tasks_run_at_once_than_wanted(place: RayPlace) -> None:
     assert types == ["leased", "started", "finished"] * 3
 
 
+def test_modules_of_a_project_are_no_part_of_a_worker(place: RayPlace) -> None:
+    """Ray has its workers look for modules in the working directory of their driver."""
+    (place.project / "kode").mkdir()
+    (place.project / "kode/__init__.py").write_text("raise SystemExit('imported')")
+    with place.start("fleet", "run", *ON_RAY, *place.tasks({"id": "a", "task": "Write"})) as driver:
+        ran = ended(driver)
+    assert ran.code == 0, ran.err
+
+
 def test_a_node_without_the_shared_folder_is_named(place: RayPlace) -> None:
     hidden = place.folder / "hidden"
     with place.start("fleet", "run", *ON_RAY, *place.waiting("a", "b", "c")) as driver:
@@ -214,10 +222,11 @@ def test_a_node_without_the_shared_folder_is_named(place: RayPlace) -> None:
     assert "Every node needs the queue" in ran.err
 
 
-def test_ctrl_c_gives_back_what_ray_has(place: RayPlace) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_gives_back_what_ray_has(number: signal.Signals, place: RayPlace) -> None:
     with place.start("fleet", "run", *ON_RAY, *place.waiting("a", "b", "c")) as driver:
         wait_until(lambda: len(place.begun()) == 2)
-        driver.send_signal(signal.SIGINT)
+        driver.send_signal(number)
         ran = ended(driver)
     assert ran.code == 130
     assert [line["type"] for line in ran.lines].count("released") == 2

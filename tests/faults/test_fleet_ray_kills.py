@@ -28,7 +28,6 @@ LONGEST_S = 8.0
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs Ray (pip install 'kode[ray]')"
 )
-@pytest.mark.xdist_group("ray")
 @pytest.mark.timeout(7200 if LONG else 600)
 def test_a_fleet_on_ray_killed_at_any_moment_is_continued(tmp_path: Path) -> None:
     draw = random.Random(SEED)
