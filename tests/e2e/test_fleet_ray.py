@@ -148,6 +148,7 @@ def test_a_node_that_is_lost_loses_nothing(place: RayPlace, nodes: Cluster) -> N
         ran = ended(driver)
     nodes.add("second")
     assert ran.code == 0, ran.err
+    assert [line["type"] for line in ran.lines].count("finished") == 3
     after = place.rows()
     assert [row["status"] for row in after.values()] == ["success"] * 3
     assert sorted(row["starts"] for row in after.values()) == [1, 1, 2]
@@ -185,6 +186,7 @@ def test_a_worker_that_is_killed_again_and_again_is_not_started_for_ever(place: 
         os.kill(one.lease.pid, signal.SIGKILL)
         ran = ended(driver)
     assert ran.code == 1
+    assert [line["type"] for line in ran.lines] == ["started"]  # and nothing that Ray says
     assert "--ray-retries 0 was not enough for a (WorkerCrashedError)" in ran.err
     place.let_go()
     with place.start("fleet", "resume", *ON_RAY) as driver:
