@@ -284,8 +284,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             repairs.append(
-                f"The last time kode ended in the middle of a call ({names}): its result is "
-                "unknown, also to the model."
+                f"kode was stopped during a call ({names}) last time: its result is unknown. The "
+                "model knows that."
             )
     except BaseException:
         file.close()

@@ -59,7 +59,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     at = words.index("--") if "--" in words else len(words)
     words, command = words[:at], words[at + 1 :]
     parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
@@ -89,7 +89,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     serve.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
     serve.add_argument("--allow-full", action="store_true", help="clients may ask for mode full")
     serve.add_argument("--memory-only", action="store_true", help="no sessions: only memory")
-    arguments = parser.parse(words)
+    arguments = parser.parse(words or ["list"])
     arguments.server_command = command
     return arguments
 

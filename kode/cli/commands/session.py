@@ -259,7 +259,7 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
     from kode.replay.recording import load
 
     packed = cassette.pack(load(paths.home(), session_id))
-    print(f"{path} is to hold:", file=sys.stderr)
+    print(f"{path} will contain:", file=sys.stderr)
     for line in packed.about:
         print(clean(f"  {line}"), file=sys.stderr)
     if not sure:
@@ -337,5 +337,5 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
 
 def _not_negative(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)

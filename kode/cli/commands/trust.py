@@ -19,20 +19,20 @@ from kode.permissions.gate import visible
 def main(argv: Sequence[str]) -> int:
     """Runs `kode trust ...` and returns its exit code. Raises: ConfigError, StorageError."""
     parser = Parser("kode trust", "What of this repository you approved, and what waits.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "approved, changed and new; --json: one list"
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("--json", action="store_true", help="one JSON list")
     for name, about in (
         ("show", "all of one, or what changed in it"),
         ("approve", "approve one, or all that waits"),
-        ("revoke", "take an approval back"),
+        ("revoke", "withdraw an approval"),
     ):
         one = commands.add_parser(name, help=about, description=about)
         one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
             one.add_argument("--yes", action="store_true", help="without a question")
-    arguments = parser.parse(argv)
+    arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
     approvals = trust.load(home, project)
