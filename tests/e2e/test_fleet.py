@@ -177,6 +177,31 @@ def test_the_first_commands_of_the_page_work(fleet: FleetPlace) -> None:
     assert len(branches.stdout.splitlines()) == 2
 
 
+def test_a_template_over_plain_folders_leaves_patches_and_folders_as_they_were(
+    fleet: FleetPlace,
+) -> None:
+    folders = [fleet.folder / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "kept.txt").write_text("kept\n")
+    repos = ["--repos", *map(str, folders)]
+    ran = fleet.run("fleet", "run", "--template", "Write one for {name}", *repos, *fleet.flags)
+    assert ran.code == 0, ran.err
+    assert [row["text"] for row in fleet.status().values()] == [
+        "Write one for first",
+        "Write one for second",
+    ]
+    assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [
+        ["kept.txt"],
+        ["kept.txt"],
+    ]
+    patch = fleet.run("fleet", "collect").out
+    assert patch.count("diff --git a/one.txt b/one.txt") == 2
+    refused = fleet.run("fleet", "collect", "--as", "branch")
+    assert refused.code == 1
+    assert "is no repository here. Take its patch: --as patch." in refused.out
+
+
 def test_what_failed_is_continued_in_its_session_when_that_is_wanted(fleet: FleetPlace) -> None:
     ran = fleet.run("fleet", "run", fleet.tasks("Fail"), *fleet.flags)
     assert ran.code == 1
