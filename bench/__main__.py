@@ -16,6 +16,7 @@ NAMES = (
     "shell",
     "wall",
     "subagents",
+    "fleet",
     "conversations",
     "extensions",
     "systems",

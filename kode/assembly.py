@@ -121,6 +121,7 @@ def shorten(agent: Agent, config: Config) -> Agent:
     """The agent with the tools and the prompt of the small profile."""
     return replace(
         agent,
+        small=True,
         tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
         render_system=lambda late: system_sections(
             base=config.system, append=config.append_system, late=late, small=True

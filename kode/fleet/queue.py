@@ -63,12 +63,13 @@ class Queue:
         """What is kept of one task; made when it is first leased."""
         return self.folder / "tasks" / task_id
 
-    def refresh(self) -> None:
-        """Takes in what others have recorded. Raises: StorageError."""
+    def refresh(self) -> list[Record]:
+        """Takes in what others have recorded, and returns it. Raises: StorageError."""
         path = self.folder / LOG
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
-                self._read(file)
+                return self._read(file)
+        return []
 
     def lease(self, worker: "Worker", only: str | None = None) -> Leased | None:
         """A task for a worker, `only` the one named; None where none is free, or nothing more is to
@@ -79,7 +80,7 @@ class Queue:
         with self._locked() as file:
             if self.stopped():
                 return None
-            found = (one for one in self.state.tasks.values() if self._is_free(one))
+            found = (one for one in self.state.tasks.values() if self.is_free(one))
             free = next((one for one in found if only in (None, one.task.id)), None)
             if free is None:
                 return None
@@ -93,7 +94,9 @@ class Queue:
                 session=free.session or new_session_id(),
             )
             self._append(file, leased)
-        durable.make_folder(self.task_folder(leased.task))
+        folder = self.task_folder(leased.task)
+        with durable.storage_errors(folder, "create the folder"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return leased
 
     def record(self, record: Record, *, under: Leased | None = None) -> bool:
@@ -194,7 +197,8 @@ class Queue:
     def _worker_file(self, worker: str) -> Path:
         return self.folder / "workers" / worker
 
-    def _is_free(self, one: TaskState) -> bool:
+    def is_free(self, one: TaskState) -> bool:
+        """Whether a task can be taken: nobody has it, or who had it is gone."""
         return is_free(one, self.state.until, time.time(), self.is_gone)
 
     @contextlib.contextmanager
@@ -213,13 +217,14 @@ class Queue:
         durable.append_to(file, line_of(record), self.folder / LOG)
         self._read(file)
 
-    def _read(self, file: IO[bytes]) -> None:
-        """The whole lines that were not read yet. What follows the last line feed is being written,
-        or was cut by a crash."""
+    def _read(self, file: IO[bytes]) -> list[Record]:
+        """Takes in the whole lines that were not read yet. What follows the last line feed is being
+        written, or was cut by a crash."""
         size = os.fstat(file.fileno()).st_size
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
+        records: list[Record] = []
         for line in whole.splitlines():
             self._lines += 1
             try:
@@ -229,6 +234,8 @@ class Queue:
                 continue
             if not isinstance(record, Fleet | Task):
                 self.state.take(record)
+                records.append(record)
+        return records
 
 
 class Worker:

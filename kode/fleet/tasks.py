@@ -52,7 +52,7 @@ class Usual:
     timeout_s: float | None = None
     verify: str = ""
     isolate: Isolation | None = None
-    """None: a worktree in a repository, else a copy."""
+    """None: a clone in a repository, else a copy."""
 
 
 def rows_of(text: str, name: str) -> list[Row]:
@@ -118,7 +118,7 @@ def _task_of(row: Row, usual: Usual, number: str) -> Task:
     else:
         source = str((usual.cwd / Path(named).expanduser()).resolve())
         base = _base(where, source)
-        isolate = row.isolate or usual.isolate or ("worktree" if base else "copy")
+        isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             raise ConfigError(
                 f"{where}: {source} is no repository with a commit. Use --isolate copy, or none."

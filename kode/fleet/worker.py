@@ -28,6 +28,7 @@ from kode.fleet.records import (
 )
 from kode.fleet.state import LEASE_S, TaskState
 from kode.fleet.trees import PATCH, Tree, Trees
+from kode.session.entries import timestamp
 from kode.tools import processes
 
 POLL_S = 0.5
@@ -48,13 +49,14 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     """
     worker = open_worker(queue)
     trees = Trees(folder=Path(queue.fleet.trees), queue=queue.folder)
-    running: dict[asyncio.Task[None], Leased] = {}
+    running: dict[asyncio.Task[None], _Work] = {}
     said_alive = time.monotonic()
     try:
+        await _in_thread(_remove_left, queue, trees)
         while True:
             while len(running) < jobs and (lease := queue.lease(worker, only)):
                 one = _Work(queue, worker, trees, lease, show)
-                running[asyncio.create_task(one.run())] = lease
+                running[asyncio.create_task(one.run())] = one
             if not running and _is_over(queue, only):
                 return
             if running:
@@ -65,17 +67,27 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
                 queue.record(worker.alive())
                 said_alive = time.monotonic()
             queue.refresh()
-            for task, lease in list(running.items()):
+            for task, one in list(running.items()):
                 if task.done():
                     del running[task]
-                    task.result()
-                elif queue.state.cancelled or not queue.state.holds(lease):
+                    if not task.cancelled():
+                        task.result()
+                elif one.is_unwanted():
                     task.cancel()
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         worker.close()
+        with contextlib.suppress(OSError):  # a tree is kept, or another works there
+            trees.folder.rmdir()
+
+
+def _remove_left(queue: Queue, trees: Trees) -> None:
+    """Removes the trees of tasks whose worker was killed between their end and their clean-up."""
+    for one in queue.state.tasks.values():
+        if one.finished is not None and not one.finished.tree:
+            trees.remove(one.task)
 
 
 def _is_over(queue: Queue, only: str | None) -> bool:
@@ -98,6 +110,13 @@ class _Work:
         self.began = time.monotonic()
         self.child_seconds = 0.0
         self.tree: Tree | None = None
+        self.is_recorded = False
+
+    def is_unwanted(self) -> bool:
+        """Whether it is to be ended: nothing more is wanted of the fleet, or another worker has the
+        task. Not once its own end is on record."""
+        state = self.queue.state
+        return not self.is_recorded and (state.cancelled or not state.holds(self.lease))
 
     async def run(self) -> None:
         """From the lease to what came of it. Raises: StorageError."""
@@ -105,11 +124,9 @@ class _Work:
             record = await self._finish()
         except asyncio.CancelledError:
             record = self._given_back()
-            if self.queue.record(record, under=self.lease):
-                self.show(self.one, record)
-            return
         except KodeError as error:
             record = self._finished("error", str(error), {}, child.NOTHING)
+        self.is_recorded = True
         if self.queue.record(record, under=self.lease):
             self.show(self.one, record)
             if isinstance(record, Finished) and not record.tree:
@@ -117,21 +134,20 @@ class _Work:
 
     async def _finish(self) -> Finished | Released:
         task, session = self.one.task, self.one.session
-        was_cut = self.one.is_cut
-        if was_cut and self.one.started is not None and self._was_here():
+        if self.one.is_cut and self.one.started is not None and self._was_here():
             await child.end_orphans(self.one.started.mark)
         seen = await _in_thread(child.look, paths.home(), session)
         self.tree = await self._tree(seen)
-        if was_cut and seen is not None and (told := _ended_before(seen)):
-            return await self._result(told, seen)
+        if seen is not None:
+            self.queue.settle(self.one, seen.cost_usd)
+        if seen is not None and self._has_succeeded(seen):
+            return await self._result({"status": "success"}, seen)
         left_usd = None
         if task.budget_usd is not None:
             left_usd = task.budget_usd - ((seen.cost_usd or 0.0) if seen is not None else 0.0)
             if left_usd <= 0:
                 why = f"The budget of ${task.budget_usd:g} for this task is used up."
                 return self._finished("error", why, {}, seen or child.NOTHING)
-        if seen is not None:
-            self.queue.settle(self.one, seen.cost_usd)
         started = Started(
             task=task.id,
             lease=self.lease.lease,
@@ -144,7 +160,7 @@ class _Work:
         if not self.queue.record(started, under=self.lease):
             raise asyncio.CancelledError
         self.show(self.one, started)
-        said = await self._run(started.mark, seen, left_usd, was_cut)
+        said = await self._run(started.mark, seen, left_usd)
         seen = await _in_thread(child.look, paths.home(), session) or child.NOTHING
         self.queue.settle(self.one, seen.cost_usd)
         budget = self.queue.budget()
@@ -155,16 +171,14 @@ class _Work:
             return self._given_back()
         return await self._result(said, seen)
 
-    async def _run(
-        self, mark: str, seen: Seen | None, left_usd: float | None, was_cut: bool
-    ) -> dict[str, Any]:
+    async def _run(self, mark: str, seen: Seen | None, left_usd: float | None) -> dict[str, Any]:
         assert self.tree is not None
         task, queue = self.one.task, self.queue
         text = task.task
         if seen is not None and seen.begun:
-            ended = None if was_cut or seen.ended is None else seen.ended
-            stopped = ended is None or ended.status == "interrupted"
-            text = child.GO_ON if stopped else child.TRY_AGAIN.format(why=self.one.reason)
+            text, end = child.GO_ON, seen.ended
+            if end is not None and end.status != "interrupted":
+                text = child.TRY_AGAIN.format(why=end.error or self.one.reason)
         command = child.command_line(
             queue.fleet,
             task,
@@ -188,25 +202,32 @@ class _Work:
             self.child_seconds = time.monotonic() - began
 
     async def _tree(self, seen: Seen | None) -> Tree:
-        """The tree that the task has, else a new one. Raises: UserError where its work lies in one
-        that is not here."""
+        """The tree that the task has, else a new one. Raises: UserError where its work lies
+        elsewhere."""
         before, task = self.one.started, self.one.task
-        if before is not None:
-            found = self.trees.find(task, Path(before.tree), before.base)
-            if found is not None:
-                return found
-            if seen is not None and seen.begun:
-                raise UserError(
-                    f"Its work tree {before.tree} is not there on {host()}, and its session "
-                    f"{self.one.session} has begun in it. Continue on a machine that has both."
-                )
         if before is not None and seen is None and not self._was_here():
             raise UserError(
                 f"It was started on another machine, and its session {self.one.session} is not "
                 f"there on {host()}: what it did is unknown. Workers on several machines need one "
                 "KODE_HOME on a shared folder."
             )
+        found = before and self.trees.find(task, Path(before.tree), before.base)
+        if found:
+            return found
+        if before is not None and seen is not None and seen.begun:
+            raise UserError(
+                f"Its work tree {before.tree} is not there on {host()}, and its session "
+                f"{self.one.session} has begun in it. Continue on a machine that has both."
+            )
         return await _in_thread(self.trees.make, task)
+
+    def _has_succeeded(self, seen: Seen) -> bool:
+        """Whether the latest start came to a good end that nobody recorded. One that failed is
+        continued: nothing tells whether it was the task's own fault."""
+        start, end = self.one.started, seen.ended
+        if not self.one.is_cut or start is None or end is None or end.status != "success":
+            return False
+        return end.at >= timestamp(start.at)
 
     def _was_here(self) -> bool:
         before = self.one.started_by
@@ -275,10 +296,3 @@ async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result
     except asyncio.CancelledError:
         await asyncio.wait([work])
         raise
-
-
-def _ended_before(seen: Seen) -> dict[str, Any] | None:
-    """What a process came to whose end nobody recorded; None where it did not end by itself."""
-    if seen.ended is None or seen.ended.status == "interrupted":
-        return None
-    return {"status": seen.ended.status, "error": seen.ended.error}

@@ -11,12 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kode.contracts import ToolSpec
 from kode.errors import RefusedError
 from kode.images import bytes_of
-from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
+from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
 
 Wire = TypeVar("Wire")
@@ -25,6 +26,10 @@ Wire = TypeVar("Wire")
 FEW = 8
 """So few messages are encoded each time: the questions that memory asks beside a session, and a
 summary's, do not take the place of what is kept of the session."""
+
+
+ACKNOWLEDGED = Message(role="assistant", parts=(Text(text="Noted."),), stop="end")
+"""Between the context of a request and what the person says."""
 
 
 class Growing:
@@ -129,6 +134,25 @@ class Joined:
             return [self._encode(message) for message in row]
         parts = tuple(part for message in row for part in message.parts)
         return [self._encode(Message(role="user", parts=parts))]
+
+
+def apart(messages: Sequence[Message]) -> list[Message]:
+    """The messages with what kode and memory put before a person's words as an exchange of its own;
+    see `Request.context_apart`."""
+    found: list[Message] = []
+    ahead: tuple[Part, ...] = ()
+    for message in messages:
+        own = [getattr(part, "source", "") not in ("opening", "memory") for part in message.parts]
+        begins = own.index(True) if any(own) else len(own)
+        if message.role == "user":
+            ahead += message.parts[:begins]
+            message = replace(message, parts=message.parts[begins:])
+        if ahead and message.parts:
+            found += [Message(role="user", parts=ahead), ACKNOWLEDGED]
+            ahead = ()
+        if message.parts:
+            found.append(message)
+    return [*found, Message(role="user", parts=ahead)] if ahead else found
 
 
 def _is_of_memory(message: Message) -> bool:

@@ -115,7 +115,7 @@ def test_what_was_killed_is_continued_and_nothing_that_ended_runs_again(
         os.kill(driver.pid, signal.SIGKILL)
         driver.communicate()
     before = fleet.status()
-    assert (before["1"]["status"], before["waits"]["status"]) == ("success", "running")
+    assert (before["1"]["status"], before["waits"]["status"]) == ("success", "interrupted")
     resumed = fleet.run("fleet", "resume")
     assert resumed.code == 0, resumed.err
     after = fleet.status()
@@ -140,7 +140,7 @@ def test_ctrl_c_gives_tasks_back_in_good_order(fleet: FleetPlace) -> None:
         "released",
         "fleet",
     ]
-    assert fleet.status()["1"]["status"] == "waiting"
+    assert fleet.status()["1"]["status"] == "interrupted"
     assert fleet.run("fleet", "resume").code == 0
     assert (fleet.project / "effects").read_text() == "waited\n"
 

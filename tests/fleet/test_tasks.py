@@ -19,7 +19,7 @@ def test_a_task_in_a_repository_begins_with_the_commit_that_is_checked_out(
     repository: Path,
 ) -> None:
     (one,) = tasks([{"task": "Fix it"}], Usual(cwd=repository / "part"))
-    assert (one.id, one.isolate, one.source) == ("1", "worktree", str(repository / "part"))
+    assert (one.id, one.isolate, one.source) == ("1", "clone", str(repository / "part"))
     assert one.base == git(repository, "rev-parse", "HEAD").strip()
 
 

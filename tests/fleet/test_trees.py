@@ -1,5 +1,6 @@
 """Work trees: each task has its own, and what it changes there becomes a patch."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,6 +61,21 @@ def test_what_a_task_commits_is_in_its_patch(repository: Path, trees: Trees) -> 
     tree = trees.make(one)
     (tree.root / "a.txt").write_text("committed\n")
     git(tree.root, "commit", "--quiet", "--all", "-m", "By the task")
+    assert trees.write_patch(one, tree) == ("a.txt",)
+
+
+def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees: Trees) -> None:
+    one = of(repository, "clone")
+    tree = trees.make(one)
+    for setting in ("core.trustctime=false", "core.checkStat=minimal"):
+        git(tree.root, "config", *setting.split("="))
+    changed, index = tree.root / "a.txt", tree.root / ".git/index"
+    moment = changed.stat().st_mtime_ns - 10**10
+    os.utime(changed, ns=(moment, moment))
+    git(tree.root, "update-index", "--refresh")
+    changed.write_text(changed.read_text().upper())
+    for path in (changed, index):
+        os.utime(path, ns=(moment, moment))
     assert trees.write_patch(one, tree) == ("a.txt",)
 
 
