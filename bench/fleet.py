@@ -102,7 +102,7 @@ def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> 
         "ideal_s": round(_ideal_s(times, jobs), 1),
         "task_s": round(statistics.median(times), 3),
         "lost": sum(one.finished is None for one in states),
-        "repeated": sum(_is_repeated(one) for one in states),
+        "repeated": sum(is_repeated(one) for one in states),
         "failed": sum(end is not None and end.status != "success" for end in ends),
         "rss_mb": round(rss[-1], 1),
         "rss_growth_mb": round(rss[-1] - rss[len(rss) // 10], 1),
@@ -146,7 +146,8 @@ def _ideal_s(times: Sequence[float], jobs: int) -> float:
     return max(slots)
 
 
-def _is_repeated(one: TaskState) -> bool:
+def is_repeated(one: TaskState) -> bool:
+    """Whether a task was started, or took effect, more than once."""
     effects = Path(one.task.source) / "effects"
     return one.starts != 1 or not effects.exists() or effects.read_text().count("done") != 1
 
