@@ -59,8 +59,9 @@ class Request:
     """The JSON schema to which the server is to hold the answer, which then has no calls; None: the
     answer is free."""
     context_apart: bool = False
-    """What kode and memory put before the person's words goes as a message of its own, answered by
-    the model: a weak model otherwise takes it for a part of the task, and reaches for tools."""
+    """Memory, and what stands with it before the person's words, goes as a message of its own that
+    the model has answered: a weak model otherwise takes it for a part of the task, and reaches for
+    tools."""
 
 
 @dataclass(frozen=True, kw_only=True)

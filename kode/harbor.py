@@ -40,6 +40,9 @@ PYTHON = "3.13"
 
 ON_PATH = 'export PATH="$HOME/.local/bin:$PATH"'
 
+UNASKED = ("--allow", "shell", "--allow", "read", "--allow", "edit")
+"""Mode `full` still asks about files with keys. In a container they are the task's own."""
+
 RESULT = "result.json"
 REPORTED = ("status", "error", "steps", "session_id", "files_changed", "checks", "denials")
 """Of kode's result, what goes into the metadata of a trial; docs/scripts.md explains each."""
@@ -242,7 +245,8 @@ class KodeAgent(BaseInstalledAgent):
         flags = [
             *("--provider", "anthropic" if messages else "openai"),
             *("--model", connection.model_id or self.model_name),
-            *("--permission-mode", "full", "--no-memory", "--quiet", "--output-format", "json"),
+            *("--permission-mode", "full", *UNASKED),
+            *("--no-memory", "--quiet", "--output-format", "json"),
         ]
         if self.options.disable_web_search:
             flags += ["--deny", "fetch"]

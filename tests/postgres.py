@@ -53,7 +53,7 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off"
         log = str(self.folder / "log")
         self._run("pg_ctl", "-D", self._data, "-w", "-l", log, "-o", options, "start")
 
@@ -79,6 +79,12 @@ class Postgres:
                 known = "SELECT 1 FROM pg_roles WHERE rolname = %s"
                 if not connection.execute(known, (person,)).fetchall():
                     connection.execute(f'CREATE ROLE "{person}" LOGIN'.encode())
+
+    def drop_database(self, name: str) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url("owner", "postgres"), autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
     @property
     def _data(self) -> str:

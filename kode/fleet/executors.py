@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Executor(Protocol):
-    """Has a queue worked on, see above. `show` gets what happens to the tasks."""
+    """Has a queue worked on, see above. `show` gets what happens to the tasks. Flags that begin
+    with its name are keywords: `--ray-address` is `address`."""
 
     async def __call__(self, queue: "Queue", show: "Show") -> None:
         """Raises: KodeError that says what to do next."""

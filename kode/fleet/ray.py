@@ -100,8 +100,8 @@ class _OnRay:
         if left := self._exhausted():
             why = "; ".join(f"{name} ({self.lost[name]})" for name in left)
             raise KodeError(
-                f"Started {self.retries + 1} times on Ray and not ended: {why}. They are kept: "
-                f"`kode fleet resume {self.queue.fleet.id}` tries again, --ray-retries more often."
+                f"--ray-retries {self.retries} was not enough for {why}. What they did is kept: "
+                f"`kode fleet resume {self.queue.fleet.id}` continues it."
             )
 
     async def end(self) -> None:
@@ -194,6 +194,9 @@ def _why(future: "asyncio.Future[str]") -> str:
 def _connect(queue: Queue, address: str | None) -> None:
     """Raises: UserError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray prints what its daemons report to stdout, between our results, and has no setting for it.
+    # What matters of it comes as the error of a task, and all of it is in Ray's own logs.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     try:
         # Ray puts its driver's working directory before all else where its workers look for
         # modules: a project's `json.py` must not become part of them.

@@ -15,7 +15,7 @@ class Row:
     task: str
     session: str | None
     status: str
-    """`waiting`, `leased`, `running`; or how it ended."""
+    """`waiting`, `leased`, `running`, `interrupted`; or how it ended."""
     patch: str | None
     """Absolute."""
     files: tuple[str, ...]
@@ -66,13 +66,10 @@ def row_of(queue: Queue, one: TaskState) -> Row:
     """The row of one task, as it stands."""
     end = one.finished
     by = one.lease or one.started_by
-    status = end.status if end is not None else one.standing
-    if end is None and queue.state.cancelled and one.lease is None:
-        status = "cancelled"
     return Row(
         task=one.task.id,
         session=one.session or None,
-        status=status,
+        status=_status(queue, one),
         patch=str(queue.folder / end.patch) if end is not None and end.patch else None,
         files=end.files if end is not None else (),
         verify=end.verify if end is not None else "",
@@ -90,6 +87,16 @@ def row_of(queue: Queue, one: TaskState) -> Row:
     )
 
 
+def _status(queue: Queue, one: TaskState) -> str:
+    if one.finished is not None:
+        return one.finished.status
+    if one.lease is not None and not queue.is_gone(one.lease):
+        return one.standing
+    if queue.state.cancelled:
+        return "cancelled"
+    return "interrupted" if one.starts else "waiting"
+
+
 def rows_of(queue: Queue) -> list[Row]:
     """A row a task, in the order of the file."""
     return [row_of(queue, one) for one in queue.state.tasks.values()]
@@ -100,13 +107,14 @@ def summary_of(queue: Queue) -> Summary:
     states = list(queue.state.tasks.values())
     ends = [one.finished for one in states if one.finished is not None]
     good = sum(map(is_good, ends))
+    running = sum(_status(queue, one) in ("leased", "running") for one in states)
     return Summary(
         id=queue.fleet.id,
         folder=str(queue.folder),
         created_at=queue.fleet.created_at,
         tasks=len(states),
-        waiting=sum(one.standing == "waiting" for one in states),
-        running=sum(one.standing in ("leased", "running") for one in states),
+        waiting=len(states) - len(ends) - running,
+        running=running,
         good=good,
         bad=len(ends) - good,
         cost_usd=sum(end.cost_usd or 0.0 for end in ends),

@@ -52,7 +52,7 @@ class Usual:
     timeout_s: float | None = None
     verify: str = ""
     isolate: Isolation | None = None
-    """None: a worktree in a repository, else a copy."""
+    """None: a clone in a repository, else a copy."""
 
 
 def rows_of(text: str, name: str) -> list[Row]:
@@ -94,9 +94,10 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
         task = _task_of(row, usual, f"{number:0{width}}")
-        if task.id in tasks:
+        name = task.id.casefold()  # as file systems have it that ignore case
+        if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
-        tasks[task.id] = task
+        tasks[name] = task
     if not tasks:
         raise ConfigError("There is no task: the file is empty.")
     return list(tasks.values())
@@ -118,7 +119,7 @@ def _task_of(row: Row, usual: Usual, number: str) -> Task:
     else:
         source = str((usual.cwd / Path(named).expanduser()).resolve())
         base = _base(where, source)
-        isolate = row.isolate or usual.isolate or ("worktree" if base else "copy")
+        isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             raise ConfigError(
                 f"{where}: {source} is no repository with a commit. Use --isolate copy, or none."

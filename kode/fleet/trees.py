@@ -1,7 +1,8 @@
 """A work tree of its own for each task, and what was changed in it as a patch.
 
-    worktree   a linked worktree of the source's repository, no branch checked out
-    clone      a clone of it, or of an address
+    clone      a clone of the source's repository, or of an address, no branch checked out
+    worktree   a linked worktree of it: commands in the sandbox cannot write to its index, and see
+               nothing of its history where the repository lies in the hidden part of a home
     copy       the files as they are now, what is in no commit included
     none       the source itself: no patch, and tasks share it
 
@@ -91,6 +92,7 @@ class Trees:
             raise UserError(
                 f"What changed in {tree.root} could not be read: {error}. Look at it there."
             ) from None
+        durable.make_folder(self._kept(task))
         durable.replace(self._kept(task) / PATCH, patch)
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
@@ -108,7 +110,10 @@ class Trees:
 
     def _make(self, task: Task, root: Path) -> str:
         if task.isolate == "copy":
-            _run("cp", "-a", "--", str(paths.project_root(Path(task.source))), str(root))
+            whole = paths.project_root(Path(task.source))
+            if Path(os.path.realpath(self.folder)).is_relative_to(whole):
+                raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
+            _run("cp", "-a", "--", str(whole), str(root))
             store = self._kept(task) / "base.git"
             shutil.rmtree(store, ignore_errors=True)
             _run("git", "init", "--quiet", "--bare", "--", str(store))
@@ -144,8 +149,9 @@ class Trees:
         own = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
         index = self._kept(task) / "index"
         with contextlib.suppress(FileNotFoundError):
-            # With it git need not read the files that have not been touched.
-            shutil.copyfile(os.fsdecode(own.rstrip(b"\n")), index)
+            # With it git need not read the files that have not been touched. As old as it is: of
+            # those that changed in the moment it was written, git compares the contents.
+            shutil.copy2(os.fsdecode(own.rstrip(b"\n")), index)
         return {"GIT_INDEX_FILE": str(index)}
 
     @contextlib.contextmanager

@@ -28,8 +28,11 @@ FEW = 8
 summary's, do not take the place of what is kept of the session."""
 
 
-ACKNOWLEDGED = Message(role="assistant", parts=(Text(text="Noted."),), stop="end")
-"""Between the context of a request and what the person says."""
+ACKNOWLEDGED = Message(
+    role="assistant", parts=(Text(text="I have read it. What is the task?"),), stop="end"
+)
+"""Between the context of a request and what the person says. "Noted." became the model's answer to
+tasks too."""
 
 
 class Growing:
@@ -137,26 +140,38 @@ class Joined:
 
 
 def apart(messages: Sequence[Message]) -> list[Message]:
-    """The messages with what kode and memory put before a person's words as an exchange of its own;
-    see `Request.context_apart`."""
+    """The messages with what stands before a person's words as an exchange of its own, where memory
+    is among it; see `Request.context_apart`."""
     found: list[Message] = []
     ahead: tuple[Part, ...] = ()
     for message in messages:
-        own = [getattr(part, "source", "") not in ("opening", "memory") for part in message.parts]
-        begins = own.index(True) if any(own) else len(own)
         if message.role == "user":
-            ahead += message.parts[:begins]
-            message = replace(message, parts=message.parts[begins:])
-        if ahead and message.parts:
-            found += [Message(role="user", parts=ahead), ACKNOWLEDGED]
-            ahead = ()
-        if message.parts:
-            found.append(message)
+            parts = (*ahead, *message.parts)
+            begins = next((at for at, p in enumerate(parts) if not _is_context(p)), len(parts))
+            ahead, rest = parts[:begins], parts[begins:]
+            if rest and any(_source(part) == "memory" for part in ahead):
+                found += [Message(role="user", parts=ahead), ACKNOWLEDGED]
+                ahead = ()
+            if not rest:
+                continue
+            message = replace(message, parts=(*ahead, *rest))
+        elif ahead:
+            found.append(Message(role="user", parts=ahead))
+        ahead = ()
+        found.append(message)
     return [*found, Message(role="user", parts=ahead)] if ahead else found
 
 
+def _is_context(part: Part) -> bool:
+    return _source(part) in ("opening", "memory")
+
+
+def _source(part: Part) -> str:
+    return part.source if isinstance(part, Text) else ""
+
+
 def _is_of_memory(message: Message) -> bool:
-    return all(isinstance(part, Text) and part.source == "memory" for part in message.parts)
+    return all(_source(part) == "memory" for part in message.parts)
 
 
 def encoded(value: Any) -> bytes:

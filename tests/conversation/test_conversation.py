@@ -446,3 +446,15 @@ async def test_what_the_person_runs_over_what_a_marked_session_left_is_from_outs
     (part,) = later.attachments
     assert isinstance(part, Text)
     assert part.source == "outside"
+
+
+@pytest.mark.parametrize("depth", ["", "1"])
+async def test_a_kode_inside_of_another_hears_that_one_and_no_person(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, depth: str
+) -> None:
+    """Else what a page has the outer one type would be the person's wish in the inner one."""
+    monkeypatch.setenv("KODE_DEPTH", depth)
+
+    conversation = await opened()
+
+    assert conversation.session.tainted == bool(depth)

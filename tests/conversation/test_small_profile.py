@@ -13,6 +13,8 @@ from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
+from kode.messages import text_of
+from kode.providers.wire import ACKNOWLEDGED
 from kode.tools import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 
@@ -101,7 +103,7 @@ async def test_the_config_decides_before_the_window_does(
     talk = await opened(tmp_path, server, events, **flags)
 
     assert ("delegate_tasks" not in tools_of(talk)) is small
-    assert ("step by step" in talk.context.system) is small
+    assert ("at once what you know" in talk.context.system) is small
     assert not server.questions
 
 
@@ -153,7 +155,7 @@ async def test_a_small_model_reads_what_memory_holds_apart_from_the_question(
     assert context["role"] == "user"
     assert "Fridays" in context["content"]
     assert "# Where you are" in context["content"]
-    assert noted == {"role": "assistant", "content": "Noted."}
+    assert noted == {"role": "assistant", "content": text_of(ACKNOWLEDGED)}
     assert question == {"role": "user", "content": "When are releases cut?"}
     assert [one["content"] for one in rest] == ["Yes.", "And why?"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STORE_BYTES = 80 * 2**20
 """The least that Ray takes."""
+START_S = 120
 
 
 @dataclass
@@ -72,8 +73,9 @@ def main() -> None:
         word, name = line.split()
         if word == "add":
             added[name] = nodes.add_node(
-                num_cpus=1, object_store_memory=STORE_BYTES, resources={name: 1}
+                wait=False, num_cpus=1, object_store_memory=STORE_BYTES, resources={name: 1}
             )
+            nodes.wait_for_nodes(timeout=START_S)
         else:
             nodes.remove_node(added.pop(name), allow_graceful=False)
         print("done", flush=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kode.fleet.queue import open_queue
 from tests.e2e.command import Finished, Place
 from tests.e2e.ray_nodes import Cluster, cluster
 
@@ -20,7 +21,6 @@ pytestmark = [
         importlib.util.find_spec("ray") is None, reason="needs Ray (pip install 'kode[ray]')"
     ),
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("ray"),
 ]
 
 ON_RAY = ("--executor", "ray")
@@ -89,6 +89,11 @@ class RayPlace(Place):
     def effects(self) -> dict[str, str]:
         return {path.parent.name: path.read_text() for path in self.project.glob("*/effects")}
 
+    def a_worker_is_gone(self) -> bool:
+        queue = open_queue(self.home, None)
+        leases = [one.lease for one in queue.state.open_tasks() if one.lease is not None]
+        return any(map(queue.is_gone, leases))
+
     def rows(self, *fleet: str) -> dict[str, dict[str, Any]]:
         ran = self.run("fleet", "status", *fleet, "--json")
         return {row["task"]: row for row in ran.lines}
@@ -138,13 +143,12 @@ def test_a_node_that_is_lost_loses_nothing(place: RayPlace, nodes: Cluster) -> N
         wait_until(lambda: len(place.begun()) == 2)
         before = place.rows()
         nodes.kill("second")
-        wait_until(lambda: any(row["starts"] == 2 for row in place.rows().values()) or [
-            row for row in place.rows().values() if row["status"] == "waiting"
-        ])  # fmt: skip
+        wait_until(place.a_worker_is_gone)
         place.let_go()
         ran = ended(driver)
     nodes.add("second")
     assert ran.code == 0, ran.err
+    assert [line["type"] for line in ran.lines].count("finished") == 3
     after = place.rows()
     assert [row["status"] for row in after.values()] == ["success"] * 3
     assert sorted(row["starts"] for row in after.values()) == [1, 1, 2]
@@ -173,14 +177,63 @@ def test_a_fleet_whose_driver_was_killed_on_ray_is_continued(
     assert place.effects() == dict.fromkeys("ab", "waited\n")
 
 
-def test_ctrl_c_gives_back_what_ray_has(place: RayPlace) -> None:
+def test_a_worker_that_is_killed_again_and_again_is_not_started_for_ever(place: RayPlace) -> None:
+    tasks = place.waiting("a")
+    with place.start("fleet", "run", *ON_RAY, "--ray-retries", "0", *tasks) as driver:
+        wait_until(place.begun)
+        [one] = open_queue(place.home, None).state.open_tasks()
+        assert one.lease is not None
+        os.kill(one.lease.pid, signal.SIGKILL)
+        ran = ended(driver)
+    assert ran.code == 1
+    assert [line["type"] for line in ran.lines] == ["started"]  # and nothing that Ray says
+    assert "--ray-retries 0 was not enough for a (WorkerCrashedError)" in ran.err
+    place.let_go()
+    with place.start("fleet", "resume", *ON_RAY) as driver:
+        assert ended(driver).code == 0
+    assert place.effects() == {"a": "waited\n"}
+
+
+def test_no_more_tasks_run_at_once_than_wanted(place: RayPlace) -> None:
+    tasks = place.tasks(*({"id": name, "task": "Write"} for name in "abc"))
+    with place.start("fleet", "run", *ON_RAY, "--jobs", "1", *tasks) as driver:
+        assert ended(driver).code == 0
+    log = open_queue(place.home, None).folder / "log.jsonl"
+    types = [json.loads(line)["type"] for line in log.read_text().splitlines()]
+    assert types == ["leased", "started", "finished"] * 3
+
+
+def test_modules_of_a_project_are_no_part_of_a_worker(place: RayPlace) -> None:
+    """Ray has its workers look for modules in the working directory of their driver."""
+    (place.project / "kode").mkdir()
+    (place.project / "kode/__init__.py").write_text("raise SystemExit('imported')")
+    with place.start("fleet", "run", *ON_RAY, *place.tasks({"id": "a", "task": "Write"})) as driver:
+        ran = ended(driver)
+    assert ran.code == 0, ran.err
+
+
+def test_a_node_without_the_shared_folder_is_named(place: RayPlace) -> None:
+    hidden = place.folder / "hidden"
     with place.start("fleet", "run", *ON_RAY, *place.waiting("a", "b", "c")) as driver:
         wait_until(lambda: len(place.begun()) == 2)
-        driver.send_signal(signal.SIGINT)
+        queue = open_queue(place.home, None)
+        queue.folder.rename(hidden)
+        place.let_go()
+        ran = ended(driver)
+    assert ran.code == 3
+    assert "Every node needs the queue" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_gives_back_what_ray_has(number: signal.Signals, place: RayPlace) -> None:
+    with place.start("fleet", "run", *ON_RAY, *place.waiting("a", "b", "c")) as driver:
+        wait_until(lambda: len(place.begun()) == 2)
+        driver.send_signal(number)
         ran = ended(driver)
     assert ran.code == 130
     assert [line["type"] for line in ran.lines].count("released") == 2
-    assert {row["status"] for row in place.rows().values()} == {"waiting"}
+    found = sorted(row["status"] for row in place.rows().values())
+    assert found == ["interrupted", "interrupted", "waiting"]
 
 
 def test_cancel_reaches_what_ray_has(place: RayPlace) -> None:

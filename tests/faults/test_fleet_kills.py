@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,12 @@ REPLIES: list[dict[str, Any]] = [
 class Stand:
     """A home, four projects, and a queue over them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, executor: str = "local", environ: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
+        self.executor = ["--executor", executor]
+        self.more = environ or {}
         self.queue = folder / "queue"
         (folder / "kode").mkdir(parents=True)
         prices = {"prices": {"scripted": {"input": 1000, "output": 1000}}}
@@ -64,13 +69,17 @@ class Stand:
     def environ(self) -> dict[str, str]:
         folder = str(self.folder)
         names = {"HOME": folder, "KODE_HOME": f"{folder}/kode", "LANG": "C.UTF-8"}
-        return {**names, "PATH": os.environ["PATH"]}
+        return {**names, "PATH": os.environ["PATH"], **self.more}
 
     @property
     def run(self) -> list[str]:
         line = [sys.executable, KODE, "fleet", "run", "tasks.jsonl", "--queue", str(self.queue)]
-        line += ["--jobs", str(JOBS), "--budget-usd", str(LIMIT_USD)]
+        line += [*self.executor, "--jobs", str(JOBS), "--budget-usd", str(LIMIT_USD)]
         return [*line, "--", "--script", str(self.folder / "script.json"), "--no-memory"]
+
+    @property
+    def resume(self) -> list[str]:
+        return [sys.executable, KODE, "fleet", "resume", str(self.queue), *self.executor]
 
     def start(self, argv: list[str]) -> "subprocess.Popen[bytes]":
         out, err = ((self.folder / name).open("ab") for name in ("out", "err"))
@@ -93,13 +102,12 @@ class Stand:
         """Has the fleet come to its end, first within its budget; what is wrong then."""
         argv = self.run
         if (self.queue / "tasks.jsonl").exists():
-            argv = [sys.executable, KODE, "fleet", "resume", str(self.queue)]
+            argv = self.resume
         self.start(argv).wait(120)
         faults = []
         if (spent := self.spent_usd()) > LIMIT_USD + JOBS * REPLY_USD:
             faults.append(f"${spent} spent of ${LIMIT_USD}")
-        more = [sys.executable, KODE, "fleet", "resume", str(self.queue), "--budget-usd", "100"]
-        self.start(more).wait(120)
+        self.start([*self.resume, "--budget-usd", "100"]).wait(120)
         return faults + self.wrong()
 
     def wrong(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Work trees: each task has its own, and what it changes there becomes a patch."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_what_a_task_commits_is_in_its_patch(repository: Path, trees: Trees) -> 
     assert trees.write_patch(one, tree) == ("a.txt",)
 
 
+def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees: Trees) -> None:
+    one = of(repository, "clone")
+    tree = trees.make(one)
+    for setting in ("core.trustctime=false", "core.checkStat=minimal"):
+        git(tree.root, "config", *setting.split("="))
+    changed, index = tree.root / "a.txt", tree.root / ".git/index"
+    moment = changed.stat().st_mtime_ns - 10**10
+    os.utime(changed, ns=(moment, moment))
+    git(tree.root, "update-index", "--refresh")
+    changed.write_text(changed.read_text().upper())
+    for path in (changed, index):
+        os.utime(path, ns=(moment, moment))
+    assert trees.write_patch(one, tree) == ("a.txt",)
+
+
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
 def test_what_a_crash_has_left_of_a_tree_is_made_anew(
     isolate: Isolation, repository: Path, trees: Trees
@@ -99,3 +115,8 @@ def test_a_source_that_is_gone_is_an_error_that_says_what_to_do(
 ) -> None:
     with pytest.raises(UserError, match="could not be made"):
         trees.make(task("t", tmp_path / "gone", "copy"))
+
+
+def test_a_folder_is_not_copied_into_itself(tmp_path: Path, trees: Trees) -> None:
+    with pytest.raises(UserError, match="its copy would lie inside it"):
+        trees.make(task("t", tmp_path, "copy"))

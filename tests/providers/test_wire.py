@@ -122,13 +122,20 @@ CONVERSATIONS = st.lists(
 
 @given(CONVERSATIONS)
 def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[Message]) -> None:
-    said = [one for one in messages if one.role == "assistant" and one.parts]
+    said = [one for one in messages if one.role == "assistant"]
     before = [part for one in messages for part in one.parts]
 
     found = [one for one in apart(messages) if one is not ACKNOWLEDGED]
 
     assert [one for one in found if one.role == "assistant"] == said
     assert [part for one in found for part in one.parts] == before
+
+
+def test_where_one_works_stays_with_what_a_person_says_where_memory_is_empty() -> None:
+    place: Part = Text(text="# Where you are", source="opening")
+    question = Message(role="user", parts=(place, Text(text="Which port?")))
+
+    assert apart([question]) == [question]
 
 
 def test_what_a_person_says_stands_alone_behind_the_context() -> None:

@@ -18,7 +18,8 @@ from kode.cli.commands.fleet_cluster import (
 from kode.cli.commands.fleet_ray import add_ray_flags, check_ray_flags, executor_of
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
-from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
+from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
 from kode.contracts import OTHER_MODE_NAMES
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
@@ -27,10 +28,6 @@ from kode.interrupts import cancelled_by_signals
 if TYPE_CHECKING:
     from kode.fleet.executors import Executor
     from kode.fleet.queue import Queue
-    from kode.fleet.records import Record
-    from kode.fleet.report import Row
-    from kode.fleet.state import TaskState
-    from kode.fleet.worker import Show
 
 COMMANDS = {
     "run": "start a fleet: a task a line, or a template over repositories",
@@ -68,7 +65,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     add("--budget-usd", metavar="X", type=amount, help="spending limit of all tasks together")
     add("--task-budget-usd", metavar="X", type=amount, help="of each task")
     add("--timeout", metavar="S", type=seconds, help="time limit of each task")
-    add("--max-failures", metavar="N", type=whole, help="stop after so many failures in a row")
+    add("--max-failures", metavar="N", type=whole, default=20, help="in a row, then stop (20)")
     add("--isolate", choices=("worktree", "clone", "copy", "none"), help="where tasks work")
     add("--verify", metavar="CMD", default="", help="says by its exit status if a result is good")
     add("--model", metavar="M", help="the model to use")
@@ -155,7 +152,7 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
     if arguments.index is not None and not 0 <= arguments.index < len(tasks):
         raise ConfigError(f"--index {arguments.index}: the queue has {len(tasks)} tasks, from 0.")
     only = None if arguments.index is None else tasks[arguments.index]
-    code = _until_stopped(work(queue, _json_lines(queue), jobs=arguments.jobs, only=only))
+    code = _until_stopped(work(queue, json_lines(queue), jobs=arguments.jobs, only=only))
     ends = [one.finished for name, one in queue.state.tasks.items() if only in (None, name)]
     if code == EXIT_OK and not all(end is not None and is_good(end) for end in ends):
         return EXIT_FAILED
@@ -174,9 +171,9 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
         for row in rows:
             print_line(to_json(row.as_json()))
         return EXIT_OK
-    for line in _table(rows):
+    for line in table(rows):
         print_line(clean(line))
-    print_line(_conclusion(queue))
+    print_line(conclusion(queue))
     return EXIT_OK
 
 
@@ -209,11 +206,14 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     queue = _open(arguments)
     tasks = chosen(queue, arguments.names, all_ended=arguments.all)
     if not tasks:
-        raise UserError(f"There is nothing to collect. {_conclusion(queue)}")
+        raise UserError(f"There is nothing to collect. {conclusion(queue)}")
     if arguments.way == "patch":
         sys.stdout.flush()
         for _, patch in patches(queue, tasks):
-            sys.stdout.buffer.write(patch)
+            if sys.stdout.isatty():  # a file may hold what a terminal would obey
+                print_line(clean(patch.decode("utf-8", "replace")))
+            else:
+                sys.stdout.buffer.write(patch)
         return EXIT_OK
     left_out = 0
     for one in collect(queue, tasks, arguments.way):
@@ -235,13 +235,13 @@ def _drive(queue: "Queue", executor: "Executor | None", arguments: argparse.Name
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
-    code = _until_stopped(executor(queue, _json_lines(queue) if as_json else _lines(queue)))
+    code = _until_stopped(executor(queue, json_lines(queue) if as_json else lines(queue)))
     from kode.fleet.report import summary_of
 
     queue.refresh()
     summary = summary_of(queue)
     print_line(
-        to_json({"type": "fleet", **summary.as_json()}) if as_json else clean(_conclusion(queue))
+        to_json({"type": "fleet", **summary.as_json()}) if as_json else clean(conclusion(queue))
     )
     return code or (EXIT_OK if summary.good == summary.tasks else EXIT_FAILED)
 
@@ -259,75 +259,6 @@ def _until_stopped(working: Any) -> int:
         return EXIT_OK
 
     return asyncio.run(run())
-
-
-def _json_lines(queue: "Queue") -> "Show":
-    from kode.fleet.report import row_of
-
-    def show(one: "TaskState", record: "Record") -> None:
-        print_line(to_json({"type": record.type, **row_of(queue, one).as_json()}))
-
-    return show
-
-
-def _lines(queue: "Queue") -> "Show":
-    """One line a task that has ended or was given back."""
-    from kode.fleet.report import row_of
-
-    def show(one: "TaskState", record: "Record") -> None:
-        if record.type == "started":
-            return
-        states = queue.state.tasks.values()
-        ended = sum(other.finished is not None for other in states)
-        line = "  ".join(_cells(row_of(queue, one)))
-        print_line(clean(f"{ended:>{len(str(len(states)))}}/{len(states)}  {line}"))
-
-    return show
-
-
-def _cells(row: "Row") -> list[str]:
-    cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-    files = f"{len(row.files)} files" if row.files else ""
-    verify = {"passed": "verified", "failed": "check failed", "": ""}[row.verify]
-    time = f"{row.seconds:.1f} s" if row.seconds else ""
-    again = f"{row.starts} starts" if row.starts > 1 else ""
-    unknown = f"result unknown: {row.unknown[-1]}" if row.unknown else ""
-    what = row.error if row.error and row.status != "success" else row.text
-    cells = [row.task, row.status, verify, files, cost, time, again, one_line(unknown)[:60]]
-    return [*(cell for cell in cells if cell), one_line(what)[:80]]
-
-
-def _table(rows: "Sequence[Row]") -> list[str]:
-    titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
-    lines: list[tuple[str, ...]] = [titles]
-    for row in rows:
-        cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-        what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
-        time = f"{row.seconds:.1f} s" if row.seconds else ""
-        lines.append((*what, cost, str(row.tokens or ""), time, row.host or ""))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-
-
-def _conclusion(queue: "Queue") -> str:
-    from kode.fleet.report import summary_of
-
-    told = summary_of(queue)
-    parts = [f"{told.good} of {told.tasks} tasks succeeded"]
-    parts += [f"{told.bad} failed"] if told.bad else []
-    parts += [f"{told.running} running"] if told.running else []
-    parts += [f"{told.waiting} waiting"] if told.waiting else []
-    text = f"{', '.join(parts)}. ${told.cost_usd:.4f}, {told.tokens:,} tokens."
-    if told.stopped:
-        text += f" {told.stopped}"
-    if told.damaged:
-        text += f" {told.damaged} lines of {told.folder}/log.jsonl cannot be read and are left out."
-    if told.waiting or told.running:
-        return f"{text} Continue with: kode fleet resume {told.id}"
-    return f"{text} The changes: kode fleet collect {told.id}"
 
 
 def _rows(arguments: argparse.Namespace) -> "list[Any]":

@@ -19,7 +19,7 @@ from kode.memory.notes.note import MAX_MERGED_CHARS, Note, checked, note_of, row
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.outbox import PERSON, Outbox, Queued
-from kode.memory.notes.team.rebase import Sides, is_shared, rebase, shared
+from kode.memory.notes.team.rebase import ADDS_NOTHING, Sides, is_shared, rebase, shared
 from kode.memory.notes.team.server import (
     Membership,
     Pushed,
@@ -54,6 +54,8 @@ class Exchanged:
     """By colleagues, or this person elsewhere; oldest first."""
     faults: list[str] = field(default_factory=list)
     """What was refused, or gave way to what a colleague had changed; said once each."""
+    own: set[str] = field(default_factory=set)
+    """What was sent in parts, one a scope: those after the first, as `History.known` names them."""
     sent: int = 0
     is_first: bool = False
     """Whether the copy was empty before."""
@@ -113,8 +115,9 @@ class Exchange:
             except Unreachable:
                 raise
             except MemoryRefused as error:
-                if str(error) != one.fault:
-                    done.faults.append(f"{one.change.reason} stays on this machine: {error}")
+                if str(error) == one.fault:
+                    continue
+                done.faults.append(f"{one.change.reason} stays on this machine: {error}")
                 async with self._store.writing():
                     self._outbox.refuse(one.number, str(error))
         done.sent = len(sent)
@@ -124,27 +127,33 @@ class Exchange:
         for left in reversed(range(TRIES)):
             try:
                 async with server.turn():
-                    return await self._push_once(server, one, done)
+                    landed, touched = await self._push_once(server, one, done)
+                self._mark(one.change, landed)
+                return touched
             except Stale:
                 if not left:
                     raise
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _push_once(self, server: Server, one: Queued, done: Exchanged) -> set[str]:
+    async def _push_once(
+        self, server: Server, one: Queued, done: Exchanged
+    ) -> tuple[str, set[str]]:
+        """The id under which it arrived, "" where nothing was left of it; the notes it touches."""
         change = one.change
         before, after = self._store.sides(change)
         made = shared(before, after)
         landed = await server.landed(one.push)
         if landed is not None:
-            self._mark(change, landed)
-            return made.ids
+            return landed, made.ids
         rows = await server.stands(made.ids)
         now = {id: note for id, row in rows.items() if (note := self._note(row))}
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
         if not kept.ids:
-            self._mark(change, "")
-            done.faults.append(f"What a colleague changed first stands; not made: {change.reason}")
-            return made.ids
+            if change.kind not in ADDS_NOTHING:
+                done.faults.append(
+                    f"What a colleague changed first stands; not made: {change.reason}"
+                )
+            return "", made.ids
         sent = change if kept == made else _changed(change, kept)
         if len(made.ids) < len({note.id for note in (*before, *after)}):
             sent = replace(sent, words="")  # they may say what stays here
@@ -152,17 +161,20 @@ class Exchange:
         for number, scope in enumerate(
             sorted({note.scope for note in (*kept.before, *kept.after)})
         ):
-            push = one.push if not number else str(uuid.uuid5(uuid.UUID(one.push), scope))
+            part = f"-{number}" if number else ""
+            push = str(uuid.uuid5(uuid.UUID(one.push), scope)) if part else one.push
+            undoes = sent.undoes and sent.undoes + part
             await server.append(
                 scope,
                 push,
                 self._address.host,
-                {**row, "id": sent.id + (f"-{number}" if number else "")},
+                {**row, "id": sent.id + part, "undoes": undoes},
                 [_sent(rows[note.id]) for note in kept.before if note.scope == scope],
                 [_sent(row_of(note)) for note in kept.after if note.scope == scope],
             )
-        self._mark(change, sent.id)
-        return made.ids | kept.ids
+            if part:  # here it is a part of the change that the history has
+                done.own.add(f"{sent.id}{part} {sent.at}")
+        return sent.id, made.ids | kept.ids
 
     def _mark(self, change: Change, landed: str) -> None:
         """Has a change that became another one, or none, count as undone here."""
@@ -183,7 +195,7 @@ class Exchange:
             if not page and not touched:
                 break
             if known is None:
-                known = self._history.known()
+                known = self._history.known() | done.own
             touched |= {str(row["id"]) for one in page for row in (*one.before, *one.after)}
             stands = await server.stands(touched)
             done.arrived += self._record(page, known, done)
