@@ -11,6 +11,7 @@ NAMES = (
     "merge",
     "retrieval",
     "memory_scale",
+    "team_notes",
     "scan",
     "shell",
     "wall",

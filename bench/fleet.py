@@ -8,14 +8,18 @@
                     tasks on a busy machine is in here, and not in the first
     lost, repeated  tasks without an end; tasks that were started, or took effect, more than once
     rss_growth_mb   of the driver, from the first tenth of the tasks to the end
+    driver_...      the same of the driver alone: a thousand tasks (`--many`) whose process is a
+                    `sleep` that prints a result, so that the cores are not what is waited for
 
 Each task is a session of two replies by a script, with one command in between. On a machine with
 fewer cores than slots, tasks are slower side by side than alone, in the loop too.
 """
 
 import argparse
+import asyncio
 import heapq
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -24,10 +28,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
-from kode.fleet.queue import open_queue
+from kode.fleet import child
+from kode.fleet.queue import create, open_queue
+from kode.fleet.records import Fleet, Record, Task
 from kode.fleet.state import TaskState
+from kode.fleet.worker import work
 
 SCRIPT = [
     {
@@ -36,6 +44,7 @@ SCRIPT = [
         "then": [{"text": "Done."}],
     }
 ]
+SLEEP_S = 0.5
 STARTS = 3
 """Bare starts, of which the median counts."""
 
@@ -45,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet")
     parser.add_argument("--tasks", type=int, default=48)
     parser.add_argument("--jobs", type=int, default=16)
+    parser.add_argument("--many", type=int, default=1000)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     with workplace("http://127.0.0.1:9/v1") as (project, environ):
@@ -59,6 +69,7 @@ def main(argv: Sequence[str]) -> int:
         figures["overhead_ratio"] = round(figures["wall_s"] / (figures["ideal_s"] + start_s), 3)
         loop_s = _loop_s(project, environ, range(arguments.tasks), arguments.jobs)
         figures["loop_s"] = round(loop_s, 1)
+        figures |= _driver(project, arguments.many, arguments.jobs)
         figures["loop_ratio"] = round(figures["wall_s"] / loop_s, 3)
     report("fleet", figures, argv)
     return 0
@@ -95,6 +106,36 @@ def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> 
         "failed": sum(end is not None and end.status != "success" for end in ends),
         "rss_mb": round(rss[-1], 1),
         "rss_growth_mb": round(rss[-1] - rss[len(rss) // 10], 1),
+    }
+
+
+def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
+    sleep = f"""sleep {SLEEP_S}; echo '{{"status": "success"}}'"""
+    tasks = [
+        Task(id=str(number), task="Sleep.", source=str(project), isolate="none")
+        for number in range(many)
+    ]
+    about = Fleet(id="bench", created_at="", jobs=jobs, trees=str(project / "trees"))
+    queue = create(project / "many", about, tasks)
+    rss = []
+
+    def show(one: TaskState, record: Record) -> None:
+        rss.append(_rss_mb(os.getpid()))
+
+    began, cpu_s = time.monotonic(), time.process_time()
+    with patch.object(child, "command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
+        asyncio.run(work(queue, show, jobs=jobs))
+    wall_s = time.monotonic() - began
+    ends = [one.finished for one in queue.state.tasks.values()]
+    times = [end.child_seconds for end in ends if end is not None]
+    return {
+        "driver_tasks": many,
+        "driver_wall_s": round(wall_s, 1),
+        "driver_ratio": round(wall_s / (_ideal_s(times, jobs) + SLEEP_S), 3),
+        "driver_cpu_ms_a_task": round((time.process_time() - cpu_s) * 1000 / many, 2),
+        "driver_lost": sum(end is None for end in ends),
+        "driver_repeated": sum(one.starts != 1 for one in queue.state.tasks.values()),
+        "driver_rss_growth_mb": round(rss[-1] - rss[len(rss) // 10], 1),
     }
 
 

@@ -3,6 +3,7 @@ in `conversation/`.
 """
 
 import asyncio
+import math
 import os
 import tempfile
 import time
@@ -121,6 +122,7 @@ def shorten(agent: Agent, config: Config) -> Agent:
     """The agent with the tools and the prompt of the small profile."""
     return replace(
         agent,
+        small=True,
         tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
         render_system=lambda late: system_sections(
             base=config.system, append=config.append_system, late=late, small=True
@@ -338,16 +340,18 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
     """The budget that the settings name; for a subagent one that only looks, since its parent adds
-    what it spends. Raises: ConfigError for a file that is not there."""
+    what it spends. Raises: ConfigError for a file that is not there, or says no limit."""
     if config.shared_budget is None:
         return None
     path = Path(config.shared_budget).expanduser()
-    if not path.is_file():
+    budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
+    budget.refresh()
+    if math.isinf(budget.limit_usd):
         raise ConfigError(
-            f"--shared-budget {path} is not there. It begins with a line that says what all may "
+            f"--shared-budget {path} says no limit. It is a file that begins with what all may "
             'spend together: {"limit_usd": 5.0}'
         )
-    return SharedBudget(path, by=session.id or "", only_looks=start is not None)
+    return budget
 
 
 def _limits(config: Config) -> Limits:

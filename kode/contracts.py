@@ -6,7 +6,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -58,6 +58,10 @@ class Request:
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema to which the server is to hold the answer, which then has no calls; None: the
     answer is free."""
+    context_apart: bool = False
+    """Memory, and what stands with it before the person's words, goes as a message of its own that
+    the model has answered: a weak model otherwise takes it for a part of the task, and reaches for
+    tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +318,18 @@ ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str
 
 
 @dataclass(frozen=True, kw_only=True)
+class Brief:
+    """How a tool is described to a weak model: in few words, with few parameters and choices, none
+    of them explained. The tool takes all the others as before."""
+
+    description: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The values to name of a parameter that has more."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tool:
     """Made from an async function by `kode.function_tool.tool`; see there."""
 
@@ -339,6 +355,8 @@ class Tool:
     and then the call fails before anybody is asked."""
     api_type: str = ""
     """As in `ToolSpec`."""
+    brief: Brief | None = None
+    """None: it is the same for all models."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -349,6 +367,21 @@ class Tool:
             parameters=self.parameters(),
             api_type=self.api_type,
         )
+
+    @property
+    def brief_spec(self) -> ToolSpec:
+        """How a weak model is told of it."""
+        brief, known = self.brief, self.parameters().get("properties", {})
+        if brief is None:
+            return self.spec
+        properties = {
+            name: {key: known[name][key] for key in ("type", "items", "enum") if key in known[name]}
+            for name in (*brief.required, *brief.optional)
+        }
+        for name, values in brief.choices.items():
+            properties[name]["enum"] = list(values)
+        schema = {"type": "object", "properties": properties, "required": list(brief.required)}
+        return replace(self.spec, description=brief.description, parameters=schema)
 
 
 Around = Callable[

@@ -18,7 +18,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from kode.contracts import Effect, Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
 from kode.errors import KodeError, ToolError, UserError
 from kode.messages import ToolCall
 
@@ -40,6 +40,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     api_type: str = "",
+    brief: Brief | None = None,
 ) -> Callable[[Function], Tool]:
     """Declares a tool. `name` and `description` default to the function's own."""
 
@@ -63,6 +64,7 @@ def tool(
             preview=preview,
             target=target,
             api_type=api_type,
+            brief=brief,
         )
 
     return declare

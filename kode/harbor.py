@@ -30,15 +30,18 @@ from harbor.models.trajectories import Trajectory
 from pydantic import Field, field_validator
 
 from kode.errors import KodeError
-from kode.session.entries import AnyEntry, Header, MessageEntry
+from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import ID, read
 from kode.session.spending import spending_of, total
-from kode.session.trajectory import as_trajectory
+from kode.session.trajectory import read_trajectory
 
 PYTHON = "3.13"
 """Fetched by uv: the container's own, where it has one, belongs to the task."""
 
 ON_PATH = 'export PATH="$HOME/.local/bin:$PATH"'
+
+UNASKED = ("--allow", "shell", "--allow", "read", "--allow", "edit")
+"""Mode `full` still asks about files with keys. In a container they are the task's own."""
 
 RESULT = "result.json"
 REPORTED = ("status", "error", "steps", "session_id", "files_changed", "checks", "denials")
@@ -242,7 +245,8 @@ class KodeAgent(BaseInstalledAgent):
         flags = [
             *("--provider", "anthropic" if messages else "openai"),
             *("--model", connection.model_id or self.model_name),
-            *("--permission-mode", "full", "--no-memory", "--quiet", "--output-format", "json"),
+            *("--permission-mode", "full", *UNASKED),
+            *("--no-memory", "--quiet", "--output-format", "json"),
         ]
         if self.options.disable_web_search:
             flags += ["--deny", "fetch"]
@@ -263,7 +267,7 @@ class KodeAgent(BaseInstalledAgent):
         found = _newest_session(logs_dir)
         if found is None:
             return None
-        return Trajectory.model_validate(as_trajectory(*found, self._version or "unknown"))
+        return Trajectory.model_validate(read_trajectory(found[0], self._version or "unknown"))
 
     def populate_context_post_run(self, context: AgentContext) -> None:
         """Reads what kode left in the logs; works also where it was killed, or wrote nothing."""
@@ -298,14 +302,17 @@ class KodeAgent(BaseInstalledAgent):
             context.metadata = {name: result[name] for name in REPORTED if name in result} or None
 
 
-def _newest_session(home: Path) -> tuple[Header, list[AnyEntry]] | None:
-    """None where there is none in which something was said. Raises: SessionError, StorageError."""
+def _newest_session(home: Path) -> tuple[Path, list[AnyEntry]] | None:
+    """Its file and what is in it; None where there is none in which something was said.
+
+    Raises: SessionError, StorageError.
+    """
     sessions = (path for path in (home / "sessions").glob("*.jsonl") if ID.fullmatch(path.stem))
     newest = max(sessions, default=None, key=lambda path: path.stem)
     if newest is None:
         return None
-    header, entries, _ = read(newest)
-    return (header, entries) if any(isinstance(e, MessageEntry) for e in entries) else None
+    _, entries, _ = read(newest)
+    return (newest, entries) if any(isinstance(e, MessageEntry) for e in entries) else None
 
 
 def _result(text: str) -> dict[str, Any]:

@@ -73,11 +73,13 @@ class SharedBudget:
     def _take(self, line: bytes) -> None:
         try:
             value = json.loads(line)
-            if "limit_usd" in value:
-                self.limit_usd = float(value["limit_usd"])
-            else:
-                spent = float(value["spent_usd"])
-                self.spent_usd += spent
-                self.spent_by[str(value["by"])] += spent
+            amount = float(value["limit_usd"] if "limit_usd" in value else value["spent_usd"])
         except (ValueError, KeyError, TypeError):
             return
+        if not 0 <= amount < math.inf:
+            return
+        if "limit_usd" in value:
+            self.limit_usd = amount
+        else:
+            self.spent_usd += amount
+            self.spent_by[str(value.get("by", ""))] += amount

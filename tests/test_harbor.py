@@ -165,6 +165,7 @@ def test_a_task_is_run_and_its_result_trajectory_tokens_and_cost_are_read(
 ) -> None:
     script = [
         {"calls": [{"name": "shell", "arguments": {"command": "echo made > made.txt"}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": "echo A=1 > .env; cat .env"}}]},
         {"text": "It is there.", "usage": {"input_tokens": 70, "output_tokens": 4}},
     ]
     instruction = "Make made.txt; it's 'quoted' & $HOME stays\n-- as it is"
@@ -182,13 +183,14 @@ def test_a_task_is_run_and_its_result_trajectory_tokens_and_cost_are_read(
     assert instruction in [step.message for step in trajectory.steps]
     assert trajectory.steps[-1].message == "It is there."
     assert trajectory.agent.version == "0.1.0"
-    [call] = [call for step in trajectory.steps for call in step.tool_calls or []]
-    assert call.function_name == "shell"
+    calls = [call for step in trajectory.steps for call in step.tool_calls or []]
+    assert [call.function_name for call in calls] == ["shell", "shell"]
     assert context.n_output_tokens == trajectory.final_metrics.total_completion_tokens > 0
     assert context.n_input_tokens == trajectory.final_metrics.total_prompt_tokens > 70
     assert context.cost_usd is None  # of a model whose price nobody knows
     assert set(context.model_usage) == {model.partition("/")[2]}
     assert context.metadata["status"] == "success"
+    assert context.metadata["denials"] == []  # the container is the wall
     assert context.metadata["session_id"] == trajectory.session_id
 
 

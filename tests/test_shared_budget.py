@@ -40,6 +40,18 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
     assert budget.spent_usd == 0.25
 
 
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-1", '"much"', "null", "[]"])
+def test_what_is_no_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
+    path = tmp_path / "spent.jsonl"
+    path.write_text('{"limit_usd": 1.0}\n')
+    for name in ("limit_usd", "spent_usd"):
+        with path.open("a") as file:
+            file.write(f'{{"{name}": {amount}, "by": "one"}}\n')
+    budget = SharedBudget(path)
+    budget.check()
+    assert (budget.limit_usd, budget.spent_usd) == (1.0, 0.0)
+
+
 def test_one_that_only_looks_adds_nothing(tmp_path: Path) -> None:
     budget = SharedBudget(tmp_path / "spent.jsonl", only_looks=True)
     budget.add(1.0)

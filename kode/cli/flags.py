@@ -144,7 +144,7 @@ def working_directory(arguments: argparse.Namespace) -> Path:
     except (OSError, RuntimeError) as error:
         where = arguments.cwd or "the working directory"
         raise ConfigError(
-            f"{where} is not there. Change to a directory that exists, or name one with --cwd."
+            f"{where} does not exist. Change to a directory that does, or name one with --cwd."
         ) from error
     if not folder.is_dir():
         raise ConfigError(f"--cwd {arguments.cwd}: not a directory. Name a directory.")
@@ -152,8 +152,8 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
 
 def whole(text: str) -> int:
-    """A whole number from 1."""
-    return int(_number(text, int, "a whole number from 1", lambda value: value >= 1))
+    """A whole number of 1 or more."""
+    return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
 
 
 def natural(text: str) -> int:

@@ -26,11 +26,7 @@ from kode.credentials import redact
 from kode.errors import ConfigError
 
 ALLOWED_IN_PROJECT = frozenset(
-    """
-    model profile agents_files diagnostics permissions.ask permissions.deny
-    context.window context.sees_images context.compact_at
-    context.keep_tool_output_tokens context.keep_user_tokens
-    """.split()
+    "model profile agents_files diagnostics permissions.ask permissions.deny".split()
 )
 """All that a repository's own file may decide for whoever opens it, beside what is stricter than
 the person's own. Not where requests and keys go, what runs unasked, what is spent, kept or

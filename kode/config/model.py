@@ -4,6 +4,7 @@
 default. Where the values come from is in `layers.py`.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -241,4 +242,8 @@ def shown(key: str, value: Any) -> Any:
         return value
     if key.rpartition(".")[2] == "api_key":
         return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
-    return redact(value)
+    # Of an address any password, also one that looks like none.
+    return redact(_URL_PASSWORD.sub(r"\1[redacted password]@", value))
+
+
+_URL_PASSWORD = re.compile(r"(://[^/@\s]*?:)[^/@\s]+@")

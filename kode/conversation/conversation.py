@@ -47,6 +47,7 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
@@ -321,6 +322,13 @@ class Conversation:
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
         return image
+
+    def attach_command(self, command: str, text: str) -> None:
+        """Lets what the person ran themselves go with the next turn."""
+        from kode.conversation.attachments import command_part
+
+        agent = self.agent
+        self.attachments += (command_part(command, text, agent.place, agent.marks),)
 
     def attach_outside(self, *texts: Outside) -> None:
         """Lets texts of extensions go with the next turn, as text from outside."""
@@ -663,7 +671,7 @@ class Conversation:
             emit=self.emit,
             trust_project=self.trust_project,
         )
-        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
+        return (delegate_tool(self.delegation, in_use(self.agent.brought.agents)),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.

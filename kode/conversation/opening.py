@@ -19,6 +19,8 @@ from kode.memory import guard
 from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
+from kode.programs import depth
+from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
 
@@ -60,6 +62,9 @@ async def open_conversation(
             session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
         else:
             session = load_session(home, session_id, emit)
+        if depth(os.environ) and not session.tainted:
+            # What is said here is said by the agent that started this kode, whatever it has read.
+            session.append(TaintEntry(source="the kode that started this one"))
     except StorageError as error:
         raise not_kept(error) from error
     if fault := paths.home_fault(home):

@@ -111,6 +111,9 @@ class Agent:
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
     """The sections that memory and extensions bring, by name → all sections of the system prompt in
     their order, without empty ones."""
+    small: bool = False
+    """Of the small profile: memory and where it works stand apart from what the person says; see
+    `Request.context_apart`."""
     opening: Callable[[int], tuple[str, ...]] = lambda window: ()
     """A window in tokens → where it works, as sections: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from kode.contracts import Drop, InjectReason, ModelInfo, Request, ToolSpec
+from kode.contracts import Drop, Injection, InjectReason, ModelInfo, Request, ToolSpec
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
@@ -34,6 +34,7 @@ SPARE_SHARE = 0.06
 """Of the window: by so much may kode's count of a request be too low."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
+MEMORY_HEADING = "# Memory"
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Of a section of the opening that went away while the session was closed."""
 
@@ -69,14 +70,35 @@ class Context:
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
     """Renders the system prompt; called when a process opens a session and after a compaction."""
     injection = await agent.memory.inject(reason)
+    if agent.small:
+        injection = _before_the_person(context.session, injection)
     context.sections = agent.render_system({"memory": injection.system})
     context.system, context.memory = system_text(context.sections), injection.system
-    context.specs = context.specs or tuple(tool.spec for tool in agent.tools)
+    context.specs = context.specs or tuple(
+        tool.brief_spec if agent.small else tool.spec for tool in agent.tools
+    )
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.opened = None
     context.known_tokens = context.known_messages = 0
     if context.system != context.session.system:
         context.session.append(SystemEntry(text=context.system, reason=reason))
+
+
+def _before_the_person(session: Session, injection: Injection) -> Injection:
+    """Memory's section as a message before the person's next one, where the messages do not hold it
+    yet: in a system prompt the tools follow it, and a weak model looks at those."""
+    texts = (
+        part.text
+        for message in reversed(session.messages)
+        for part in message.parts
+        if isinstance(part, Text) and part.source == "memory"
+    )
+    held = next((text for text in texts if _heading(text) == MEMORY_HEADING), "")
+    section = injection.system
+    if held and not section:
+        section = f"{MEMORY_HEADING}\n{NO_LONGER}"
+    new = "" if _is_same(held, section) else section
+    return Injection(first_user="\n\n".join(filter(None, (new, injection.first_user))))
 
 
 def _opening(agent: Agent) -> tuple[str, ...]:
@@ -168,6 +190,7 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         messages=context.session.messages,
         tools=context.specs,
         max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
+        context_apart=agent.small,
     )
 
 

@@ -173,7 +173,7 @@ class McpServer:
             return tuple(found)
         items, known = pins_of(self.entry, found), _pins(self.entry, approvals)
         held = (
-            [item for item in items if trust.pinned(item, approvals) != "trusted"] if known else []
+            [item for item in items if trust.state(item, approvals) != "trusted"] if known else []
         )
         kept = {item.name for item in items} - {item.name for item in held}
         # One pin has to stay: a server without any would have its next tools pinned unseen.

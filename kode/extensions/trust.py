@@ -110,14 +110,11 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
 
 def state(item: Item, approvals: Approvals) -> State:
     """Whether an item may be used. What the person's own home or own program brings is trusted;
-    what a repository brings is, once it was approved with this very content."""
-    if item.scope != "project" or approvals.trust_project:
+    what a repository brings is, once it was approved with this very content. That holds for a tool
+    of whatever server: even the person's own has to keep to what it showed."""
+    its_own = item.scope != "project" or approvals.trust_project
+    if its_own and item.kind != "mcp-tool":
         return "trusted"
-    return pinned(item, approvals)
-
-
-def pinned(item: Item, approvals: Approvals) -> State:
-    """The same wherever it comes from: for what even the person's own server has to keep to."""
     known = approvals.find(item)
     if known is None:
         return "new"

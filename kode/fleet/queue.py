@@ -94,7 +94,9 @@ class Queue:
                 session=free.session or new_session_id(),
             )
             self._append(file, leased)
-        durable.make_folder(self.task_folder(leased.task))
+        folder = self.task_folder(leased.task)
+        with durable.storage_errors(folder, "create the folder"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return leased
 
     def record(self, record: Record, *, under: Leased | None = None) -> bool:

@@ -94,9 +94,10 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
         task = _task_of(row, usual, f"{number:0{width}}")
-        if task.id in tasks:
+        name = task.id.casefold()  # as file systems have it that ignore case
+        if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
-        tasks[task.id] = task
+        tasks[name] = task
     if not tasks:
         raise ConfigError("There is no task: the file is empty.")
     return list(tasks.values())

@@ -92,6 +92,7 @@ class Trees:
             raise UserError(
                 f"What changed in {tree.root} could not be read: {error}. Look at it there."
             ) from None
+        durable.make_folder(self._kept(task))
         durable.replace(self._kept(task) / PATCH, patch)
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
@@ -109,7 +110,10 @@ class Trees:
 
     def _make(self, task: Task, root: Path) -> str:
         if task.isolate == "copy":
-            _run("cp", "-a", "--", str(paths.project_root(Path(task.source))), str(root))
+            whole = paths.project_root(Path(task.source))
+            if Path(os.path.realpath(self.folder)).is_relative_to(whole):
+                raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
+            _run("cp", "-a", "--", str(whole), str(root))
             store = self._kept(task) / "base.git"
             shutil.rmtree(store, ignore_errors=True)
             _run("git", "init", "--quiet", "--bare", "--", str(store))

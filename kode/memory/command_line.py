@@ -115,7 +115,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
     for name, words, what in (
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),
-        ("archive", ("old",), "keep the one fact that contains OLD out of prompts, to be found"),
+        ("archive", ("old",), "keep the one fact that contains OLD for search, out of prompts"),
         ("remove", ("old",), "forget the one fact that contains OLD"),
         ("consolidate", (), "say the same in less (asks the model)"),
     ):

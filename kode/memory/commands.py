@@ -198,7 +198,8 @@ def _change(change: Change) -> str:
     what = ": " + " → ".join(texts) if texts else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
-    return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
+    who = f"{change.who}{change.whose}"
+    return f"{change.id}  {when}  {who}  {change.kind} {change.target}{what}{reason}"
 
 
 _RECORDS = ("---\n", "{")

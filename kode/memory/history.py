@@ -102,6 +102,11 @@ class Change:
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
 
+    @property
+    def whose(self) -> str:
+        """` of bob on bobs-laptop` where a colleague made it; "" where it was made here."""
+        return f" of {self.person} on {self.host}" if self.person else ""
+
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by somebody in a turn of a session; `values` are its other fields."""
@@ -312,7 +317,7 @@ def origin_of(change: Change | None, before: str = "") -> str:
     turn = f" turn {change.turn}" if change.turn else ""
     when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
-    return f"{before}{change.kind} by {change.who}{source}, {when} UTC{session}{turn}"
+    return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:

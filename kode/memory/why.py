@@ -89,7 +89,9 @@ def in_words(link: Link, project: Path) -> str:
 def describe(change: Change) -> str:
     """One change on a line: what, by whom, when and where."""
     when = change.at[:16].replace("T", " ")
-    by = _BY.get(change.who, change.who)
+    by = _BY.get(change.who, change.who) + change.whose
+    if change.whose and change.who == "user":
+        by = f"{change.person} on {change.host}"
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
     return f"{change.kind} {change.id} by {by}, {when} UTC{session}"
@@ -104,7 +106,8 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
         return
     yield f"{indent}  {describe(change)}"
     if change.words:
-        yield f'{indent}  you had asked: "{shorten(credentials.redact(change.words), WORDS_CHARS)}"'
+        words = shorten(credentials.redact(change.words), WORDS_CHARS)
+        yield f'{indent}  {change.person or "you"} had asked: "{words}"'
     if change.source:
         state = source.state(project, change.source, change.source_hash)
         yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
@@ -119,7 +122,7 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
 
 
 def _sessions(link: Link) -> Iterator[str]:
-    if link.change is not None and link.change.session:
+    if link.change is not None and link.change.session and not link.change.person:
         yield link.change.session
     for parent in link.made_of:
         yield from _sessions(parent)

@@ -43,6 +43,9 @@ class Question:
     title: str
     preview: str
     """What will happen, whole: a diff, the command, the text."""
+    diff: str = ""
+    """The end of `preview` that is a diff of kode's own making. A face must not look for one: a
+    command or a text may have the form of one, and a drawn diff does not show every word."""
     reason: str
     """Why it is asked."""
     dangers: tuple[str, ...] = ()
@@ -231,7 +234,8 @@ class PersonGate:
             tool="shell",
             subject=visible(command),
             title=visible(f"Keep what `{_short(command)}` changed"),
-            preview=visible("\n".join(names) + "\n\n" + diff if diff else "\n".join(names)),
+            preview="\n\n".join(filter(None, (visible("\n".join(names)), visible(diff)))),
+            diff=visible(diff),
             reason=visible(
                 "\n".join(dict.fromkeys(reasons))
                 or "It ran on a copy of the project: /undo undoes what you keep."
@@ -298,6 +302,7 @@ class PersonGate:
             subject=visible(subject),
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
             preview=visible(preview or _shown(tool, arguments, subject)),
+            diff=visible(preview) if tool.effect == "edit" else "",
             reason=visible(decision.reason),
             dangers=tuple(map(visible, decision.dangers)),
             kind=f"{tool.effect} {decision.risk}".strip(),

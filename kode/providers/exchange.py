@@ -19,7 +19,7 @@ from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
 from kode.providers.served import served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
-from kode.providers.wire import pictures_named, used_ids
+from kode.providers.wire import apart, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class SdkProvider(ABC):
         draft = Draft(self.origin, emit)
         try:
             with pictures_named(request.messages), translated(self._endpoint):
-                body = self._body(request)
+                messages = apart(request.messages) if request.context_apart else request.messages
+                body = self._body(replace(request, messages=messages))
                 if self._client is None:
                     self._client = self._open()
                 await self._exchange(body, draft)

@@ -11,12 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kode.contracts import ToolSpec
 from kode.errors import RefusedError
 from kode.images import bytes_of
-from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
+from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
 
 Wire = TypeVar("Wire")
@@ -25,6 +26,13 @@ Wire = TypeVar("Wire")
 FEW = 8
 """So few messages are encoded each time: the questions that memory asks beside a session, and a
 summary's, do not take the place of what is kept of the session."""
+
+
+ACKNOWLEDGED = Message(
+    role="assistant", parts=(Text(text="I have read it. What is the task?"),), stop="end"
+)
+"""Between the context of a request and what the person says. "Noted." became the model's answer to
+tasks too."""
 
 
 class Growing:
@@ -131,8 +139,39 @@ class Joined:
         return [self._encode(Message(role="user", parts=parts))]
 
 
+def apart(messages: Sequence[Message]) -> list[Message]:
+    """The messages with what stands before a person's words as an exchange of its own, where memory
+    is among it; see `Request.context_apart`."""
+    found: list[Message] = []
+    ahead: tuple[Part, ...] = ()
+    for message in messages:
+        if message.role == "user":
+            parts = (*ahead, *message.parts)
+            begins = next((at for at, p in enumerate(parts) if not _is_context(p)), len(parts))
+            ahead, rest = parts[:begins], parts[begins:]
+            if rest and any(_source(part) == "memory" for part in ahead):
+                found += [Message(role="user", parts=ahead), ACKNOWLEDGED]
+                ahead = ()
+            if not rest:
+                continue
+            message = replace(message, parts=(*ahead, *rest))
+        elif ahead:
+            found.append(Message(role="user", parts=ahead))
+        ahead = ()
+        found.append(message)
+    return [*found, Message(role="user", parts=ahead)] if ahead else found
+
+
+def _is_context(part: Part) -> bool:
+    return _source(part) in ("opening", "memory")
+
+
+def _source(part: Part) -> str:
+    return part.source if isinstance(part, Text) else ""
+
+
 def _is_of_memory(message: Message) -> bool:
-    return all(isinstance(part, Text) and part.source == "memory" for part in message.parts)
+    return all(_source(part) == "memory" for part in message.parts)
 
 
 def encoded(value: Any) -> bytes:

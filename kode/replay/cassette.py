@@ -94,7 +94,7 @@ def opened(path: Path) -> Iterator[Recording]:
             raise
         except Exception as error:  # what zipfile, zlib and json raise for damage is not listed
             raise SessionError(
-                f"{path} is no cassette that this kode can read. "
+                f"{path} is not a cassette that this version of kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
             ) from error
         yield made

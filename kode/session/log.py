@@ -4,6 +4,7 @@ An open session holds the exclusive lock of its file until it is closed, so that
 interleave their turns. Appending is durable before it returns.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -224,6 +225,10 @@ def create(
             _lock(file, session_id)
             durable.append_to(file, line_of(header), path)
         except BaseException:
+            # On a full disk an empty file would be listed as a damaged session.
+            with contextlib.suppress(OSError):
+                if os.fstat(file.fileno()).st_size == 0:
+                    path.unlink()
             file.close()
             raise
     return Session(header=header, path=path, file=file)
@@ -279,8 +284,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             repairs.append(
-                f"The last time kode ended in the middle of a call ({names}): its result is "
-                "unknown, also to the model."
+                f"kode was stopped during a call ({names}) last time: its result is unknown. The "
+                "model knows that."
             )
     except BaseException:
         file.close()

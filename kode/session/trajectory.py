@@ -1,19 +1,23 @@
 """A session as an ATIF trajectory: the Agent Trajectory Interchange Format, which Harbor and tools
-around it read. A pure function of what `reading.read` gives.
+around it read.
 
 What was done stays in it, also where a compaction or a trim keeps it from the model; what was
-rewound does not. Pictures are described, not embedded, and a subagent is the result of its call.
+rewound does not. Subagents are trajectories inside it; pictures are described, not embedded.
 """
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from kode.errors import SessionError
+from kode import paths
+from kode.errors import KodeError, SessionError
 from kode.images import describe
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, images_of, text_of
 from kode.session.entries import AnyEntry, CompactionEntry, Header, MessageEntry, SystemEntry
 from kode.session.messages import effective
+from kode.session.reading import read
 from kode.session.spending import spending_of, total
 
 VERSION = "ATIF-v1.7"
@@ -25,8 +29,42 @@ OUTSIDE_STEPS = (
 )
 
 
-def as_trajectory(header: Header, entries: Sequence[AnyEntry], version: str) -> dict[str, Any]:
-    """The document of `kode session export --format atif`; `version` is that of the agent.
+Document = dict[str, Any]
+
+
+def read_trajectory(path: Path, version: str) -> Document:
+    """The document of `kode session export --format atif`, of the session in a file and its
+    subagents; `version` is that of the agent.
+
+    Raises: SessionError, as `as_trajectory`, and for a file of a newer kode; StorageError.
+    """
+    header, entries, _ = read(path)
+    return as_trajectory(header, entries, version, _children(path.with_suffix(""), version))
+
+
+def _children(folder: Path, version: str) -> dict[str, list[Document]]:
+    """The subagents whose records lie in a session's folder, or in that of another subagent: the
+    call that started them → their trajectories, oldest first. What cannot be read is left out."""
+    found: dict[str, list[Document]] = {}
+    for transcript in sorted(paths.agents_folder(folder).glob("*/transcript.jsonl")):
+        own, call = transcript.parent, ""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            call = str(json.loads((own / "agent.json").read_bytes()).get("call_id", ""))
+        with contextlib.suppress(KodeError):
+            header, entries, _ = read(transcript)
+            document = as_trajectory(header, entries, version, _children(own, version))
+            found.setdefault(call, []).append({**document, "trajectory_id": own.name})
+    return found
+
+
+def as_trajectory(
+    header: Header,
+    entries: Sequence[AnyEntry],
+    version: str,
+    children: Mapping[str, Sequence[Document]] = {},
+) -> Document:
+    """A trajectory of these entries; `children` are those of subagents, by the call that started
+    them.
 
     Raises: SessionError where nothing was said: ATIF has no trajectory without steps.
     """
@@ -35,7 +73,7 @@ def as_trajectory(header: Header, entries: Sequence[AnyEntry], version: str) -> 
     for entry in effective(entries):
         match entry:
             case MessageEntry(role="tool"):
-                _add_results(waiting, entry)
+                _add_results(waiting, entry, children)
                 continue
             case MessageEntry(role="assistant"):
                 what = _reply(entry)
@@ -53,7 +91,7 @@ def as_trajectory(header: Header, entries: Sequence[AnyEntry], version: str) -> 
     if not steps:
         raise SessionError(f"Session {header.id} has no message yet: there is nothing to export.")
     spent = total(spending_of(entries))
-    document: dict[str, Any] = {
+    document: Document = {
         "schema_version": VERSION,
         "session_id": header.id,
         "agent": {
@@ -71,6 +109,8 @@ def as_trajectory(header: Header, entries: Sequence[AnyEntry], version: str) -> 
     }
     if spent.requests > sum(step["source"] == "agent" for step in steps):
         document["notes"] = OUTSIDE_STEPS
+    if children:
+        document["subagent_trajectories"] = [one for some in children.values() for one in some]
     return document
 
 
@@ -112,7 +152,11 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments}
 
 
-def _add_results(waiting: dict[str, dict[str, Any]], message: Message) -> None:
+def _add_results(
+    waiting: dict[str, dict[str, Any]],
+    message: Message,
+    children: Mapping[str, Sequence[Document]],
+) -> None:
     """Puts results into the steps that asked for them: ATIF wants them there, however late they
     came. One that nobody asked for has no place."""
     for part in message.parts:
@@ -120,6 +164,10 @@ def _add_results(waiting: dict[str, dict[str, Any]], message: Message) -> None:
             result: dict[str, Any] = {"source_call_id": part.call_id, "content": part.text}
             if part.is_error:
                 result["extra"] = {"is_error": True}
+            if ids := [
+                {"trajectory_id": c["trajectory_id"]} for c in children.get(part.call_id, ())
+            ]:
+                result["subagent_trajectory_ref"] = ids
             step.setdefault("observation", {"results": []})["results"].append(result)
 
 

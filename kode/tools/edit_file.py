@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tools import diffs, files
@@ -42,7 +42,15 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     return diffs.unified(plan.name, plan.file.text, plan.after)
 
 
-@tool(effect="edit", subject="path", preview=_preview)
+@tool(
+    effect="edit",
+    subject="path",
+    preview=_preview,
+    brief=Brief(
+        description="Replace text in a file you have read; old_text stands in it exactly once.",
+        required=("path", "old_text", "new_text"),
+    ),
+)
 async def edit_file(
     context: ToolContext,
     path: str,

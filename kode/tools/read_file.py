@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.session.messages import EARLIER
@@ -40,7 +40,16 @@ class _Window:
     codec: str = "utf-8"
 
 
-@tool(effect="read", subject="path", parallel=True)
+@tool(
+    effect="read",
+    subject="path",
+    parallel=True,
+    brief=Brief(
+        description="Read a text file; each line is shown behind its number.",
+        required=("path",),
+        optional=("offset", "limit"),
+    ),
+)
 async def read_file(
     context: ToolContext,
     path: str,

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from kode.contracts import Background, ToolContext, ToolOutput, Wrapped
+from kode.contracts import Background, Brief, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
@@ -44,7 +44,15 @@ _ADDED = {
 }
 
 
-@tool(effect="run", subject="command")
+@tool(
+    effect="run",
+    subject="command",
+    brief=Brief(
+        description="Run a bash command in the working directory.",
+        required=("command",),
+        optional=("timeout_s",),
+    ),
+)
 async def shell(
     context: ToolContext,
     command: str,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tools import diffs, files
@@ -28,7 +28,15 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     return diffs.unified(plan.name, plan.before or "", plan.after)
 
 
-@tool(effect="edit", subject="path", preview=_preview)
+@tool(
+    effect="edit",
+    subject="path",
+    preview=_preview,
+    brief=Brief(
+        description="Create a file, or replace the whole content of one you have read.",
+        required=("path", "content"),
+    ),
+)
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace the whole content of one you have read. Missing folders are
     created. To change part of a file use edit_file."""

@@ -109,6 +109,9 @@ class FakeConversation:
     def gate(self):
         return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
 
+    def attach_command(self, command: str, text: str) -> None:
+        self.attachments += (Text(text=text, source="attachment"),)
+
     def attach_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
             raise UserError(f"{self.model} cannot look at pictures, so {name} is not shown to it.")

@@ -11,8 +11,10 @@ import pytest
 from kode import tools
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
-from kode.engine.context import fixed_tokens
+from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
+from kode.messages import text_of
+from kode.providers.wire import ACKNOWLEDGED
 from kode.tools import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 
@@ -29,13 +31,20 @@ def events() -> list[Event]:
     return []
 
 
-async def opened(
+async def begun(
     tmp_path: Path, server: ScriptedServer, events: list[Event], **flags: Any
 ) -> Conversation:
     given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
     loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, **flags})
     talk = await open_conversation(loaded, cwd=tmp_path, emit=events.append, ask=None)
     await talk.open()
+    return talk
+
+
+async def opened(
+    tmp_path: Path, server: ScriptedServer, events: list[Event], **flags: Any
+) -> Conversation:
+    talk = await begun(tmp_path, server, events, **flags)
     await talk.close()
     return talk
 
@@ -94,7 +103,7 @@ async def test_the_config_decides_before_the_window_does(
     talk = await opened(tmp_path, server, events, **flags)
 
     assert ("delegate_tasks" not in tools_of(talk)) is small
-    assert ("step by step" in talk.context.system) is small
+    assert ("at once what you know" in talk.context.system) is small
     assert not server.questions
 
 
@@ -108,3 +117,67 @@ def test_no_text_of_the_small_tools_names_a_tool_that_is_not_among_them() -> Non
         texts = [node.value for node in ast.walk(code) if isinstance(node, ast.Constant)]
         said = [text for text in texts if isinstance(text, str) and any(o in text for o in others)]
         assert said == [], name
+
+
+SYSTEMS_TOOLS = ("tiered", "vault", "journal", "notes")
+
+
+@pytest.mark.parametrize("system", SYSTEMS_TOOLS)
+async def test_what_a_small_model_is_told_of_a_tool_is_a_part_of_what_the_tool_takes(
+    tmp_path: Path, server: ScriptedServer, events: list[Event], system: str
+) -> None:
+    talk = await opened(tmp_path, server, events, **{"memory.system": system})
+
+    for tool, spec in zip(talk.agent.tools, talk.context.specs, strict=True):
+        full = tool.spec.parameters
+        assert set(full.get("required", ())) <= set(spec.parameters.get("required", ()))
+        for name, schema in spec.parameters["properties"].items():
+            whole = full["properties"][name]
+            assert schema.get("type") == whole.get("type")
+            assert set(schema.get("enum", ())) <= set(whole.get("enum", schema.get("enum", ())))
+    assert len(json.dumps([dict(s.parameters) for s in talk.context.specs])) < 2_000
+
+
+async def test_a_small_model_reads_what_memory_holds_apart_from_the_question(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    facts = tmp_path / "kode-home/memory/facts/env.md"
+    facts.parent.mkdir(parents=True)
+    facts.write_text("Releases are cut on Fridays.\n")
+    talk = await begun(tmp_path, server, events)
+
+    await talk.turn("When are releases cut?")
+    await talk.turn("And why?")
+    await talk.close()
+
+    system, context, noted, question, *rest = server.requests[-1].json["messages"]
+    assert "Fridays" not in system["content"]
+    assert context["role"] == "user"
+    assert "Fridays" in context["content"]
+    assert "# Where you are" in context["content"]
+    assert noted == {"role": "assistant", "content": text_of(ACKNOWLEDGED)}
+    assert question == {"role": "user", "content": "When are releases cut?"}
+    assert [one["content"] for one in rest] == ["Yes.", "And why?"]
+
+
+async def test_a_small_model_gets_memory_again_only_when_it_has_changed(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    facts = tmp_path / "kode-home/memory/facts/env.md"
+    facts.parent.mkdir(parents=True)
+    facts.write_text("Releases are cut on Fridays.\n")
+    talk = await begun(tmp_path, server, events, **{"memory.buffer_enabled": False})
+    await talk.turn("One")
+
+    sent = []
+    for text in ("Releases are cut on Fridays.\n", "Releases are cut on Mondays.\n", ""):
+        facts.write_text(text)
+        talk.context.opened = None
+        await open_context(talk.agent, talk.context, "resume")
+        sent.append(talk.context.pending_first_user)
+        record_pending(talk.context)
+
+    await talk.close()
+    assert sent[0] == ""
+    assert "Mondays" in sent[1]
+    assert sent[2] == f"# Memory\n{NO_LONGER}"

@@ -156,6 +156,52 @@ def test_cancel_ends_what_runs(fleet: FleetPlace) -> None:
     assert fleet.run("fleet", "resume").code == 3
 
 
+def test_the_first_commands_of_the_page_work(fleet: FleetPlace) -> None:
+    page = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
+    block = page.partition("```sh\n")[2].partition("```")[0]
+    script = [
+        {"match": "Fix the typos", **calls("write_file", path="one", content="1"), "then": [DONE]},
+        {"match": "Add type hints", **calls("write_file", path="two", content="2"), "then": [DONE]},
+    ]
+    (fleet.folder / "script.json").write_text(json.dumps(script))
+    config = {"provider": "scripted", "script": str(fleet.folder / "script.json")}
+    (fleet.home / "config.json").write_text(json.dumps(config))
+    environ = {**fleet.environ, "PATH": f"{Path(KODE).parent}:{fleet.environ['PATH']}"}
+    ran = subprocess.run(
+        ["sh", "-ec", block], cwd=fleet.project, env=environ, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    branches = subprocess.run(
+        ["git", "branch", "--list", "kode/*"], cwd=fleet.project, capture_output=True, text=True
+    )
+    assert len(branches.stdout.splitlines()) == 2
+
+
+def test_a_template_over_plain_folders_leaves_patches_and_folders_as_they_were(
+    fleet: FleetPlace,
+) -> None:
+    folders = [fleet.folder / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "kept.txt").write_text("kept\n")
+    repos = ["--repos", *map(str, folders)]
+    ran = fleet.run("fleet", "run", "--template", "Write one for {name}", *repos, *fleet.flags)
+    assert ran.code == 0, ran.err
+    assert [row["text"] for row in fleet.status().values()] == [
+        "Write one for first",
+        "Write one for second",
+    ]
+    assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [
+        ["kept.txt"],
+        ["kept.txt"],
+    ]
+    patch = fleet.run("fleet", "collect").out
+    assert patch.count("diff --git a/one.txt b/one.txt") == 2
+    refused = fleet.run("fleet", "collect", "--as", "branch")
+    assert refused.code == 1
+    assert "is no repository here. Take its patch: --as patch." in refused.out
+
+
 def test_what_failed_is_continued_in_its_session_when_that_is_wanted(fleet: FleetPlace) -> None:
     ran = fleet.run("fleet", "run", fleet.tasks("Fail"), *fleet.flags)
     assert ran.code == 1
@@ -183,6 +229,12 @@ def test_a_budget_of_all_stops_between_replies_and_a_higher_one_continues(
     lines = [json.loads(line) for path in spent for line in path.read_text().splitlines()]
     of_file = sum(line.get("spent_usd", 0.0) for line in lines)
     assert of_file == pytest.approx(sum(row["cost_usd"] for row in fleet.status().values()))
+
+
+def test_a_shared_budget_without_a_limit_is_refused(fleet: FleetPlace) -> None:
+    ran = fleet.run("run", "Write one", "--shared-budget", "gone.jsonl", *fleet.flags[1:])
+    assert ran.code == 3
+    assert 'begins with what all may spend together: {"limit_usd": 5.0}' in ran.err
 
 
 def test_a_worker_runs_the_one_task_it_is_given_and_not_twice(fleet: FleetPlace) -> None:

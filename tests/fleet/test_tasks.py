@@ -63,7 +63,7 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ('{"task": "x", "mode": "wild"}', "'wild' is no mode"),
         ('{"task": "x", "isolate": "worktree"}', "is no repository with a commit"),
         ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
-        ('{"task": "x", "id": "a"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
+        ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
         ("\n", "There is no task"),
     ],
 )

@@ -115,3 +115,8 @@ def test_a_source_that_is_gone_is_an_error_that_says_what_to_do(
 ) -> None:
     with pytest.raises(UserError, match="could not be made"):
         trees.make(task("t", tmp_path / "gone", "copy"))
+
+
+def test_a_folder_is_not_copied_into_itself(tmp_path: Path, trees: Trees) -> None:
+    with pytest.raises(UserError, match="its copy would lie inside it"):
+        trees.make(task("t", tmp_path, "copy"))

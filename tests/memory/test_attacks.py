@@ -31,7 +31,7 @@ from tests.workplaces import make_call, workplace
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 ATTACKS = attacks()
-SOME = ATTACKS[::20]
+SOME = ATTACKS[::50]
 CLEAN = "20260401-090000-abcdef"
 LATER = NOON + timedelta(days=9)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.messages import Message, Text, user_message
+from kode.messages import Message, Part, Text, user_message
 from kode.providers.openai_chat import message_bytes
-from kode.providers.wire import FEW, Encoded, Joined
+from kode.providers.wire import ACKNOWLEDGED, FEW, Encoded, Joined, apart
 
 STEPS = st.lists(
     st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"]), max_size=40
@@ -106,3 +106,45 @@ def test_a_message_is_encoded_once_while_its_list_grows_also_with_others_asked_b
             known.of(messages)
         assert seen.count(messages[0]) == 0
         assert len(seen) == 10
+
+
+CONVERSATIONS = st.lists(
+    st.builds(
+        lambda role, sources: Message(
+            role=role,
+            parts=tuple(Text(text=f"{source} {n}", source=source) for n, source in sources),
+        ),
+        st.sampled_from(["user", "assistant"]),
+        st.lists(st.tuples(st.integers(), st.sampled_from(["", "opening", "memory", "note"]))),
+    )
+)
+
+
+@given(CONVERSATIONS)
+def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[Message]) -> None:
+    said = [one for one in messages if one.role == "assistant"]
+    before = [part for one in messages for part in one.parts]
+
+    found = [one for one in apart(messages) if one is not ACKNOWLEDGED]
+
+    assert [one for one in found if one.role == "assistant"] == said
+    assert [part for one in found for part in one.parts] == before
+
+
+def test_where_one_works_stays_with_what_a_person_says_where_memory_is_empty() -> None:
+    place: Part = Text(text="# Where you are", source="opening")
+    question = Message(role="user", parts=(place, Text(text="Which port?")))
+
+    assert apart([question]) == [question]
+
+
+def test_what_a_person_says_stands_alone_behind_the_context() -> None:
+    place: Part = Text(text="# Where you are", source="opening")
+    memory = Message(role="user", parts=(Text(text="facts", source="memory"),))
+    question = Message(role="user", parts=(place, Text(text="Which port?")))
+
+    found = apart([memory, question])
+
+    assert [one.role for one in found] == ["user", "assistant", "user"]
+    assert found[0].parts == (*memory.parts, place)
+    assert found[2].parts == (Text(text="Which port?"),)

@@ -28,7 +28,7 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.reading import read
-from kode.session.trajectory import as_trajectory
+from kode.session.trajectory import as_trajectory, read_trajectory
 from tests.session.stories import answer, asks, new_session, results, whole_story
 
 SCHEMA = jsonschema.Draft202012Validator(
@@ -226,3 +226,33 @@ def test_whatever_came_in_whatever_order_every_result_stands_where_its_call_does
         assert set(answered) <= asked
         assert len(set(answered)) == len(answered)
     assert sum(len(s.get("tool_calls", ())) for s in steps) == sum(len(calls_of(m)) for m in said)
+
+
+def test_a_subagent_is_a_trajectory_of_its_own_that_its_call_refers_to(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    session.append_message(asks("c1", "c2"))
+    session.append_message(results("c1", "c2"))
+    session.close()
+    agents = session.path.with_suffix("") / "agents"
+    for name, call in (("a1", "c2"), ("a2", "c2"), ("a3", None)):
+        child = new_session(tmp_path / name)
+        child.append_message(user_message(f"goal of {name}"))
+        child.close()
+        (agents / name).mkdir(parents=True)
+        child.path.rename(agents / name / "transcript.jsonl")
+        if call is not None:
+            (agents / name / "agent.json").write_text(json.dumps({"call_id": call}))
+    (agents / "broken").mkdir()
+    (agents / "broken/transcript.jsonl").write_bytes(b"")
+
+    document = read_trajectory(session.path, "0.1.0")
+
+    SCHEMA.validate(document)
+    children = {one["trajectory_id"]: one for one in document["subagent_trajectories"]}
+    assert {name: one["steps"][0]["message"] for name, one in children.items()} == {
+        name: f"goal of {name}" for name in ("a1", "a2", "a3")
+    }
+    first, second = document["steps"][1]["observation"]["results"]
+    assert "subagent_trajectory_ref" not in first
+    assert second["subagent_trajectory_ref"] == [{"trajectory_id": "a1"}, {"trajectory_id": "a2"}]

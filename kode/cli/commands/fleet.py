@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
-from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
+from kode.cli.commands.fleet_cluster import (
+    PRINT,
+    add_cluster_flags,
+    check_cluster_flags,
+    job_text,
+    print_job,
+)
+from kode.cli.commands.fleet_ray import add_ray_flags, check_ray_flags, executor_of
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
@@ -75,8 +82,10 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
-    executor = executor_of(arguments)
-    from kode.fleet.queue import create
+    check_cluster_flags(arguments)
+    check_ray_flags(arguments)
+    executor = None if arguments.executor == PRINT else executor_of(arguments)
+    from kode.fleet.queue import Queue, create
     from kode.fleet.records import Fleet
     from kode.fleet.tasks import Usual, tasks_of
     from kode.session.entries import timestamp
@@ -109,6 +118,8 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(flags),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
+    if executor is None:
+        job_text(Queue(folder, fleet, tasks), arguments)  # faults are said before there is a queue
     return _drive(create(folder, fleet, tasks), executor, arguments)
 
 
@@ -120,7 +131,9 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     _add_executor(parser)
     arguments = parser.parse(argv)
-    executor = executor_of(arguments)
+    check_cluster_flags(arguments)
+    check_ray_flags(arguments)
+    executor = None if arguments.executor == PRINT else executor_of(arguments)
     queue = _open(arguments)
     queue.resume(arguments.budget_usd, failed_too=arguments.failed)
     return _drive(queue, executor, arguments)
@@ -210,12 +223,15 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_FAILED if left_out else EXIT_OK
 
 
-def _drive(queue: "Queue", executor: "Executor", arguments: argparse.Namespace) -> int:
-    """Has the queue worked on, shows it, and says how it ended."""
+def _drive(queue: "Queue", executor: "Executor | None", arguments: argparse.Namespace) -> int:
+    """Has the queue worked on, shows it, and says how it ended; without an executor it is
+    printed."""
     from dataclasses import replace
 
     if arguments.jobs is not None:
         queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
+    if executor is None:
+        return print_job(queue, arguments)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
@@ -296,7 +312,9 @@ def _add_executor(parser: Parser) -> None:
     from kode.fleet.executors import EXECUTORS
 
     add = parser.add_argument
-    add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
+    names = (*EXECUTORS, PRINT)
+    add("--executor", choices=names, default="local", help="where tasks run (local)")
+    add_cluster_flags(parser)
     add_ray_flags(parser)
     add("--json", action="store_true", help="JSON lines, as in a pipe")
 

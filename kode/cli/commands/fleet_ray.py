@@ -2,7 +2,7 @@
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.flags import amount, natural
 from kode.cli.parser import Parser
@@ -23,18 +23,25 @@ def add_ray_flags(parser: Parser) -> None:
     add("--ray-retries", metavar="N", type=natural, help="when a worker or a node is lost (3)")
 
 
+def check_ray_flags(arguments: argparse.Namespace) -> None:
+    """Before a queue is made. Raises: ConfigError for flags that do not fit."""
+    if (given := _given(arguments)) and arguments.executor != RAY:
+        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
+
+
 def executor_of(arguments: argparse.Namespace) -> "Executor":
     """The executor that the flags name. Raises: ConfigError."""
     from kode.fleet.executors import find_executor
 
-    given = {
+    return partial(find_executor(arguments.executor), **_given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
         name.removeprefix("ray_"): value
         for name, value in vars(arguments).items()
         if name.startswith("ray_") and value is not None
     }
-    if given and arguments.executor != RAY:
-        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor ray. Add it.")
-    return partial(find_executor(arguments.executor), **given)
 
 
 def _resources(text: str) -> dict[str, float]:

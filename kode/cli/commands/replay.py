@@ -35,7 +35,9 @@ def main(argv: Sequence[str]) -> int:
 
     Raises: UserError, SessionError, StorageError.
     """
-    parser = Parser("kode replay", "A session again, in a copy; or on from one of its steps.")
+    parser = Parser(
+        "kode replay", "Play a session again in a copy, or continue it from one of its steps."
+    )
     add = parser.add_argument
     add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")

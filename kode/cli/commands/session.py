@@ -24,7 +24,7 @@ from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
 from kode.session.search import search
-from kode.session.trajectory import as_trajectory
+from kode.session.trajectory import read_trajectory
 
 if TYPE_CHECKING:
     from kode.session.foreign.take import Taken
@@ -240,11 +240,13 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
 
         print(session_document(paths.home(), session_id))
         return EXIT_OK
-    header, entries, _ = read(session_path(paths.home(), session_id))
+    path = session_path(paths.home(), session_id)
+    if arguments.format == "atif":
+        print(json.dumps(read_trajectory(path, __version__), indent=2))
+        return EXIT_OK
+    header, entries, _ = read(path)
     if arguments.format == "json":
         print(json.dumps(as_json(header, entries), indent=2))
-    elif arguments.format == "atif":
-        print(json.dumps(as_trajectory(header, entries, __version__), indent=2))
     else:
         text = as_markdown(header, entries)
         print(clean(text) if sys.stdout.isatty() else text, end="")
@@ -257,7 +259,7 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
     from kode.replay.recording import load
 
     packed = cassette.pack(load(paths.home(), session_id))
-    print(f"{path} is to hold:", file=sys.stderr)
+    print(f"{path} will contain:", file=sys.stderr)
     for line in packed.about:
         print(clean(f"  {line}"), file=sys.stderr)
     if not sure:
@@ -335,5 +337,5 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
 
 def _not_negative(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)

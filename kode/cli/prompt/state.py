@@ -24,7 +24,6 @@ from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
 from kode.errors import KodeError
-from kode.messages import Text
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
@@ -498,7 +497,7 @@ class PromptState:
         style = "warning" if ran.exit_code else "dim"
         self.screen.print(f"{shown} · goes with your next message", style)
         note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
-        talk.attachments += (Text(text=note, source="attachment"),)
+        talk.attach_command(command, note)
 
     def _show_output(self, text: str, unfinished: str) -> None:
         self.unfinished = unfinished

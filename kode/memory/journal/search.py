@@ -10,7 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, when
@@ -107,7 +107,13 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
     """The tool over one open journal. `search` gives entries as they are to be shown, and what they
     are, as a sentence without its full stop."""
 
-    @tool(effect="memory-read", subject="query")
+    @tool(
+        effect="memory-read",
+        subject="query",
+        brief=Brief(
+            description="Search the log of earlier sessions by a word.", required=("query",)
+        ),
+    )
     async def history_search(
         context: ToolContext,
         query: Annotated[str, "As for `grep -i`: a word, or a basic regular expression"],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Protocol
 
-from kode.contracts import Hit, Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Hit, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
@@ -47,7 +47,16 @@ class Notes(Protocol):
 def note_tools(notes: Notes) -> tuple[Tool, ...]:
     """The tools over one open memory, in their order."""
 
-    @tool(effect="memory", subject="content", description=REMEMBER)
+    @tool(
+        effect="memory",
+        subject="content",
+        description=REMEMBER,
+        brief=Brief(
+            description="Keep a note for later sessions: what the user decides or prefers.",
+            required=("content",),
+            optional=("tags",),
+        ),
+    )
     async def remember(
         context: ToolContext,
         content: str,
@@ -76,7 +85,12 @@ def note_tools(notes: Notes) -> tuple[Tool, ...]:
             )
         return await _told(context, notes, outcome)
 
-    @tool(effect="memory-read", subject="query", parallel=True)
+    @tool(
+        effect="memory-read",
+        subject="query",
+        parallel=True,
+        brief=Brief(description="Search the notes of earlier sessions.", required=("query",)),
+    )
     async def recall(
         context: ToolContext,
         query: str,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from kode.contracts import Effect, Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
@@ -29,6 +29,13 @@ less, when full) · read (all facts but archived ones) · search (query over fac
 and past sessions) · episodes (query: the id of one, to read all of it; without, the newest).
 A change is on disk at once and shows in the prompt of the next session."""
 
+BRIEF = Brief(
+    description="Keep what the user wants you to remember (add), drop it, or search what is known. "
+    "target: user (who they are, what they prefer) or env (project, machine).",
+    required=("action", "target", "content"),
+    choices={"action": ("add", "remove", "search")},
+)
+
 
 def _effect_of(arguments: Mapping[str, Any]) -> Effect:
     reads = arguments.get("action") in ("read", "search", "episodes")
@@ -44,6 +51,7 @@ def memory_tool(facts: "Tiered") -> Tool:
         subject="action",
         name="memory",
         description=DESCRIPTION,
+        brief=BRIEF,
     )
     async def memory(
         context: ToolContext,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
@@ -66,7 +66,14 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         framed = frame.framed(f"The memory file {name}.{stale}", text.rstrip("\n"))
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
-    @tool(effect="memory", subject="path")
+    @tool(
+        effect="memory",
+        subject="path",
+        brief=Brief(
+            description="Create or overwrite facts/NAME.md in memory: `- Key: value` lines.",
+            required=("path", "content"),
+        ),
+    )
     async def memory_write(context: ToolContext, path: str, content: str) -> ToolOutput:
         """Create or overwrite a facts file (facts/NAME.md), for lasting facts: who the user is,
         preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
@@ -75,7 +82,14 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
             outcome = await writer.write(path, content, desk.author(None))
         return _told(context, outcome)
 
-    @tool(effect="memory", subject="path")
+    @tool(
+        effect="memory",
+        subject="path",
+        brief=Brief(
+            description="Change parts of a memory file; each oldText stands in it once.",
+            required=("path", "patches"),
+        ),
+    )
     async def memory_patch(
         context: ToolContext,
         path: str,
@@ -88,7 +102,14 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
             outcome = await writer.patch(path, pairs, desk.author(source))
         return _told(context, outcome, appliedCount=len(patches))
 
-    @tool(effect="memory", subject="path")
+    @tool(
+        effect="memory",
+        subject="path",
+        brief=Brief(
+            description="Append what a task has taught to episodes/YYYY-MM.md in memory.",
+            required=("path", "entry"),
+        ),
+    )
     async def memory_append(
         context: ToolContext,
         path: Annotated[str, "as episodes/2026-03.md, the present month"],

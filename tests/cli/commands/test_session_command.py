@@ -155,7 +155,7 @@ def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
         (["lst"], "Did you mean list?"),
         (["list", "--al"], "unknown flag --al"),
         (["trim", "x", "-1"], "kode session trim"),
-        (["cleanup", "soon"], "'soon' is not a whole number from 0"),
+        (["cleanup", "soon"], "'soon' is not a whole number of 0 or more"),
         (["export", "x", "--format", "pdf"], "--format"),
     ],
 )

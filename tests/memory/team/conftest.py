@@ -1,7 +1,8 @@
 """A server for the tests of this folder; each test has a database of its own on it."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,18 +23,30 @@ def server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
 
 
 @pytest.fixture
-async def team(server: Postgres, tmp_path) -> Team:
+async def team(server: Postgres, tmp_path: Path) -> AsyncIterator[Team]:
     """Ada, Bob and Eve, of whom the first two are of the team."""
     name = f"kode{next(_numbers)}"
     server.make_database(name, *PEOPLE)
     made = Team(server, name, tmp_path)
     await made.prepare("ada", "bob")
-    return made
+    yield made
+    server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def contract_database(server: Postgres) -> str:
+    """One for the suites of the contract, in which each test is a team of its own."""
+    server.make_database("contract", *PEOPLE)
+    return "contract"
 
 
 @pytest.fixture
-def on_a_server(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+async def on_a_server(
+    server: Postgres, contract_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Notes are the team's, whoever opens them."""
+    team = Team(server, contract_database, tmp_path, name=f"team{next(_numbers)}")
+    await team.prepare("ada")
     address = Address(team.url("ada"), team.name, "laptop")
     monkeypatch.setattr(notes_system, "address_of", lambda settings: address)
 

@@ -7,12 +7,15 @@ from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory.commands import memory_command
+from kode.memory.history import Author
+from kode.memory.notes.note import Note
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep, opened, use
 from tests.memory.team.life import exchange, texts
 
 pytestmark = pytest.mark.slow
 
+MORNING = "2026-03-01T08:00:00.000Z"
 MONDAYS = "the staging database is rebuilt on Mondays"
 
 
@@ -42,6 +45,9 @@ async def test_a_copy_made_later_has_all_of_it_with_its_history(team):
     assert kinds == ["update", "remember"]
     why = await memory_command(bob, ["why", "Fridays"])
     assert MONDAYS in why
+    assert "by the model of ada on adas-laptop" in why
+    assert "open: kode session" not in why
+    assert "model of ada on adas-laptop  update" in await memory_command(bob, ["log"])
 
 
 async def test_one_undoes_what_another_did_and_it_is_undone_for_all(team):
@@ -60,6 +66,35 @@ async def test_one_undoes_what_another_did_and_it_is_undone_for_all(team):
     assert "undid forget" in done
     assert texts(ada) == texts(bob) == {MONDAYS}
     assert [note.person for note in active(bob)] == ["ada"]
+
+
+async def test_a_change_of_notes_here_and_everywhere_is_one_here_and_undone_for_all(team):
+    root = team.root / "api"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "config").write_text('[remote "origin"]\n\turl = git@example.org:api.git\n')
+    events = []
+    where = {"cwd": root, "project_root": root}
+    ada = await team.opened("ada", emit=events.append, **where)
+    bob = await team.opened("bob", **where)
+    rows = [
+        Note(id=ada.store.free_id(team.clock()), content=text, scope=scope, created_at=MORNING)
+        for text, scope in ((MONDAYS, "user"), ("the api uses tox", ada.store.project_scope))
+    ]
+    async with ada.store.writing():
+        change = ada.store.commit("import", (), rows, Author(who="import"), "2 notes by import")
+    await exchange(ada, bob)
+    shared = texts(bob)
+
+    await memory_command(ada, ["undo", change.id])
+    await exchange(ada, bob)
+
+    assert shared == {MONDAYS, "the api uses tox"}
+    assert texts(ada) == texts(bob) == set()
+    assert [one.kind for one in ada.history.changes("notes")] == ["undo", "import"]
+    assert [one.kind for one in bob.history.changes("notes")] == ["undo", "undo", *["import"] * 2]
+    assert list(bob.history.standing("notes")) == []
+    lines = [event.text for event in events if isinstance(event, MemoryChanged)]
+    assert [text for text in lines if "ada:" in text] == []
 
 
 async def test_an_undo_without_an_id_never_means_what_a_colleague_did(team):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kode import paths
+from kode.credentials import keep_secret
 from kode.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,11 +59,13 @@ def address_of(settings: "Settings") -> Address | None:
     if settings.url is None:
         return None
     try:
-        urlsplit(settings.url).port  # noqa: B018 - reading it checks it
-    except ValueError as error:
+        parts = urlsplit(settings.url)
+        keep_secret(unquote(parts.password or ""))
+        parts.port  # noqa: B018 - reading it checks it
+    except ValueError:  # whose text may quote a password
         raise ConfigError(
-            f"memory.notes.url cannot be read ({error}). Write it as "
-            "postgresql://PERSON@HOST/DATABASE, with special characters percent-encoded."
+            "memory.notes.url cannot be read. Write it as postgresql://PERSON@HOST/DATABASE, with "
+            "special characters of a password percent-encoded (/ as %2F, @ as %40)."
         ) from None
     host = settings.host or socket.gethostname().split(".")[0] or "unnamed"
     return Address(settings.url, settings.team, host)

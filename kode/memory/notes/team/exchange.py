@@ -5,20 +5,21 @@ The copy takes over the server's notes, one by one, for all that either side has
 still waits to be sent stays as it is here. So copies that have nothing to send are alike.
 """
 
+import asyncio
 import json
 import secrets
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kode.errors import MemoryRefused
 from kode.memory.history import Author, Change, History, undo_of
-from kode.memory.notes.note import Note, note_of, row_of
+from kode.memory.notes.note import MAX_MERGED_CHARS, Note, checked, note_of, row_of
 from kode.memory.notes.store import NoteStore
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.outbox import PERSON, Outbox, Queued
-from kode.memory.notes.team.rebase import Sides, is_shared, rebase, shared
+from kode.memory.notes.team.rebase import ADDS_NOTHING, Sides, is_shared, rebase, shared
 from kode.memory.notes.team.server import (
     Membership,
     Pushed,
@@ -30,6 +31,9 @@ from kode.memory.notes.team.server import (
 from kode.memory.stored import check_row, locked
 
 PAGE = 200
+"""Changes that are asked for at once."""
+AT_ONCE = 100
+"""Notes of one transaction here."""
 CURSOR = "team_cursor"
 MEMBER = "team_member"
 LAST = "team_last"
@@ -50,6 +54,8 @@ class Exchanged:
     """By colleagues, or this person elsewhere; oldest first."""
     faults: list[str] = field(default_factory=list)
     """What was refused, or gave way to what a colleague had changed; said once each."""
+    own: set[str] = field(default_factory=set)
+    """What was sent in parts, one a scope: those after the first, as `History.known` names them."""
     sent: int = 0
     is_first: bool = False
     """Whether the copy was empty before."""
@@ -109,8 +115,9 @@ class Exchange:
             except Unreachable:
                 raise
             except MemoryRefused as error:
-                if str(error) != one.fault:
-                    done.faults.append(f"{one.change.reason} stays on this machine: {error}")
+                if str(error) == one.fault:
+                    continue
+                done.faults.append(f"{one.change.reason} stays on this machine: {error}")
                 async with self._store.writing():
                     self._outbox.refuse(one.number, str(error))
         done.sent = len(sent)
@@ -120,27 +127,33 @@ class Exchange:
         for left in reversed(range(TRIES)):
             try:
                 async with server.turn():
-                    return await self._push_once(server, one, done)
+                    landed, touched = await self._push_once(server, one, done)
+                self._mark(one.change, landed)
+                return touched
             except Stale:
                 if not left:
                     raise
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _push_once(self, server: Server, one: Queued, done: Exchanged) -> set[str]:
+    async def _push_once(
+        self, server: Server, one: Queued, done: Exchanged
+    ) -> tuple[str, set[str]]:
+        """The id under which it arrived, "" where nothing was left of it; the notes it touches."""
         change = one.change
         before, after = self._store.sides(change)
         made = shared(before, after)
         landed = await server.landed(one.push)
         if landed is not None:
-            self._mark(change, landed)
-            return made.ids
+            return landed, made.ids
         rows = await server.stands(made.ids)
-        now = {id: self._note(row) for id, row in rows.items()}
+        now = {id: note for id, row in rows.items() if (note := self._note(row))}
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
         if not kept.ids:
-            self._mark(change, "")
-            done.faults.append(f"What a colleague changed first stands; not made: {change.reason}")
-            return made.ids
+            if change.kind not in ADDS_NOTHING:
+                done.faults.append(
+                    f"What a colleague changed first stands; not made: {change.reason}"
+                )
+            return "", made.ids
         sent = change if kept == made else _changed(change, kept)
         if len(made.ids) < len({note.id for note in (*before, *after)}):
             sent = replace(sent, words="")  # they may say what stays here
@@ -148,17 +161,20 @@ class Exchange:
         for number, scope in enumerate(
             sorted({note.scope for note in (*kept.before, *kept.after)})
         ):
-            push = one.push if not number else str(uuid.uuid5(uuid.UUID(one.push), scope))
+            part = f"-{number}" if number else ""
+            push = str(uuid.uuid5(uuid.UUID(one.push), scope)) if part else one.push
+            undoes = sent.undoes and sent.undoes + part
             await server.append(
                 scope,
                 push,
                 self._address.host,
-                {**row, "id": sent.id + (f"-{number}" if number else "")},
+                {**row, "id": sent.id + part, "undoes": undoes},
                 [_sent(rows[note.id]) for note in kept.before if note.scope == scope],
                 [_sent(row_of(note)) for note in kept.after if note.scope == scope],
             )
-        self._mark(change, sent.id)
-        return made.ids | kept.ids
+            if part:  # here it is a part of the change that the history has
+                done.own.add(f"{sent.id}{part} {sent.at}")
+        return sent.id, made.ids | kept.ids
 
     def _mark(self, change: Change, landed: str) -> None:
         """Has a change that became another one, or none, count as undone here."""
@@ -179,22 +195,29 @@ class Exchange:
             if not page and not touched:
                 break
             if known is None:
-                known = self._history.known()
-            touched |= {row["id"] for one in page for row in (*one.before, *one.after)}
+                known = self._history.known() | done.own
+            touched |= {str(row["id"]) for one in page for row in (*one.before, *one.after)}
             stands = await server.stands(touched)
+            done.arrived += self._record(page, known, done)
+            ids = sorted(touched)
+            for first in range(0, len(ids), AT_ONCE):
+                async with self._store.writing():
+                    some = {*ids[first : first + AT_ONCE]} - self._waiting_ids(sent)
+                    self._take_over(some, stands, done)
+                await asyncio.sleep(0)  # an import of thousands does not hold up the prompt
             async with self._store.writing():
                 for number in sent:
                     self._outbox.remove(number)
-                done.arrived += self._record(page, known)
-                self._take_over(touched - self._waiting_ids(), stands)
                 if page:
                     database.set_meta(CURSOR, str(page[-1].seq))
             sent, touched = {}, set()
-        async with self._store.writing():
-            database.set_meta(CURSOR, database.meta(CURSOR) or "0")
-            database.set_meta(LAST, self._store.now().isoformat(timespec="seconds"))
+        minute = self._store.now().isoformat(timespec="minutes")
+        if database.meta(LAST) != minute:  # a write each minute, not each turn
+            async with self._store.writing():
+                database.set_meta(CURSOR, database.meta(CURSOR) or "0")
+                database.set_meta(LAST, minute)
 
-    def _record(self, page: Iterable[Pushed], known: set[str]) -> list[Change]:
+    def _record(self, page: Iterable[Pushed], known: set[str], done: Exchanged) -> list[Change]:
         """The changes that the history here does not have yet, written to it."""
         fresh = []
         for one in page:
@@ -203,7 +226,13 @@ class Exchange:
                 for name, rows in (("before", one.before), ("after", one.after))
             }
             by = {"person": one.person, "host": one.host, "system": "notes"}
-            change = check_row(Change, {**one.change, **sides, **by})
+            try:
+                change = check_row(Change, {**one.change, **sides, **by})
+            except MemoryRefused as error:
+                done.faults.append(
+                    f"A change of {one.person} cannot be read ({error}): update kode."
+                )
+                continue
             key = f"{change.id} {change.at}"
             if key not in known:
                 known.add(key)
@@ -211,25 +240,34 @@ class Exchange:
         self._history.append_all(fresh)
         return fresh
 
-    def _take_over(self, ids: set[str], stands: dict[str, dict[str, Any]]) -> None:
+    def _take_over(self, ids: set[str], stands: dict[str, dict[str, Any]], done: Exchanged) -> None:
         here = self._store.by_ids(ids)
         # A note that became sensitive here is this person's own from then on.
         ours = {id for id, note in here.items() if not is_shared(note)}
-        after = [self._note(stands[id]) for id in sorted(ids - ours) if id in stands]
-        gone = [note for id, note in here.items() if id not in stands and id not in ours]
-        self._store.apply(gone, after)
+        found = [stands[id] for id in sorted(ids - ours) if id in stands]
+        after = [note for row in found if (note := self._note(row, done))]
+        kept = ours | {note.id for note in after}
+        self._store.apply([note for id, note in here.items() if id not in kept], after)
 
-    def _waiting_ids(self) -> set[str]:
-        """The notes that changes touch which are still to be sent."""
-        changes = (one.change for one in self._outbox.queued())
+    def _waiting_ids(self, sent: Collection[int] = ()) -> set[str]:
+        """The notes that changes touch which are still to be sent; numbers of those that are."""
+        changes = (one.change for one in self._outbox.queued() if one.number not in sent)
         return {
             note.id for change in changes for side in self._store.sides(change) for note in side
         }
 
-    def _note(self, row: dict[str, Any]) -> Note:
-        return note_of(
-            {**row, "user": self._store.user}, now=self._store.now(), user=self._store.user
-        )
+    def _note(self, row: dict[str, Any], done: Exchanged | None = None) -> Note | None:
+        """A note of the server, as what another program may have written: None for what may not be
+        kept, which `done` then says."""
+        user = self._store.user
+        try:
+            note = note_of({**row, "user": user}, now=self._store.now(), user=user)
+            checked(note, note.who, max_chars=MAX_MERGED_CHARS)
+        except MemoryRefused as error:
+            if done is not None:
+                done.faults.append(f"A note of {row.get('person')} is left out: {error}")
+            return None
+        return note if is_shared(note) else None
 
 
 def _sent(row: Mapping[str, Any]) -> dict[str, Any]:

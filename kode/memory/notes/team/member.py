@@ -27,6 +27,7 @@ LINES = 3
 """So many changes get a line each; more are counted."""
 NEWS_CHARS = 3_000
 NEWS_TEXT_CHARS = 500
+BY_CHARS = 100
 
 Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
@@ -135,14 +136,14 @@ class Member:
     def _report(self, done: Exchanged) -> None:
         if self._is_away:
             self._is_away = False
-            text = f"The notes of {self.address.label} are back: {done.sent} changes sent."
+            text = f"The notes of {self.address.label} are back: {_changes(done.sent)} sent."
             self._notice(text, is_warning=False)
         for fault in done.faults:
             self._notice(fault)
         if not done.arrived:
             return
         if done.is_first:
-            text = f"memory: {len(done.arrived)} changes of {self.address.label} are here now"
+            text = f"memory: {_changes(len(done.arrived))} of {self.address.label} copied here"
             return self._notice(text, is_warning=False)
         self._news += done.arrived
         if len(done.arrived) > LINES:
@@ -156,7 +157,7 @@ class Member:
     def _lines(self, change: Change) -> list[str]:
         before, after = self._store.sides(change)
         stands = self._shown({note.id for note in (*before, *after)})
-        by = f"by {change.person} ({change.kind})"
+        by = shorten(f"by {change.person} ({change.kind})", BY_CHARS)
         holding = [note for note in after if note.id in stands]
         gone = [
             note
@@ -178,3 +179,7 @@ class Member:
 
     def _notice(self, text: str, *, is_warning: bool = True) -> None:
         self._emit(Notice(text=text, level="warning" if is_warning else "info"))
+
+
+def _changes(count: int) -> str:
+    return f"{count} change{'s' * (count != 1)}"
