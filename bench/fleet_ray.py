@@ -8,8 +8,8 @@
     same, lost, repeated     whether all three came to the same; tasks without an end; tasks that
                              were started, or took effect, more than once
 
-A node takes two tasks at once. Each task is a session of two replies by a script, with a command in
-between that waits three seconds, as for a model. All of it is one machine: the start of a `kode
+A node takes eight tasks at once. Each is a session of two replies by a script, with a command in
+between that waits twenty seconds, as for a model. All of it is one machine: the start of a `kode
 run`, about a second of processor time, is shared by both nodes, and that is what the speed-up lacks
 where its cores are busy.
 """
@@ -29,12 +29,12 @@ from bench.measure import KODE, report, workplace
 from kode.fleet.queue import open_queue
 from tests.e2e.ray_nodes import cluster
 
-AT_ONCE = 2
+AT_ONCE = 8
 """Of a node with one CPU."""
 SCRIPT = [
     {
         "match": "Task",
-        "calls": [{"name": "shell", "arguments": {"command": "sleep 3; echo done >> effects"}}],
+        "calls": [{"name": "shell", "arguments": {"command": "sleep 20; echo done >> effects"}}],
         "then": [{"text": "Done."}],
     }
 ]
@@ -77,7 +77,7 @@ def _fleet(
     queue = project / f"queue-{name}"
     line = [KODE, "fleet", "run", "tasks.jsonl", "--queue", str(queue), "--executor", executor]
     line += ["--jobs", str(2 * AT_ONCE)]
-    line += ["--ray-resources", f"CPU={1 / AT_ONCE:g}"] if executor == "ray" else []
+    line += ["--ray-resources", f"CPU={1 / AT_ONCE}"] if executor == "ray" else []
     line += ["--isolate", "none", "--permission-mode", "full"]
     line += ["--", "--script", str(project / "script.json"), "--no-memory"]
     began = time.monotonic()

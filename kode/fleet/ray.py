@@ -78,16 +78,9 @@ class _OnRay:
 
     async def run(self) -> None:
         """Raises: KodeError."""
-        own = {OWN_OPTIONS[name]: n for name, n in self.resources.items() if name in OWN_OPTIONS}
-        others = {name: n for name, n in self.resources.items() if name not in OWN_OPTIONS}
-        on_ray = ray.remote(work_on_task).options(
-            **{"num_cpus": 0, **own}, resources=others, max_retries=0
-        )
         while True:
             for one in self._to_submit():
-                ref = on_ray.remote(str(self.queue.folder), str(paths.home()), one.task.id)
-                self.running[asyncio.wrap_future(ref.future())] = one.task.id, ref
-                self.submissions[one.task.id] += 1
+                self._submit(one)
             if not self.running and self._is_over():
                 break
             if self.running:
@@ -97,7 +90,7 @@ class _OnRay:
             else:
                 await asyncio.sleep(POLL_S)
             self._take_in()
-        if left := self._exhausted():
+        if not self.queue.stopped() and (left := self._exhausted()):
             why = "; ".join(f"{name} ({self.lost[name]})" for name in left)
             raise KodeError(
                 f"--ray-retries {self.retries} was not enough for {why}. What they did is kept: "
@@ -107,7 +100,8 @@ class _OnRay:
     async def end(self) -> None:
         """Ends what Ray still has; workers give their tasks back."""
         for _, ref in self.running.values():
-            ray.cancel(ref)
+            with contextlib.suppress(RayError):
+                ray.cancel(ref)
         if self.running:
             await asyncio.wait(self.running, timeout=END_S)
             for future in self.running:
@@ -130,6 +124,19 @@ class _OnRay:
                 room -= 1
                 yield one
 
+    def _submit(self, one: TaskState) -> None:
+        """Raises: UserError for resources that Ray does not take."""
+        own = {OWN_OPTIONS[name]: n for name, n in self.resources.items() if name in OWN_OPTIONS}
+        others = {name: n for name, n in self.resources.items() if name not in OWN_OPTIONS}
+        options = {"num_cpus": 0, **own, "resources": others, "max_retries": 0}
+        try:
+            on_ray = ray.remote(work_on_task).options(**options)
+            ref = on_ray.remote(str(self.queue.folder), str(paths.home()), one.task.id)
+        except ValueError as error:
+            raise UserError(f"--ray-resources: Ray says: {error}") from None
+        self.running[asyncio.wrap_future(ref.future())] = one.task.id, ref
+        self.submissions[one.task.id] += 1
+
     def _is_over(self) -> bool:
         open_tasks = {one.task.id for one in self.queue.state.open_tasks()}
         return bool(self.queue.stopped()) or not open_tasks - set(self._exhausted())
@@ -144,11 +151,11 @@ class _OnRay:
 
     def _take_in(self) -> None:
         """What came of what Ray had. Raises: UserError; StorageError."""
-        self._show_new()
-        for future, (name, _) in list(self.running.items()):
-            if future.done():
-                del self.running[future]
-                self.lost[name] = _why(future)
+        done = [future for future in self.running if future.done()]
+        self._show_new()  # after that: what they came to is on record
+        for future in done:
+            name, _ = self.running.pop(future)
+            self.lost[name] = _why(future)
 
     def _show_new(self) -> None:
         for record in self.queue.refresh():
