@@ -1,13 +1,14 @@
 # Each target sets up .venv by itself when it is missing or older than pyproject.toml.
 PYTHON ?= python3
 VENV := .venv
+HARBOR := .venv-harbor
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # Tests start the interpreter hundreds of times: each would compile all of kode anew without these.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-all check bench attacks faults soak picture clean
+.PHONY: run test test-all check bench attacks faults soak harbor picture clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -38,6 +39,10 @@ faults: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak $(ARGS)
 
+# kode as an agent of Harbor, in an environment that has both.
+harbor: $(HARBOR)/.ready
+	$(HARBOR)/bin/pytest tests/test_harbor.py $(ARGS)
+
 picture: $(READY)
 	$(BIN)/python docs/picture.py
 
@@ -49,5 +54,14 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(READY)
 
+# kode comes last: its `openai` has to win over the one that Harbor's litellm asks for.
+$(HARBOR)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' \
+		|| { echo "Harbor needs Python 3.12 or later: make PYTHON=python3.13 harbor"; exit 1; }
+	@$(PYTHON) -m venv $(HARBOR)
+	@$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check 'harbor>=0.25'
+	@$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(HARBOR) .pytest_cache .mypy_cache .ruff_cache .hypothesis

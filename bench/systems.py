@@ -7,7 +7,7 @@ model_calls     a session
 prompt_tokens   that memory adds to the prompt, a session
 in_prompt       share of questions whose answer stands in the prompt when they are asked
 by_search       share whose answer is among the first five hits of a search for the question
-stale           times that something changed or expired was shown (must be 0)
+stale           times that something changed or expired was shown as true (must be 0)
 sensitive       times that something private or a credential was shown (must be 0)
 bytes           on disk after the month
 ms_HOOK         median of a hook
@@ -15,6 +15,7 @@ ms_HOOK         median of a hook
 
 import asyncio
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 HITS = 5
 CHARS_A_TOKEN = 4
+_SUPERSEDED = re.compile(r'"[^"\n]*" superseded by')
+"""What a note says of a statement that no longer holds, which is not shown as true."""
 PRIVATE_MARKS = (*month.PRIVATE_MARKS, month.TOKEN)
 
 
@@ -80,7 +83,8 @@ class Figures:
         return result
 
     def look_at(self, shown: str, day: int) -> None:
-        """Counts what should not have been shown."""
+        """Counts what should not have been shown, or not as true."""
+        shown = _SUPERSEDED.sub("superseded by", shown)
         self.stale += sum(mark in shown for mark in month.gone(day))
         self.sensitive += sum(mark in shown for mark in PRIVATE_MARKS)
 

@@ -3,6 +3,7 @@ in `conversation/`.
 """
 
 import asyncio
+import math
 import os
 import tempfile
 import time
@@ -58,6 +59,7 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
+from kode.shared_budget import SharedBudget
 from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
@@ -191,11 +193,12 @@ def make_agent(
     Raises: ConfigError for rules, memory system or budget that cannot be kept.
     """
     cost = cost_function(provider)
-    if config.max_budget_usd is not None and cost(Usage()) is None:
+    budgets = (config.max_budget_usd, config.shared_budget)
+    if any(budget is not None for budget in budgets) and cost(Usage()) is None:
         raise ConfigError(
             f"The price of {provider.model} is unknown, so a budget cannot be kept. Set its price "
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
-            "config, or leave out --max-budget-usd."
+            "config, or leave out the budget."
         )
     given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
@@ -230,10 +233,10 @@ def make_agent(
         emit=emit,
         keep_first=keeper.keep_first,
     )
-    limits, spend = _limits(config), Spend()
+    limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        spend = Spend(elsewhere_usd=start.elsewhere_usd, elsewhere_steps=start.elsewhere_steps)
+        spend.elsewhere_usd, spend.elsewhere_steps = start.elsewhere_usd, start.elsewhere_steps
         gate.approve_in_session(start.approved)
     return Agent(
         provider=provider,
@@ -334,6 +337,22 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
         return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
+
+
+def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
+    """The budget that the settings name; for a subagent one that only looks, since its parent adds
+    what it spends. Raises: ConfigError for a file that is not there, or says no limit."""
+    if config.shared_budget is None:
+        return None
+    path = Path(config.shared_budget).expanduser()
+    budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
+    budget.refresh()
+    if math.isinf(budget.limit_usd):
+        raise ConfigError(
+            f"--shared-budget {path} says no limit. It is a file that begins with what all may "
+            'spend together: {"limit_usd": 5.0}'
+        )
+    return budget
 
 
 def _limits(config: Config) -> Limits:

@@ -120,14 +120,13 @@ Effect = Literal[
     "mcp",
     "memory",
     "memory-read",
-    "memory-remove",
     "delegate",
     "none",
 ]
 """What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
 process; `fetch` talks to the network; `mcp` does what only its MCP server knows; `memory` has
-something remembered, `memory-read` looks at what is, `memory-remove` has it forgotten; `delegate`
-starts subagents; `none` touches nothing outside the session."""
+something remembered or forgotten, `memory-read` looks at what is; `delegate` starts subagents;
+`none` touches nothing outside the session."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -143,8 +143,14 @@ def append_line(path: Path, line: bytes) -> None:
 
     Raises: StorageError; then the file ends as it did before.
     """
-    if b"\n" in line:
+    append_lines(path, (line,))
+
+
+def append_lines(path: Path, lines: Sequence[bytes]) -> None:
+    """`append_line` for several, synced once: after a crash the first ones are there, or all."""
+    if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
+    line = b"\n".join(lines)
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:

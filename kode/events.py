@@ -118,6 +118,10 @@ class ToolOutput:
     type: Literal["tool_output"] = "tool_output"
 
 
+STOPPED = "stopped"
+"""The summary of a call that ended with its turn, before it was done."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished:
     call_id: str

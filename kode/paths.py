@@ -127,6 +127,16 @@ def mcp_tokens_file(home: Path, key: str) -> Path:
     return home / "mcp" / f"{key}.json"
 
 
+def fleet_folder(home: Path) -> Path:
+    """Queues of many tasks, a folder each."""
+    return home / "fleet"
+
+
+def fleet_trees(home: Path) -> Path:
+    """The work trees of such tasks, beside `home`: no tool works inside it."""
+    return home.with_name(f"{home.name}-fleet")
+
+
 def marks_file(home: Path) -> Path:
     """Which files hold what sessions left there that had read outside text."""
     return home / "marks" / "files.jsonl"

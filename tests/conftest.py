@@ -22,7 +22,8 @@ settings.load_profile("kode")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = tuple(Path(__file__).parent / name for name in ("e2e", "faults"))
+FAULTS = Path(__file__).parent / "faults"
+SLOW = (Path(__file__).parent / "e2e", FAULTS)
 """Folders whose tests start processes, nearly all of them."""
 
 
@@ -38,13 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def isolated(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in list(os.environ):
         if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
+    # A power cut is played in the folder of faults, by processes of their own.
+    if not request.path.is_relative_to(FAULTS):
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 

@@ -104,8 +104,8 @@ def path_of(uri: str) -> Path | None:
 def _mention(uri: str, cwd: Path) -> str:
     """How a message names what goes with it: `@src/a.py`, where a client put it."""
     path = path_of(uri)
-    if path is None:
-        return uri
+    if path is None or not unquote(uri).isprintable():
+        return uri  # the name of a file is no sentence of the person's
     name = os.path.relpath(path, cwd) if path.is_relative_to(cwd) else str(path)
     return f"@{name}{_part_of(uri)}"
 

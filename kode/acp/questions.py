@@ -157,8 +157,8 @@ def _content(question: Question, cwd: Path) -> tuple[list[Content], Any]:
     """Why it is asked, what it would destroy, and what would happen, whole."""
     why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
     content: list[Content] = [text_content(why)]
-    edits, places = edits_of(question.preview, cwd)
-    before = question.preview.partition("--- ")[0] if edits else question.preview
+    edits, places = edits_of(question.diff, cwd)
+    before = question.preview.removesuffix(question.diff) if edits else question.preview
     if before.strip():
         content.append(text_content(before.rstrip()))
     return [*content, *edits], places

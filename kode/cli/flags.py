@@ -3,6 +3,7 @@
 import argparse
 import gc
 import math
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,13 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
 
 
+def model_flags(arguments: argparse.Namespace) -> str:
+    """The flags that reach the model, as they are typed again to resume; "" without any."""
+    named = ("--provider", "--base-url", "--script", "--model")
+    given = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
+    return shlex.join(word for flag, value in given if value for word in (flag, value))
+
+
 def add_setting_flags(parser: Parser) -> None:
     """Adds the flags that change settings: what `config_flags` reads, and whom to trust."""
     parser.epilog = ALSO_TAKEN
@@ -53,6 +61,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
     add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
+    add("--shared-budget", metavar="FILE", help="a budget that several kodes spend together")
     add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
@@ -108,6 +117,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "script": arguments.script,
         "max_steps": arguments.max_steps,
         "max_budget_usd": arguments.max_budget_usd,
+        "shared_budget": arguments.shared_budget,
         "timeout_s": arguments.timeout,
         "system": arguments.system,
         "append_system": arguments.append_system,
@@ -134,7 +144,7 @@ def working_directory(arguments: argparse.Namespace) -> Path:
     except (OSError, RuntimeError) as error:
         where = arguments.cwd or "the working directory"
         raise ConfigError(
-            f"{where} is not there. Change to a directory that exists, or name one with --cwd."
+            f"{where} does not exist. Change to a directory that does, or name one with --cwd."
         ) from error
     if not folder.is_dir():
         raise ConfigError(f"--cwd {arguments.cwd}: not a directory. Name a directory.")
@@ -142,8 +152,13 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
 
 def whole(text: str) -> int:
-    """A whole number from 1."""
-    return int(_number(text, int, "a whole number from 1", lambda value: value >= 1))
+    """A whole number of 1 or more."""
+    return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
+
+
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    return int(_number(text, int, "a whole number from 0", lambda value: value >= 0))
 
 
 def seconds(text: str) -> float:

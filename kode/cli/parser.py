@@ -11,6 +11,7 @@ from kode.errors import EXIT_OK, ConfigError
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
+    "fleet": ("kode.cli.commands.fleet", "run many tasks from a durable queue, and collect them"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "replay": ("kode.cli.commands.replay", "play a session again, or on from one of its steps"),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),

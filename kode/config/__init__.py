@@ -8,7 +8,6 @@ choice.py   which provider to ask, with which key
 
 from kode.config.choice import LOCAL_KEY, ProviderChoice, is_url, resolve_provider
 from kode.config.layers import (
-    FORBIDDEN_IN_PROJECT,
     Faults,
     Loaded,
     load_config,
@@ -25,7 +24,6 @@ from kode.config.model import (
 )
 
 __all__ = [
-    "FORBIDDEN_IN_PROJECT",
     "LOCAL_KEY",
     "Config",
     "Embedding",

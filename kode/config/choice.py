@@ -84,7 +84,8 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     if config.base_url is not None:
         return _named(COMPATIBLE)
     if config.api_key is not None:
-        return owner or owner_of_key(config.api_key) or _named(COMPATIBLE)
+        # The key first: a repository may name a model, and must not send a key to another host.
+        return owner_of_key(config.api_key) or owner or _named(COMPATIBLE)
     with_key = [
         row
         for row in PROVIDERS

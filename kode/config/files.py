@@ -18,7 +18,6 @@ MAX_DEPTH = 20
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HALF_A_CHARACTER = re.compile(r"[\ud800-\udfff]")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ def read_layer(path: Path) -> Layer | None:
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(
@@ -62,11 +61,10 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def expanded(layer: Layer, environ: Mapping[str, str], path: Path, *, trusted: bool) -> Layer:
-    """The layer with `${VAR}` in string values replaced from the environment.
-
-    A file that is not trusted, because a repository brought it, gets no variable whose name sounds
-    like a secret: the value would end up in requests, logs and on the screen.
+def expanded(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
+    """The layer with `${VAR}` in string values replaced from the environment; None for a file that
+    a repository brought, which gets nothing of it: what a variable holds cannot be told from its
+    name, and would end up in requests, logs and on the screen.
 
     Raises: ConfigError for a variable that is not set or may not be used.
     """
@@ -82,10 +80,10 @@ def expanded(layer: Layer, environ: Mapping[str, str], path: Path, *, trusted: b
         def variable(match: re.Match[str]) -> str:
             name = match.group(1)
             where = layer.places.get(key, str(path))
-            if not trusted and _SECRET_NAME.search(name):
+            if environ is None:
                 raise ConfigError(
-                    f"{where}: `{key}` uses ${{{name}}}, which a project's file may not read. "
-                    "Set the key in your own config, or remove it."
+                    f"{where}: `{key}` uses ${{{name}}}, and a project's file reads no variables. "
+                    "Write the value, or set the key in your own config."
                 )
             if name not in environ:
                 raise ConfigError(

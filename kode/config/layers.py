@@ -2,7 +2,7 @@
 
 Layers, later wins: defaults < `$KODE_HOME/config.json` < `./kode.json` (found upward to the
 repository root) < `KODE_*` environment < flags. A project file may not set what would let a
-repository take over its reader (`FORBIDDEN_IN_PROJECT`). Every wrong value names its place, the
+repository take over its reader (`ALLOWED_IN_PROJECT`). Every wrong value names its place, the
 key, what was found and what is allowed.
 """
 
@@ -25,18 +25,20 @@ from kode.contracts import OTHER_MODE_NAMES
 from kode.credentials import redact
 from kode.errors import ConfigError
 
-FORBIDDEN_IN_PROJECT = tuple(
+ALLOWED_IN_PROJECT = frozenset(
+    "model profile agents_files diagnostics permissions.ask permissions.deny".split()
+)
+"""All that a repository's own file may decide for whoever opens it, beside what is stricter than
+the person's own. Not where requests and keys go, what runs unasked, what is spent, kept or
+remembered: a key that is new in `Config` is not a project's until it stands here."""
+
+LIMITS = frozenset(
     """
-    provider base_url api_key providers script system append_system add_dirs
-    permissions.allow permissions.mode shell.environment sandbox.enabled sandbox.network
-    prices hooks max_budget_usd memory.enabled memory.system memory.data_dir memory.model
-    memory.embedding memory.vault memory.journal memory.notes
+    max_steps timeout_s
+    subagent.max_concurrency subagent.timeout_s subagent.max_steps subagent.max_depth
     """.split()
 )
-"""What a repository's own file may not decide for whoever opens it: where requests and keys go,
-what runs unasked, what is spent, what the model gets on kode's behalf, and where memory is.
-Instructions of a project belong into AGENTS.md, which the person can read. A `permissions.mode`
-that is stricter than the person's own may stay."""
+"""What a project may only set lower than the person has it."""
 
 OF_EXTENSIONS = ("mcpServers", "hooks")
 """Sections of the person's config file that are no settings: `kode.extensions` reads them itself.
@@ -44,6 +46,8 @@ Of a project's file only the first, once a person has approved it."""
 
 OTHER_SPELLINGS = {"memory.dataDir": "memory.data_dir"}
 """Keys that are also taken under a name that people know from elsewhere."""
+
+_NOTHING = object()
 
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
 """Permission modes, the loosest first."""
@@ -59,6 +63,8 @@ ENVIRONMENT = {
     "KODE_MAX_STEPS": "max_steps",
     "KODE_PERMISSION_MODE": "permissions.mode",
     "KODE_MEMORY": "memory.system",
+    "KODE_NOTES_URL": "memory.notes.url",
+    "KODE_NOTES_TEAM": "memory.notes.team",
 }
 
 HOME_VARIABLE = "KODE_HOME"
@@ -136,18 +142,18 @@ def load_config(
     own = paths.config_file(home)
     layer = _settings_in(own, OF_EXTENSIONS)
     if layer is not None:
-        add(expanded(layer, environ, own, trusted=True))
+        add(expanded(layer, environ, own))
         files.append(own)
     path = project_file(cwd)
     layer = _settings_in(path, OF_EXTENSIONS[:1]) if path is not None else None
     if layer is not None and path is not None:
-        layer, ignored = _without_forbidden(layer, _mode_of(merged))
+        layer, ignored = _allowed(layer, merged)
         if ignored:
             warnings.append(
                 f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
                 f"safety. Set it in {own} if you want it."
             )
-        add(expanded(layer, environ, path, trusted=False))
+        add(expanded(layer, None, path))
         files.append(path)
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
@@ -211,19 +217,18 @@ def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**values, "permissions": {**values["permissions"], "mode": OTHER_MODE_NAMES[mode]}}
 
 
-def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:
-    """The layer of a project file without the keys it may not set, and those keys."""
+def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:
+    """The layer of a project file with what it may set beside the person's `own`, and the keys
+    that it may not. What is no key at all stays: it is a fault."""
     values = copy.deepcopy(dict(layer.values))
-    ignored: list[str] = []
-    for key in FORBIDDEN_IN_PROJECT:
-        section, _, name = key.rpartition(".")
-        holder = values.get(section) if section else values
-        if not isinstance(holder, dict) or name not in holder:
-            continue
-        if key == "permissions.mode" and _is_stricter(holder[name], own_mode):
-            continue
-        del holder[name]
-        ignored.append(key)
+    defaults = {**flat(Config()), "hooks": None}
+    ignored = []
+    for key, default in defaults.items():
+        asked = _at(key, values, _NOTHING)
+        if asked is not _NOTHING and not _may_set(key, asked, _at(key, own, default)):
+            section, _, name = key.rpartition(".")
+            del (_at(section, values, None) if section else values)[name]
+            ignored.append(key)
     places = {
         key: place
         for key, place in layer.places.items()
@@ -232,14 +237,23 @@ def _without_forbidden(layer: Layer, own_mode: str) -> tuple[Layer, list[str]]:
     return Layer(values=values, places=places), ignored
 
 
-def _mode_of(values: Mapping[str, Any]) -> str:
-    section = values.get("permissions")
-    mode = section.get("mode") if isinstance(section, dict) else None
-    return mode if mode in STRICTNESS else Config().permissions.mode
+def _may_set(key: str, asked: Any, own: Any) -> bool:
+    """Whether a project may set a key to this, which is `own` for the person."""
+    if key == "permissions.mode":
+        own = own if own in STRICTNESS else Config().permissions.mode
+        return asked in STRICTNESS and STRICTNESS.index(asked) >= STRICTNESS.index(own)
+    if key in LIMITS:
+        has_both = isinstance(asked, int | float) and isinstance(own, int | float)
+        return asked <= own if has_both else asked is not None  # what is no number is a fault
+    return key in ALLOWED_IN_PROJECT
 
 
-def _is_stricter(mode: Any, than: str) -> bool:
-    return mode in STRICTNESS and STRICTNESS.index(mode) >= STRICTNESS.index(than)
+def _at(key: str, values: Any, otherwise: Any) -> Any:
+    for name in key.split("."):
+        if not isinstance(values, dict) or name not in values:
+            return otherwise
+        values = values[name]
+    return values
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:

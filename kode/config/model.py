@@ -4,6 +4,7 @@
 default. Where the values come from is in `layers.py`.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -124,6 +125,9 @@ class Notes(Part):
     strict_ttl: bool = False
     forget_brings_back: bool = False
     user: str = "default"
+    url: Annotated[str, Field(pattern=r"^postgres(ql)?://")] | None = None
+    team: Annotated[str, Field(min_length=1, max_length=60)] = "default"
+    host: Annotated[str, Field(max_length=60)] | None = None
 
 
 class MemoryConfig(Part):
@@ -151,6 +155,11 @@ class MemoryConfig(Part):
     notes: Notes = Notes()
 
     @property
+    def is_of_a_team(self) -> bool:
+        """Whether what is remembered is shared with others through a server."""
+        return self.enabled and self.system == "notes" and self.notes.url is not None
+
+    @property
     def drop_deadline_s(self) -> float:
         """How long the end of a session may wait for the chosen system."""
         is_journal = self.system == "journal"
@@ -174,6 +183,7 @@ class Config(Part):
     script: str | None = None
     max_steps: AtLeastOne = 90
     max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    shared_budget: str | None = None
     timeout_s: Seconds | None = None
     system: str | None = None
     append_system: str = ""
@@ -232,4 +242,8 @@ def shown(key: str, value: Any) -> Any:
         return value
     if key.rpartition(".")[2] == "api_key":
         return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
-    return redact(value)
+    # Of an address any password, also one that looks like none.
+    return redact(_URL_PASSWORD.sub(r"\1[redacted password]@", value))
+
+
+_URL_PASSWORD = re.compile(r"(://[^/@\s]*?:)[^/@\s]+@")

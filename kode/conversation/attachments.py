@@ -1,5 +1,5 @@
-"""Files that go with a message: what is in one of the folders of work is the person's; all else is
-text from outside, and so is what a session that had read such text left in a file.
+"""Files and output that go with a message: what is in one of the folders of work is the person's;
+all else is text from outside, and so is what a session that had read such text left in a file.
 """
 
 import os
@@ -10,7 +10,11 @@ from pathlib import Path
 from kode.engine.fence import fenced
 from kode.errors import UserError
 from kode.messages import Text
+from kode.permissions.decide_commands import known_reads, outside_source
+from kode.permissions.sensitive import ground
+from kode.permissions.shell import judge
 from kode.session.marks import Marks
+from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024
 
@@ -19,6 +23,17 @@ def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], ma
     """The text of a file as a part of a message, under the name by which it was given; `path` is
     None for what is no file of this machine."""
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
+
+
+def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Text:
+    """What the person ran themselves and what it printed, as a part of a message: from outside as
+    far as it would be for a command of the model's."""
+    where = ground(place)
+    line = judge(command, where)
+    outside = outside_source(line, where) or marks.among(known_reads(line))
+    if outside:
+        return Text(text=fenced(text, outside), source="outside")
+    return Text(text=text, source="attachment")
 
 
 def text_part(

@@ -47,6 +47,7 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
+from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
@@ -60,6 +61,7 @@ from kode.session.entries import (
     RestoreEntry,
     RewindEntry,
     TaintEntry,
+    UndoEntry,
 )
 from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
@@ -69,7 +71,6 @@ from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
-    from kode.conversation.memory import Review
     from kode.subagents.channel import Delegation
 
 
@@ -322,6 +323,13 @@ class Conversation:
         self.attachments += (image,)
         return image
 
+    def attach_command(self, command: str, text: str) -> None:
+        """Lets what the person ran themselves go with the next turn."""
+        from kode.conversation.attachments import command_part
+
+        agent = self.agent
+        self.attachments += (command_part(command, text, agent.place, agent.marks),)
+
     def attach_outside(self, *texts: Outside) -> None:
         """Lets texts of extensions go with the next turn, as text from outside."""
         self.attachments += tuple(
@@ -363,7 +371,7 @@ class Conversation:
             undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
             for one in undone:
                 done.append(undo_text(one, self.cwd, self._asked, redo=False))
-                self._tell_model(one, "undid your changes to")
+                self._record_undo(one)
             if not undone:
                 done.append("No file was changed since.")
         if conversation:
@@ -467,12 +475,19 @@ class Conversation:
             mode=self.gate.mode,
             session_id=self.session.id,
             turns=self.session.turns,
-            context_tokens=context_tokens(self.context) if self.opened else 0,
+            context_tokens=self._context_tokens(),
             context_window=self.agent.provider.info.context_window,
             usage=self.session.usage,
             cost_usd=self._known_cost(),
             cost_is_partial=self.session.unpriced,
         )
+
+    def _context_tokens(self) -> int:
+        """Before a resumed session's first turn, what its last request took."""
+        if self.opened:
+            return context_tokens(self.context)
+        used = next((one.usage for one in reversed(self.session.messages) if one.usage), Usage())
+        return used.input_tokens + used.output_tokens
 
     def _known_cost(self) -> float | None:
         known = self.session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
@@ -496,29 +511,36 @@ class Conversation:
         return {"turn": turn, "session": session, "day": day}
 
     async def undo(self) -> str:
-        """Takes back the newest turn that changed files and is not undone; says what it did."""
+        """Takes back the newest turn that changed files and is not undone; says what it did.
+
+        Raises: StorageError.
+        """
         undone = await asyncio.to_thread(self.checkpoints.undo)
-        self._tell_model(undone, "undid your changes to")
+        self._record_undo(undone)
         return undo_text(undone, self.cwd, self._asked, redo=False)
 
     async def redo(self) -> str:
-        """Brings back the turn that was undone last; says what it did."""
+        """Brings back the turn that was undone last; says what it did. Raises: StorageError."""
         undone = await asyncio.to_thread(self.checkpoints.redo)
-        self._tell_model(undone, "redid your changes to")
+        self._record_undo(undone, redo=True)
         return undo_text(undone, self.cwd, self._asked, redo=True)
 
-    def _tell_model(self, undone: Undone, what: str) -> None:
-        if not undone.touched:
+    def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
+        """Records it, and has the next message say so. Raises: StorageError."""
+        if undone.turn is None or not undone.touched:
             return
+        self.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
         for path in undone.touched:
             self.agent.seen_files.pop(path, None)
-        note = f"[The person {what}: {', '.join(undone.touched)}. Read them again.]"
+        did = "redid" if redo else "undid"
+        note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
         self.attachments += (Text(text=note, source="note"),)
 
     def _asked(self, turn: int) -> str:
         """The beginning of what the person asked in a turn; "" when that is not known."""
         prompts = self.prompts()
-        return " ".join(prompts[turn - 1].split())[:60] if 0 < turn <= len(prompts) else ""
+        asked = " ".join(prompts[turn - 1].split()) if 0 < turn <= len(prompts) else ""
+        return asked if len(asked) <= 60 else asked[:59] + "…"
 
     def diffs(self) -> list[FileDiff]:
         """What this session has changed in files through tools, file by file."""
@@ -549,12 +571,10 @@ class Conversation:
             return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
 
-    async def memory_review(self) -> "Review":
-        """What waits in memory for the person's judgment. Raises KodeError."""
-        from kode.conversation.memory import Review
-
+    async def opened_memory(self) -> MemorySystem:
+        """The open memory, for the review of what waits in it. Raises KodeError."""
         await self.open()
-        return Review(self.agent.memory)
+        return self.agent.memory
 
     async def close(self) -> None:
         """Ends the session: memory takes in what was said, within its deadline, and what it cannot
@@ -651,7 +671,7 @@ class Conversation:
             emit=self.emit,
             trust_project=self.trust_project,
         )
-        return (delegate_tool(self.delegation, self.agent.brought.used_agents),)
+        return (delegate_tool(self.delegation, in_use(self.agent.brought.agents)),)
 
     async def _read_late_results(self) -> None:
         """What subagents left when kode ended or was stopped goes with the next message, once.

@@ -18,7 +18,7 @@ from kode.errors import UserError
 from kode.events import Notice
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
-from kode.extensions.brought import Brought
+from kode.extensions.brought import Brought, in_use
 from kode.extensions.hook_moments import Hooks
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
@@ -42,8 +42,8 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
         say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     hooks, around = hooks_of(talk), _around(agent.place)
-    hooks.run = hook_runner(lambda: talk.agent, talk.emit)
-    hooks.hooks = found.used_hooks
+    hooks.run = hook_runner(talk)
+    hooks.hooks = in_use(found.hooks)
     hooks.is_current = lambda hook: is_current(hook, around)
     talk.agent = _extended(agent, found, hooks, diagnostics=talk.config.diagnostics)
     return of_servers
@@ -61,7 +61,7 @@ def _around(place: Workplace) -> Surroundings:
 
 
 def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
-    skills = catalogue(found.used_skills, agent.provider.info.context_window)
+    skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
     opening = agent.opening
     return replace(
         agent,
@@ -97,7 +97,7 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     home = paths.home()
     where = surroundings(cwd, home, Path(os.path.expanduser("~")))
     found = brought.find(where, trust.load(home, where.project, trust_project=trust_project))
-    for agent in found.used_agents:
+    for agent in in_use(found.agents):
         if agent.item.name == name:
             return agent
     if any(one.thing.item.name == name for one in found.agents):
@@ -105,12 +105,12 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
             f"Nobody has approved the agent {name} as it is now. `kode trust show {name}` shows "
             f"it, `kode trust approve {name}` approves it."
         )
-    names = ", ".join(agent.item.name for agent in found.used_agents) or "none here"
+    names = ", ".join(agent.item.name for agent in in_use(found.agents)) or "none here"
     raise UserError(f"There is no agent {name!r}. `kode agents` lists them: {names}.")
 
 
 def _skill_tools(agent: Agent, found: Brought) -> tuple[Tool, ...]:
-    offered = [skill for skill in found.used_skills if skill.for_model]
+    offered = [skill for skill in in_use(found.skills) if skill.for_model]
     if not offered:
         return ()
     from kode.extensions.skill_tool import skill_tool

@@ -4,7 +4,6 @@ Those around calls and questions are `kode.extensions.hook_moments`' business.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from kode.extensions.hook_moments import Hooks, RunHook
 from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
 from kode.extensions.program import Keep, Ran, run_program
 from kode.messages import Text
+from kode.session.entries import TaintEntry
 from kode.tools.shell import shell
 from kode.workplace import Workplace
 
@@ -32,16 +32,21 @@ a command. At other moments nobody waits for changes, and they are dropped."""
 AT_END_S = 5.0
 """For all that runs when a session ends: nobody wants to wait for it."""
 
+NOT_DONE = "A hook says that the work is not done."
+"""The message of a turn that a hook begins."""
 MAX_CONTINUATIONS = 5
 """So often hooks may have a turn go on; then it has ended, whatever they say."""
 
 
-def hook_runner(agent: Callable[[], Agent], emit: Emit) -> RunHook:
+def hook_runner(talk: "Conversation") -> RunHook:
     """How the hooks of a session are run: in the sandbox where there is one, with named variables
     only. A hook that is not to run there is the person's own, and says so."""
 
     async def run(hook: Hook, given: bytes) -> Ran:
-        now = agent()
+        now, emit = talk.agent, talk.emit
+        # As a command, it may read, say and rewrite what a marked session left in the project.
+        if source := await asyncio.to_thread(now.marks.among, None):
+            talk.session.append(TaintEntry(source=source))
         keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
         return await run_hook(hook, given, now.place, now.sandbox, keep)
 
@@ -91,6 +96,7 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
         try:
             changes = await asyncio.to_thread(attempt.changes)
             settled = await settle_changes(command, attempt, changes, may_ask=True)
+            agent.marks.record(one.path for one in settled.made)
         except (KodeError, OSError) as error:
             return (f"[Nothing of what the hook {hook.item.name} changed was kept: {error}]",)
         return tuple(about(agent.place.cwd, settled))
@@ -132,7 +138,9 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
             return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
-        ended = _together(ended, await talk.plain_turn(answer.reason))
+        # What a hook prints may be of a file or a command: no turn has it as the person's words.
+        _attach(talk, answer.reason)
+        ended = _together(ended, await talk.plain_turn(NOT_DONE))
     return ended
 
 

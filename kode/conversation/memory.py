@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -10,10 +9,8 @@ from kode import paths
 from kode.config import Config, MemoryConfig
 from kode.contracts import AskModel, MemoryContext, MemorySystem
 from kode.events import Emit
-from kode.memory import commands, decisions, make_system
+from kode.memory import make_system
 from kode.memory.base import NullMemory
-from kode.memory.decisions import Decided
-from kode.memory.waiting import Item
 
 
 def outside_context(
@@ -46,26 +43,3 @@ async def opened(settings: MemoryConfig, context: MemoryContext) -> AsyncIterato
         yield system
     finally:
         await system.close(1.0)
-
-
-@dataclass(frozen=True)
-class Review:
-    """What waits in an open memory for a person, and what they decide; for a face that asks."""
-
-    memory: MemorySystem
-
-    async def items(self) -> list[Item]:
-        """All that waits, in the order in which it is to be asked about. Raises: KodeError."""
-        return await decisions.items_of(self.memory)
-
-    async def decide(self, id: str, choice: str) -> Decided:
-        """Raises: KodeError."""
-        return await decisions.decide(self.memory, id, choice)
-
-    async def why(self, item: Item) -> str:
-        """Where it came from, in words."""
-        return decisions.chain_of(self.memory, item)
-
-    async def undo(self, change_id: str) -> str:
-        """Takes a decision back, and says what was done. Raises: KodeError."""
-        return await commands.memory_command(self.memory, ["undo", change_id])

@@ -19,6 +19,8 @@ from kode.memory import guard
 from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
+from kode.programs import depth
+from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
 
@@ -29,6 +31,7 @@ async def open_conversation(
     emit: Emit,
     ask: Ask | None,
     session_id: str | None = None,
+    new_id: str | None = None,
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
     elicit: Elicit | None = None,
@@ -38,7 +41,8 @@ async def open_conversation(
     servers: Sequence[Entry] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session, or the one named, in `cwd`. Memory opens with the first turn.
+    """Opens a new session (under `new_id`, where one is given), or the one named, in `cwd`. Memory
+    opens with the first turn.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
     nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
@@ -55,9 +59,12 @@ async def open_conversation(
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
-            session = create_session(home, cwd, provider, keep=keep_session)
+            session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
         else:
             session = load_session(home, session_id, emit)
+        if depth(os.environ) and not session.tainted:
+            # What is said here is said by the agent that started this kode, whatever it has read.
+            session.append(TaintEntry(source="the kode that started this one"))
     except StorageError as error:
         raise not_kept(error) from error
     if fault := paths.home_fault(home):

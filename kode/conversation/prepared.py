@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kode.engine.act import run_aside
 from kode.engine.run import Run
 from kode.events import Notice, TurnEnded
-from kode.extensions.brought import Brought
+from kode.extensions.brought import Brought, in_use
 from kode.extensions.commands import Command, files_named, pieces, reread
 from kode.extensions.skill_tool import as_pinned
 from kode.extensions.skills import Skill
@@ -26,7 +26,7 @@ def named(brought: Brought, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message."""
     word = message.split(maxsplit=1)[0] if message.startswith("/") and message[1:].strip() else "/"
     name = word[1:]
-    things: tuple[Command | Skill, ...] = (*brought.used_commands, *brought.used_skills)
+    things: tuple[Command | Skill, ...] = (*in_use(brought.commands), *in_use(brought.skills))
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
     return exact[0] if exact else last[0] if len(last) == 1 else None
@@ -34,8 +34,8 @@ def named(brought: Brought, message: str) -> Command | Skill | None:
 
 def names_offered(brought: Brought) -> dict[str, str]:
     """The names that a message may begin with, and what each does."""
-    known = {one.item.name: one.description for one in brought.used_skills}
-    for command in brought.used_commands:
+    known = {one.item.name: one.description for one in in_use(brought.skills)}
+    for command in in_use(brought.commands):
         hint = f"{command.argument_hint} " if command.argument_hint else ""
         known[command.item.name] = f"{hint}{command.description}"
     return known

@@ -13,11 +13,14 @@ from kode.session.content_store import MEGABYTE, drop_oldest_of_all
 from kode.session.log import Session
 
 
-def create_session(home: Path, cwd: Path, provider: Provider, *, keep: bool) -> Session:
-    """A new session on disk, or with `keep` False only in this process."""
+def create_session(
+    home: Path, cwd: Path, provider: Provider, *, keep: bool, id: str | None = None
+) -> Session:
+    """A new session on disk, under `id` where one is given; or with `keep` False only in this
+    process. Raises: SessionError for an id that is taken; StorageError."""
     if not keep:
         return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
-    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name)
+    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name, id=id)
 
 
 def load_session(home: Path, session_id: str, emit: Emit) -> Session:

@@ -79,8 +79,11 @@ def form_of_schema(schema: Any, where: str) -> Form:
     validator = kind(schema, registry=Registry())
 
     def read(text: str) -> Any:
-        value = json.loads(text, parse_constant=_no_constant)
-        faults = [_at(error) for error in validator.iter_errors(value)]
+        try:
+            value = json.loads(text, parse_constant=_no_constant)
+            faults = [_at(error) for error in validator.iter_errors(value)]
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
         if faults:
             raise ValueError("; ".join(faults[:5]))
         return value

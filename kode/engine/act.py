@@ -24,7 +24,7 @@ from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import Command, run_command
 from kode.errors import KodeError, ToolError, ToolRefused
-from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
+from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
@@ -60,7 +60,11 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
                 await _run_one(run, call, record)
     finally:
         if waiting:
-            record(*(_cut_short(run, call) for call in waiting.values()))
+            cut_short = list(waiting.values())
+            record(*(_cut_short(run, call) for call in cut_short))
+            for call in cut_short:
+                if call.id in run.begun:
+                    run.emit(_stopped(run, call))
 
 
 async def run_aside(run: Run, call: ToolCall) -> ToolResult:
@@ -85,6 +89,19 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
     return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
 
 
+def _stopped(run: Run, call: ToolCall) -> ToolFinished:
+    subject, started = run.begun[call.id]
+    return ToolFinished(
+        call_id=call.id,
+        name=call.name,
+        subject=subject,
+        is_error=True,
+        summary=STOPPED,
+        text=INTERRUPTED,
+        duration_ms=int((time.monotonic() - started) * 1000),
+    )
+
+
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
     subject, untrusted, refused, is_work = "", "", False, False
@@ -102,7 +119,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run.emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
         run.tools.append((call.name, subject))
-        run.begun.add(call.id)
+        run.begun[call.id] = (subject, started)
         is_work = is_work and not verdict.only_reads
         untrusted = verdict.untrusted
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)

@@ -25,6 +25,7 @@ from kode.extensions.hook_moments import Hooks
 from kode.messages import Usage
 from kode.session.keeper import Keeper
 from kode.session.marks import Marks
+from kode.shared_budget import SharedBudget
 from kode.workplace import Workplace
 
 
@@ -64,6 +65,9 @@ class Spend:
     turn_ends_at: float | None = None
     """When the present turn must end, by `time.monotonic`; None: no limit."""
 
+    shared: SharedBudget | None = None
+    """What is spent together with kodes that are no part of this tree."""
+
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """How fast each model has answered, by its name."""
 
@@ -72,9 +76,12 @@ class Spend:
         self.steps, self.turn_ends_at = 0, ends_at
 
     def add(self, usage: Usage, cost_usd: float | None) -> None:
-        """Counts a request; one whose price is unknown (None) counts by its tokens alone."""
+        """Counts a request; one whose price is unknown (None) counts by its tokens alone. Raises:
+        StorageError where what is spent together cannot be written."""
         self.usage += usage
         self.cost_usd += cost_usd or 0.0
+        if self.shared is not None:
+            self.shared.add(cost_usd or 0.0)
 
 
 async def directly(

@@ -32,8 +32,8 @@ class Run:
     files_changed: dict[str, None] = field(default_factory=dict)
     tools: list[tuple[str, str]] = field(default_factory=list)
     """(name, subject) of each call that ran."""
-    begun: set[str] = field(default_factory=set)
-    """Ids of the calls whose tool was started."""
+    begun: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Call id → subject and start (by the monotonic clock) of each call whose tool was started."""
     acted: bool = False
     held_back: bool = False
     """See `TurnEnded`."""

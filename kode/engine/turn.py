@@ -262,6 +262,8 @@ def _check_limits(run: Run) -> None:
             f"The budget of ${limits.max_budget_usd:g} is used up "
             f"(${spent_usd:.4f} spent). Continue with a higher `--max-budget-usd`."
         )
+    if spend.shared is not None:
+        spend.shared.check()
 
 
 async def _ask(run: Run) -> Message:

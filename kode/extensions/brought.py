@@ -52,22 +52,6 @@ class Brought:
     problems: Mapping[Kind, Sequence[str]] = field(default_factory=dict)
     """A sentence for each that cannot be used."""
 
-    @property
-    def used_skills(self) -> tuple[Skill, ...]:
-        return used(self.skills)
-
-    @property
-    def used_commands(self) -> tuple[Command, ...]:
-        return used(self.commands)
-
-    @property
-    def used_agents(self) -> tuple[AgentDefinition, ...]:
-        return used(self.agents)
-
-    @property
-    def used_hooks(self) -> tuple[Hook, ...]:
-        return used(self.hooks)
-
     def items(self) -> tuple[Item, ...]:
         """All of it, whether it counts or not: what a person may be asked about."""
         found: tuple[Found[Thing], ...] = (
@@ -79,7 +63,7 @@ class Brought:
         return tuple(one.thing.item for one in found)
 
 
-def used(found: Iterable[Found[T]]) -> tuple[T, ...]:
+def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
     """Those that count."""
     return tuple(one.thing for one in found if one.standing == "used")
 

@@ -93,7 +93,10 @@ class McpServer:
         why = f" ({self.fault})" if self.fault else ""
         over = self._life is None or self._life.done()
         then = "It stays off in this session." if over else "It is being started: try again later."
-        raise ServerError(f"The MCP server {self.name} does not run{why}. {then}")
+        untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
+        raise ServerError(
+            f"The MCP server {self.name} does not run{why}. {then}", untrusted=untrusted
+        )
 
     async def _live(self) -> None:
         pauses = list(BACKOFF_S)
@@ -170,7 +173,7 @@ class McpServer:
             return tuple(found)
         items, known = pins_of(self.entry, found), _pins(self.entry, approvals)
         held = (
-            [item for item in items if trust.pinned(item, approvals) != "trusted"] if known else []
+            [item for item in items if trust.state(item, approvals) != "trusted"] if known else []
         )
         kept = {item.name for item in items} - {item.name for item in held}
         # One pin has to stay: a server without any would have its next tools pinned unseen.

@@ -217,9 +217,11 @@ def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
         f"  arguments: {json.dumps(_schema(one), ensure_ascii=False)}"
         for server, one in shown
     ]
-    lines += [f"[{_unready(server)}]" for server in servers if not server.runs]
+    idle = [server for server in servers if not server.runs]
+    lines += [f"[{_unready(server)}]" for server in idle]
     head = "" if ranked else "No tool matches these words. Some that are there:\n"
-    named = ", ".join(dict.fromkeys(source(server.name) for server, _ in shown))
+    heard = [*(server for server, _ in shown), *(server for server in idle if server.fault)]
+    named = ", ".join(dict.fromkeys(source(server.name) for server in heard))
     return ToolOutput(
         text=head + ("\n".join(lines) or "There are no tools."),
         summary=f"{len(ranked)} found",

@@ -118,4 +118,4 @@ def read_text(path: Path, place: Place) -> str:
         raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KB")
     if b"\0" in data:
         raise ConfigError(f"{path} is not text")
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8-sig", "replace")

@@ -5,7 +5,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kode import paths
@@ -24,15 +23,6 @@ SHOWN_LINES = 60
 _KINDS = {"mcp": "MCP server", "mcp-tool": "MCP tool"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reviewed:
-    """How a review ended."""
-
-    approvals: Approvals
-    untrusted: tuple[str, ...] = ()
-    """Names of what stays off, as `kind NAME`."""
-
-
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """All that is there for `cwd`, trusted or not."""
     return tuple(item for find in FINDERS for item in find(home, cwd))
@@ -40,9 +30,10 @@ def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 async def review(
     home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
-) -> Reviewed:
+) -> tuple[str, ...]:
     """Asks once about all that is new or changed; without a person it stays off. `declined` holds
-    the digests of what the person said no to in this process, and takes in new ones.
+    the digests of what the person said no to in this process, and takes in new ones. Returns the
+    names of what stays off, as `kind NAME`.
 
     Raises: StorageError, BusyError when an approval cannot be kept.
     """
@@ -56,9 +47,9 @@ async def review(
         if answer.choice == "no":
             declined.update(map(trust.digest, asked))
         else:
-            approvals = trust.approve(home, project, asked)
+            trust.approve(home, project, asked)
             pending = [item for item in pending if item not in asked]
-    return Reviewed(approvals=approvals, untrusted=tuple(map(named, pending)))
+    return tuple(map(named, pending))
 
 
 def question(items: Sequence[Item], approvals: Approvals) -> Question:

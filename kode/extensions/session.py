@@ -94,7 +94,7 @@ class Extensions:
         """Asks about what is new or changed, waits a little for servers, and gives the tools of
         this session: what comes later is reached through `mcp_call`, where that is among them."""
         try:
-            reviewed = await review(
+            self.untrusted = await review(
                 self.home,
                 self.cwd,
                 trust_project=self.trust_project,
@@ -104,7 +104,6 @@ class Extensions:
         except KodeError as error:
             self.emit(Notice(text=f"What this repository brings stays off. {error}"))
         else:
-            self.untrusted = reviewed.untrusted
             if self.untrusted:
                 self._say(
                     f"Not used, since nobody approved it: {', '.join(self.untrusted)}. "

@@ -6,17 +6,17 @@ not done here.
 """
 
 import hashlib
-import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
-from kode.errors import ConfigError, StorageError
+from kode.errors import ConfigError
+from kode.permissions.approvals import read_approvals, write_approvals
 from kode.tools.diffs import unified
 
 Kind = Literal["mcp", "mcp-tool", "skill", "command", "agent", "hook"]
@@ -104,29 +104,17 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     """What was approved for a project. A damaged file is set aside, and nothing counts as approved
     then. Never raises."""
     path = paths.trust_file(home, project)
-    items: tuple[Approved, ...] = ()
-    problem = ""
-    try:
-        items = _decoded(path.read_bytes())
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        problem = f"Could not read {path} ({error.strerror}): nothing counts as approved."
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        problem = _set_aside(path, error)
+    items, problem = read_approvals(path, _decoded, "what this project brings is off")
     return Approvals(items=items, trust_project=trust_project, problem=problem)
 
 
 def state(item: Item, approvals: Approvals) -> State:
     """Whether an item may be used. What the person's own home or own program brings is trusted;
-    what a repository brings is, once it was approved with this very content."""
-    if item.scope != "project" or approvals.trust_project:
+    what a repository brings is, once it was approved with this very content. That holds for a tool
+    of whatever server: even the person's own has to keep to what it showed."""
+    its_own = item.scope != "project" or approvals.trust_project
+    if its_own and item.kind != "mcp-tool":
         return "trusted"
-    return pinned(item, approvals)
-
-
-def pinned(item: Item, approvals: Approvals) -> State:
-    """The same wherever it comes from: for what even the person's own server has to keep to."""
     known = approvals.find(item)
     if known is None:
         return "new"
@@ -178,34 +166,15 @@ def _change(
     path = paths.trust_file(home, project)
     with durable.locked(path.parent):
         items = tuple(change(load(home, project).items))
-        document = {
-            "version": 1,
-            "project": str(project),
-            "items": [asdict(one) for one in items],
-        }
-        durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
+        write_approvals(path, project, {"items": [asdict(one) for one in items]})
     return Approvals(items=items)
 
 
-def _decoded(data: bytes) -> tuple[Approved, ...]:
-    document: Any = json.loads(data)
-    if document["version"] != 1:
-        raise ValueError(f"version {document['version']!r}")
+def _decoded(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     items = tuple(Approved(**one) for one in document["items"])
     if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
         raise ValueError("a value is no text")
     return items
-
-
-def _set_aside(path: Path, error: Exception) -> str:
-    try:
-        aside = durable.set_aside(path)
-    except StorageError as problem:
-        return f"{path} is damaged ({error}), so nothing counts as approved. {problem}"
-    return (
-        f"{path} was damaged ({error}). It is kept as {aside.name}; what this project brings is "
-        "off until you approve it again."
-    )
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

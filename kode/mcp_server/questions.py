@@ -31,7 +31,7 @@ MAX_WAIT_S = 50.0
 MAX_FORMS = 8
 """In one call of a client that repeats it with each; clients give up after about ten."""
 
-_CHOICES = ("once", "session", "project", "no")
+_CHOICES = ("once", "session", "no")
 
 
 async def follow(
@@ -163,5 +163,7 @@ def _form(question: Question) -> ElicitRequestFormParams:
 
 
 def _choices(question: Question) -> dict[str, str]:
-    """What may be answered, and what each means."""
-    return {**ways_to_allow(question), "no": "no; a message says what to do instead"}
+    """What may be answered, and what each means. What is allowed for good would loosen the person's
+    own sessions, and a form may be filled in by whoever made the client."""
+    ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in _CHOICES}
+    return {**ways, "no": "no; a message says what to do instead"}

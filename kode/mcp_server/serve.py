@@ -8,19 +8,18 @@ do waits for the next start.
 import asyncio
 import contextlib
 import os
-import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, cast
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.stdio import stdio_server
 
 from kode.errors import UserError
+from kode.interrupts import cancelled_by_signals
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def nothing() -> None:
@@ -34,10 +33,10 @@ async def serve(
     if sys.stdin is None:
         raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
     serving = asyncio.ensure_future(_serve_stdio(server))
-    with _cancelled_by_signals(serving):
+    with cancelled_by_signals(serving):
         await asyncio.wait([serving])
     closing = asyncio.ensure_future(close())
-    with _cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
+    with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
         await closing
     with contextlib.suppress(asyncio.CancelledError):
         _raise_own_fault(serving)
@@ -85,15 +84,3 @@ async def _decoded(reader: asyncio.StreamReader) -> AsyncIterator[str]:
         if not line:
             return
         yield line.decode("utf-8", "replace")
-
-
-@contextlib.contextmanager
-def _cancelled_by_signals(task: "asyncio.Future[Any]") -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)

@@ -140,7 +140,7 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
         context: Context,
         session: Session,
         question: Annotated[str, Field(description="The `id` of the question")],
-        choice: Literal["once", "session", "project", "no"],
+        choice: Literal["once", "session", "no"],
         message: Annotated[str, Field(description="With no: what to do instead")] = "",
         cursor: Cursor = 0,
         wait_s: Wait = 20,

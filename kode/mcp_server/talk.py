@@ -157,7 +157,7 @@ class Talk:
         asked = self.asked
         if asked is None or asked.id != question_id:
             raise UserError(f"{question_id} is not asked (any more): `kode_wait` says what is.")
-        if answer.choice in ("session", "project") and not asked.question.may_always:
+        if answer.choice == "session" and not asked.question.may_always:
             raise UserError("This question takes `once` or `no`: it is asked each time.")
         asked.answer.set_result(answer)
         self.asked = None

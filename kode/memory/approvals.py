@@ -5,34 +5,27 @@ one or many at once.
 
 from collections.abc import Sequence
 
-from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import proposals
-from kode.memory.base import UNDO_WITH, Waiting, change_of
-from kode.memory.foreign.entries import name_of
+from kode.memory.base import UNDO_WITH, BaseMemory, Waiting, change_of
+from kode.memory.foreign.entries import AGENTS, NAMES
 from kode.memory.history import Author
-from kode.memory.offers import Adding, Approving, Dropping, Inspectable, lacking
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Following, undo_all
 
 LISTED_FAULTS = 3
 
 
-async def waiting(system: MemorySystem) -> list[Waiting]:
-    """What waits for a person's approval: what other agents propose, then the system's own. Raises:
-    MemoryRefused for a system that has no such thing."""
-    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
-        raise lacking(system, "approve")
+async def waiting(system: BaseMemory) -> list[Waiting]:
+    """What waits for a person's approval: what other agents propose, then the system's own."""
     return [*_proposals(system).waiting(), *await system.waiting()]
 
 
-async def approve(system: MemorySystem, id: str) -> str:
+async def approve(system: BaseMemory, id: str) -> str:
     """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
     StorageError, BusyError."""
-    if not isinstance(system, Approving) or not isinstance(system, Inspectable):
-        raise lacking(system, "approve")
     proposed = _proposals(system)
-    if not proposed.begins(id) or not isinstance(system, Adding):
+    if not proposed.begins(id):
         return await system.approve(id)
     proposal, addition = proposed.approved(id, system.name, system.project)
     done = await system.add(addition)
@@ -41,14 +34,15 @@ async def approve(system: MemorySystem, id: str) -> str:
 
 
 async def approve_many(
-    system: MemorySystem, whose: str | None, *, confirm: Confirm | None, is_sure: bool
+    system: BaseMemory, whose: str | None, *, confirm: Confirm | None, is_sure: bool
 ) -> str:
     """Shows what waits and approves it once the person says so, or right away with `is_sure`:
     what `whose` names, an agent or an import, or all of it. What cannot be kept waits on, and is
     named. Raises: MemoryRefused, StorageError, BusyError."""
     found = await waiting(system)
-    if whose and isinstance(system, Inspectable):
-        of_them = _proposals(system).of(name_of(whose), system.project)
+    if whose:
+        imported = next((NAMES[agent] for agent in AGENTS if agent == whose), "")
+        of_them = _proposals(system).of(whose, imported, system.project)
         found = [one for one in found if one.id in of_them]
     if not found:
         return "Nothing of this waits for approval."
@@ -66,11 +60,9 @@ async def approve_many(
     return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_listed(faults)])
 
 
-async def drop(system: MemorySystem, id: str) -> str:
+async def drop(system: BaseMemory, id: str) -> str:
     """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
     BusyError."""
-    if not isinstance(system, Dropping) or not isinstance(system, Inspectable):
-        raise lacking(system, "drop")
     proposed = _proposals(system)
     if not proposed.begins(id):
         return await system.drop(id)
@@ -78,7 +70,7 @@ async def drop(system: MemorySystem, id: str) -> str:
     return f"{done.line}\n{UNDO_WITH}{done.change_id}"
 
 
-async def undo_import(system: Inspectable, batch: str, following: Following) -> str:
+async def undo_import(system: BaseMemory, batch: str, following: Following) -> str:
     """Takes back what was approved of an import, and drops what waits of it. Raises: MemoryRefused,
     StorageError, BusyError."""
     kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
@@ -96,7 +88,7 @@ async def undo_import(system: Inspectable, batch: str, following: Following) -> 
     return "\n".join(lines)
 
 
-async def undo_proposal(system: Inspectable, id: str | None) -> str:
+async def undo_proposal(system: BaseMemory, id: str | None) -> str:
     """Takes a proposal of another agent back, where the id is one's; else ""."""
     found = system.history.find(id) if id else []
     if len(found) != 1 or found[0].system != proposals.SYSTEM:
@@ -104,12 +96,12 @@ async def undo_proposal(system: Inspectable, id: str | None) -> str:
     return (await _proposals(system).undo(found[0], Author(who="user"))).line
 
 
-def count_proposed(system: Inspectable) -> int:
+def count_proposed(system: BaseMemory) -> int:
     """How much of what other agents propose, or an import brought, waits."""
     return len(_proposals(system).ids())
 
 
-def _proposals(system: Inspectable) -> Proposals:
+def _proposals(system: BaseMemory) -> Proposals:
     return Proposals(system.history.path.parent)
 
 

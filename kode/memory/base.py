@@ -1,9 +1,11 @@
-"""What every system that keeps something shares: its context, its history, its words to a person.
+"""What every system that keeps something shares: its context, its history, its words to a person;
+and what it offers to a person.
 
 A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -220,7 +222,7 @@ class SnapshotMemory(NullMemory):
         return Injection(system=self._section)
 
 
-class BaseMemory(NullMemory):
+class BaseMemory(NullMemory, ABC):
     """One session's memory. Nothing is read or written before `open`."""
 
     system: ClassVar[str]
@@ -251,9 +253,56 @@ class BaseMemory(NullMemory):
         await self._count_uses()
         await self._work.close(grace_s)
 
+    # ── for a person; all of these raise MemoryRefused, StorageError, BusyError ──────────────
+
+    @abstractmethod
+    async def show(self) -> str:
+        """What the next session will see, with fill levels and origins."""
+
+    @abstractmethod
+    async def status(self) -> str:
+        """Which system, how full, what is pending."""
+
+    @abstractmethod
+    def entries(self) -> Sequence[Entry]:
+        """What stands now, as far as it applies in this project."""
+
+    @abstractmethod
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without notes on what was done."""
-        return ()
+
+    @abstractmethod
+    def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
+        """The entries that a change found and left, as far as it concerns them."""
+
+    @abstractmethod
+    async def undo_change(self, change: Change, batch: str = "") -> str:
+        """Takes back one change, as a change of its own. Raises also NothingToUndo when nothing of
+        it is left."""
+
+    @abstractmethod
+    async def add(self, addition: Addition) -> str:
+        """Keeps what a person typed."""
+
+    @abstractmethod
+    async def waiting(self) -> list[Waiting]:
+        """What waits for a person's approval, oldest first."""
+
+    @abstractmethod
+    async def approve(self, id: str) -> str:
+        """Approves what waits under `id`."""
+
+    @abstractmethod
+    async def drop(self, id: str) -> str:
+        """Drops what waits under `id`."""
+
+    @abstractmethod
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+        """The entry holds: it rests on the cited lines as they are now, and has no end."""
+
+    @abstractmethod
+    async def remove_entry(self, entry: Entry) -> str:
+        """Removes an entry that stands."""
 
     def given(self) -> set[Place]:
         """What this session brought up because it fitted."""

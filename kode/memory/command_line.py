@@ -49,7 +49,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
     commands.add_parser("status", help="which system, how full, what is pending")
     search = commands.add_parser("search", help="facts and past sessions, with scores")
-    search.add_argument("query", nargs="+")
+    search.add_argument("query", nargs="+", metavar="QUERY")
     search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
     log = commands.add_parser("log", help="the last changes, with reasons")
     log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
@@ -86,9 +86,15 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     )
     import_.add_argument("--dry-run", action="store_true", help="only list what would be imported")
     copy = commands.add_parser("copy", help="carry over what another system remembers")
-    copy.add_argument("--from", dest="source", required=True, metavar="SYSTEM")
+    copy.add_argument(
+        "--from", dest="source", required=True, metavar="SYSTEM", help="a system, or `team`"
+    )
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
     copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
+    team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
+    team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
+    team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
+    team.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
     add = commands.add_parser(
         "add",
         help="keep something yourself",
@@ -109,7 +115,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
     for name, words, what in (
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),
-        ("archive", ("old",), "keep the one fact that contains OLD out of prompts, to be found"),
+        ("archive", ("old",), "keep the one fact that contains OLD for search, out of prompts"),
         ("remove", ("old",), "forget the one fact that contains OLD"),
         ("consolidate", (), "say the same in less (asks the model)"),
     ):

@@ -1,7 +1,6 @@
 """`kode memory ...` and `/memory ...`: what a person may do with memory, whichever system it is.
 
-A system offers what it can through the optional protocols of `kode.memory.offers`. Texts come out
-as strings; where they are shown is the face's business.
+Texts come out as strings; where they are shown is the face's business.
 """
 
 import argparse
@@ -19,14 +18,13 @@ from kode.memory.approvals import (
     undo_proposal,
     waiting,
 )
-from kode.memory.base import Addition
+from kode.memory.base import Addition, BaseMemory
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.take import move_in
-from kode.memory.guarded import Guarded
 from kode.memory.history import Change
-from kode.memory.lineage import Traced, superseded
-from kode.memory.offers import Adding, EpisodeReading, FactEditing, Inspectable, lacking
+from kode.memory.lineage import superseded
+from kode.memory.offers import EpisodeReading, FactEditing, inside, kept_in, lacking
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
@@ -51,63 +49,57 @@ async def run_command(
 ) -> str:
     """What `add_commands` parsed, done; `confirm` asks a person, where there is one to ask. Raises
     as `memory_command`."""
-    inside = system.system if isinstance(system, Guarded) else system
     command = arguments.command or "show"
     if command == "search":
-        return await _search(inside, " ".join(arguments.query), arguments.k)
+        return await _search(inside(system), " ".join(arguments.query), arguments.k)
+    if command == "export":
+        return await exchange.export(inside(system), arguments.file)
+    if command in ("copy", "team"):
+        raise MemoryRefused(f"Run `kode memory {command}` in a shell.")
+    kept = kept_in(system, command)
     if command == "add":
-        return await _add(inside, arguments)
+        return await _add(kept, arguments)
     if command in ("replace", "archive", "remove", "consolidate"):
-        return await _edit(inside, command, arguments)
+        return await _edit(kept, command, arguments)
     if command == "approve":
         if arguments.id is not None:
-            return await approve(inside, arguments.id)
+            return await approve(kept, arguments.id)
         if arguments.all or arguments.source:
             return await approve_many(
-                inside, arguments.source, confirm=confirm, is_sure=arguments.yes
+                kept, arguments.source, confirm=confirm, is_sure=arguments.yes
             )
-        lines = [f"{one.id}  {one.line}" for one in await waiting(inside)]
+        lines = [f"{one.id}  {one.line}" for one in await waiting(kept)]
         return "\n".join(lines) or "Nothing waits for approval."
-    if command == "export":
-        return await exchange.export(inside, arguments.file)
     if command == "import":
-        return await _import(inside, arguments, confirm)
-    if command == "copy":
-        raise MemoryRefused("`copy` opens two memories: run `kode memory copy` in a shell.")
+        return await _import(kept, arguments, confirm)
     if command == "show" and getattr(arguments, "as_of", None):
-        return _as_of(inside, arguments.as_of)
+        return _as_of(kept, arguments.as_of)
     if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
-        if not isinstance(inside, EpisodeReading):
-            raise lacking(inside, "episodes" if command == "episodes" else "show ID")
+        if not isinstance(kept, EpisodeReading):
+            raise lacking(kept, "episodes" if command == "episodes" else "show ID")
         if command == "episodes":
-            return await inside.list_episodes(max(1, arguments.n))
-        return await inside.show_one(arguments.id)
-    if not isinstance(inside, Inspectable):
-        raise lacking(inside, command)
+            return await kept.list_episodes(max(1, arguments.n))
+        return await kept.show_one(arguments.id)
     if command == "why":
-        if not isinstance(inside, Traced):
-            raise lacking(inside, command)
-        return why(inside, " ".join(arguments.entry))
+        return why(kept, " ".join(arguments.entry))
     if command == "review":
-        if not isinstance(inside, Traced):
-            raise lacking(inside, command)
-        found = items(inside, date.today(), await waiting(inside))
-        return review(found, superseded_lately(inside, datetime.now().astimezone()))
+        found = items(kept, date.today(), await waiting(kept))
+        return review(found, superseded_lately(kept, datetime.now().astimezone()))
     if command == "show":
-        return await inside.show() or "Nothing is remembered yet."
+        return await kept.show() or "Nothing is remembered yet."
     if command == "status":
-        parts = (await inside.status(), _proposed(inside), _doubted(inside))
+        parts = (await kept.status(), _proposed(kept), _doubted(kept))
         return "\n".join(filter(None, parts))
     if command == "log":
-        return _log(inside, arguments.n)
+        return _log(kept, arguments.n)
     following = Following(describe=_change, with_derived=arguments.with_derived, confirm=confirm)
     if arguments.batch:
-        return await undo_import(inside, arguments.batch, following)
+        return await undo_import(kept, arguments.batch, following)
     if arguments.session:
-        return await undo_session(inside, arguments.session, following)
-    if done := await undo_proposal(inside, arguments.id):
+        return await undo_session(kept, arguments.session, following)
+    if done := await undo_proposal(kept, arguments.id):
         return done
-    return await undo(inside, arguments.id, following)
+    return await undo(kept, arguments.id, following)
 
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:
@@ -124,9 +116,7 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     return "\n".join(lines)
 
 
-async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
-    if not isinstance(system, Adding):
-        raise lacking(system, "add")
+async def _add(system: BaseMemory, arguments: argparse.Namespace) -> str:
     known = TARGETS.get(system.name, ("NAME",))
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(
@@ -149,23 +139,21 @@ async def _add(system: MemorySystem, arguments: argparse.Namespace) -> str:
 
 
 async def _import(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None
+    system: BaseMemory, arguments: argparse.Namespace, confirm: Confirm | None
 ) -> str:
     """What `export` wrote goes into memory; what another agent remembers, into the review."""
     file = arguments.file
     if file is not None and not arguments.source and places.is_own_export(file):
         return await exchange.import_(system, file)
-    if not isinstance(system, Traced):
-        raise lacking(system, "import")
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _proposed(system: Inspectable) -> str:
+def _proposed(system: BaseMemory) -> str:
     count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
 
 
-async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespace) -> str:
+async def _edit(system: BaseMemory, command: str, arguments: argparse.Namespace) -> str:
     if not isinstance(system, FactEditing):
         raise lacking(system, command)
     names = {
@@ -177,9 +165,7 @@ async def _edit(system: MemorySystem, command: str, arguments: argparse.Namespac
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
 
-def _as_of(system: MemorySystem, text: str) -> str:
-    if not isinstance(system, Traced):
-        raise lacking(system, "show --as-of")
+def _as_of(system: BaseMemory, text: str) -> str:
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
     since = {fate.entry.place: fate for fate in superseded(system)}
@@ -192,12 +178,12 @@ def _as_of(system: MemorySystem, text: str) -> str:
     return "\n".join(listed) or f"Nothing was remembered on {day}."
 
 
-def _doubted(system: Inspectable) -> str:
-    count = count_doubted(system, date.today()) if isinstance(system, Traced) else 0
+def _doubted(system: BaseMemory) -> str:
+    count = count_doubted(system, date.today())
     return f"may be stale, or expired: {count} (`kode memory review` lists them)" if count else ""
 
 
-def _log(system: Inspectable, count: int) -> str:
+def _log(system: BaseMemory, count: int) -> str:
     tail = system.history.tail(max(1, count))
     lines = [_change(change) for change in reversed(tail.changes)]
     if tail.damaged:
@@ -212,7 +198,8 @@ def _change(change: Change) -> str:
     what = ": " + " → ".join(texts) if texts else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
-    return f"{change.id}  {when}  {change.who}  {change.kind} {change.target}{what}{reason}"
+    who = f"{change.who}{change.whose}"
+    return f"{change.id}  {when}  {who}  {change.kind} {change.target}{what}{reason}"
 
 
 _RECORDS = ("---\n", "{")

@@ -6,10 +6,10 @@ from datetime import date
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import approvals, uses
-from kode.memory.base import change_of
-from kode.memory.guarded import Guarded
-from kode.memory.lineage import Traced, trace
-from kode.memory.waiting import CHOICES, Choice, Comparing, Item, Tending, items
+from kode.memory.base import BaseMemory, change_of
+from kode.memory.lineage import trace
+from kode.memory.offers import kept_in
+from kode.memory.waiting import CHOICES, Choice, Comparing, Item, items
 from kode.memory.why import in_words
 
 
@@ -23,8 +23,8 @@ class Decided:
 
 async def items_of(system: MemorySystem) -> list[Item]:
     """All that waits, in the order in which it is to be asked about. Raises: MemoryRefused."""
-    inside = _traced(system)
-    return items(inside, date.today(), await approvals.waiting(_inside(system)))
+    kept = kept_in(system, "review")
+    return items(kept, date.today(), await approvals.waiting(kept))
 
 
 async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
@@ -36,44 +36,29 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     made = next((one for one in found.choices if one == choice), None)
     if made is None:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")
-    text = await _carry_out(_inside(system), found, made)
+    kept = kept_in(system, "review")
+    text = await _carry_out(kept, found, made)
     change_id = change_of(text)
     if made == "keep":
-        inside = _traced(system)
-        await uses.keep(inside.history.path.parent, inside.name, found.entries[0], change_id)
+        await uses.keep(kept.history.path.parent, kept.name, found.entries[0], change_id)
     return Decided(text=text, change_id=change_id)
 
 
 def chain_of(system: MemorySystem, item: Item) -> str:
     """Where what waits came from, back to who said it."""
-    inside = _traced(system)
+    kept = kept_in(system, "review")
     if item.waits is not None:
         return item.waits.text
-    return "\n\n".join(in_words(trace(inside, entry), inside.project) for entry in item.entries)
+    return "\n\n".join(in_words(trace(kept, entry), kept.project) for entry in item.entries)
 
 
-async def _carry_out(system: MemorySystem, item: Item, choice: Choice) -> str:
+async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> str:
     if item.waits is not None:
         if choice == "approve":
             return await approvals.approve(system, item.waits.id)
         return await approvals.drop(system, item.waits.id)
     if item.pair is not None and isinstance(system, Comparing):
         return await system.settle(item.pair, choice)
-    if not isinstance(system, Tending):
-        raise MemoryRefused(
-            f"The {system.name} memory has no way to do that here: edit it by hand."
-        )
     if choice == "remove":
         return await system.remove_entry(item.entries[0])
     return await system.confirm(item.entries[0], item.doubt)
-
-
-def _inside(system: MemorySystem) -> MemorySystem:
-    return system.system if isinstance(system, Guarded) else system
-
-
-def _traced(system: MemorySystem) -> Traced:
-    inside = _inside(system)
-    if not isinstance(inside, Traced):
-        raise MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
-    return inside

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Outcome
-from kode.memory.undo import Undoing
+from kode.memory.base import BaseMemory, Outcome
 
 _INDENT = "  "
 _FENCES = ("```", "~~~")
@@ -98,7 +97,7 @@ def steps(rows: Sequence[Row], text: str) -> list[Step]:
 
 
 async def apply(
-    steps: Sequence[Step], do: Callable[[Step], Awaitable[Outcome]], system: Undoing
+    steps: Sequence[Step], do: Callable[[Step], Awaitable[Outcome]], system: BaseMemory
 ) -> list[Outcome]:
     """Does all steps or none. Raises: MemoryRefused with what stands in the way, StorageError,
     BusyError."""

@@ -33,7 +33,6 @@ _ABOUT = "What memory holds."
 
 
 def _effect_of(arguments: Mapping[str, Any]) -> Effect:
-    """A whole file can go with `delete`, so it counts as any other write."""
     return "memory-read" if arguments.get("command") == "view" else "memory"
 
 

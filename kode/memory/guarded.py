@@ -25,6 +25,7 @@ from kode.contracts import (
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
 from kode.memory import stated
+from kode.memory.base import BaseMemory
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ class Guarded:
 
     async def _see(self, turn: Turn) -> None:
         await self.system.after_turn(turn)
-        if self._context is not None and isinstance(self.system, stated.Remembering):
+        if self._context is not None and isinstance(self.system, BaseMemory):
             await stated.propose(self.system, self._context, turn)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:

@@ -7,8 +7,9 @@ nothing to do, never a lost original). Undoing is a change like any other, so it
 
 import contextlib
 import json
+import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,9 @@ _TERMS = (
     b'"source_hash": ',
     b'"since": ',
     b'"until": ',
-    b'"undoes": ',
     b'"kind": "confirm"',
 )
+_ID_AND_TIME = re.compile(rb'"id": "([\w-]+)", "at": "([^"]+)"')
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
 Who = Literal["user", "model", "extraction", "consolidation", "merge", "undo", "import", "client"]
@@ -91,11 +92,20 @@ class Change:
     since: str = ""
     until: str = ""
     batch: str = ""
+    person: str = ""
+    """Of a team, as its server knows them; "" for who works here."""
+    host: str = ""
+    """The machine on which they made it."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
+
+    @property
+    def whose(self) -> str:
+        """` of bob on bobs-laptop` where a colleague made it; "" where it was made here."""
+        return f" of {self.person} on {self.host}" if self.person else ""
 
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
@@ -127,10 +137,22 @@ class History:
         Raises: StorageError; then the change must not be made.
         """
         change = _masked(change)
-        row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
         durable.make_folder(self.path.parent)
-        durable.append_line(self.path, json.dumps(row, ensure_ascii=False).encode(errors="replace"))
+        durable.append_line(self.path, _line(change))
         return change
+
+    def append_all(self, changes: Sequence[Change]) -> None:
+        """Writes changes that were made elsewhere, with one sync for all. Raises: StorageError."""
+        if changes:
+            durable.make_folder(self.path.parent)
+            durable.append_lines(self.path, [_line(_masked(change)) for change in changes])
+
+    def known(self) -> set[str]:
+        """Id and time of every change here, as `ID TIME`. Raises: StorageError."""
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
+            found = _ID_AND_TIME.findall(self.path.read_bytes())
+            return {f"{id.decode()} {at.decode()}" for id, at in found}
+        return set()
 
     def tail(self, count: int) -> Tail:
         """The last `count` changes, newest first, without reading the whole file.
@@ -179,37 +201,28 @@ class History:
 
     def standing(self, system: str) -> Iterator[Change]:
         """The changes of a system that are not undone, newest first; no undo is among them."""
-        return (change for change in self._in_effect(system) if not change.undoes)
+        return (change for change in _not_undone(self.changes(system)) if not change.undoes)
 
     def in_terms(self, system: str) -> Iterator[Change]:
         """The changes in effect that rest on code or hold for a time, and those that say that an
-        entry holds, newest first. Other lines are not parsed: it is asked for whenever memory is
-        shown to a model."""
-        lines = self._lines_with(_TERMS)
-        changes = (change for change in map(_read, lines) if change and change.system == system)
-        standing = _not_undone(changes)
+        entry holds, newest first. It is asked for whenever memory is shown to a model."""
         return (
             change
-            for change in standing
+            for change in self._with(system, *_TERMS)
             if change.source_hash or change.since or change.until or change.kind == "confirm"
         )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
-        """The changes in effect that found, left or superseded exactly this text, newest first.
-        Other lines are not parsed."""
+        """The changes in effect that found, left or superseded exactly this text, newest first."""
         wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
-        lines = self._lines_with((wanted, b'"undoes": '))
-        changes = (change for change in map(_read, lines) if change and change.system == system)
-        standing = (change for change in _not_undone(changes) if not change.undoes)
+        standing = (change for change in self._with(system, wanted) if not change.undoes)
         return (one for one in standing if text in (*one.before, *one.after, one.supersedes))
 
     def removed(self, system: str, target: str) -> Iterator[str]:
-        """What a model took out of a file and nothing superseded since, newest first. Other lines
-        are not parsed."""
-        terms = (b'"kind": "remove"', b'"supersedes": ', b'"undoes": ')
+        """What a model took out of a file and nothing superseded since, newest first."""
         superseded: set[str] = set()
-        for change in _not_undone(filter(None, map(_read, self._lines_with(terms)))):
-            if change.system != system or change.target != target:
+        for change in self._with(system, b'"kind": "remove"', b'"supersedes": '):
+            if change.target != target:
                 continue
             superseded.add(change.supersedes)
             if change.kind == "remove" and change.who == "model":
@@ -222,18 +235,14 @@ class History:
         return next(filter(fits, self.standing(system)), None)
 
     def batch(self, system: str, batch: str) -> list[Change]:
-        """The changes that were made together and are in effect, newest first. Other lines are not
-        parsed."""
-        lines = self._lines_with((f'"batch": {json.dumps(batch)}'.encode(), b'"undoes": '))
-        changes = (change for change in map(_read, lines) if change and change.system == system)
-        return [change for change in _not_undone(changes) if batch and change.batch == batch]
+        """The changes that were made together and are in effect, newest first."""
+        found = self._with(system, f'"batch": {json.dumps(batch)}'.encode())
+        return [change for change in found if batch and change.batch == batch]
 
     def of_session(self, system: str, session: str) -> Iterator[Change]:
-        """The changes in effect that were made in a session, newest first. Other lines are not
-        parsed."""
-        lines = self._lines_with((f'"session": {json.dumps(session)}'.encode(), b'"undoes": '))
-        changes = (change for change in map(_read, lines) if change and change.system == system)
-        return (change for change in _not_undone(changes) if change.session == session)
+        """The changes in effect that were made in a session, newest first."""
+        found = self._with(system, f'"session": {json.dumps(session)}'.encode())
+        return (change for change in found if change.session == session)
 
     def origins(self, keys: Callable[[Change], Iterable[str]]) -> dict[str, Change]:
         """The newest change for each key, among the last 2,000."""
@@ -243,8 +252,11 @@ class History:
                 found.setdefault(key, change)
         return found
 
-    def _in_effect(self, system: str) -> Iterator[Change]:
-        return _not_undone(self.changes(system))
+    def _with(self, system: str, *terms: bytes) -> Iterator[Change]:
+        """The changes in effect whose lines hold one of these, newest first, and undos. Other lines
+        are not parsed."""
+        lines = self._lines_with((*terms, b'"undoes": '))
+        return _not_undone(one for one in map(_read, lines) if one and one.system == system)
 
     def _lines_with(self, terms: Iterable[bytes]) -> list[bytes]:
         """The lines that hold one of these, the last first."""
@@ -305,7 +317,7 @@ def origin_of(change: Change | None, before: str = "") -> str:
     turn = f" turn {change.turn}" if change.turn else ""
     when = change.at[:16].replace("T", " ")
     source = f", from {change.source}" if change.source else ""
-    return f"{before}{change.kind} by {change.who}{source}, {when} UTC{session}{turn}"
+    return f"{before}{change.kind} by {change.who}{change.whose}{source}, {when} UTC{session}{turn}"
 
 
 def refuse_redacted(change: Change, instead: str) -> None:
@@ -326,6 +338,11 @@ def _masked(change: Change) -> Change:
     values: dict[str, Any] = {**asdict(change), "before": before, "after": after}
     values |= {"reason": reason, "words": credentials.redact(change.words)}
     return Change(**{**values, "redacted": redacted or change.redacted})
+
+
+def _line(change: Change) -> bytes:
+    row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
+    return json.dumps(row, ensure_ascii=False).encode(errors="replace")
 
 
 def _read(line: bytes) -> Change | None:

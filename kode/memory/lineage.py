@@ -7,11 +7,13 @@ to follow a text back through merges and replacements, and forward to all that w
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
-from kode.memory.history import Change, History
+from kode.memory.history import Change
 from kode.memory.precedence import JUDGED, brings_newer
+
+if TYPE_CHECKING:
+    from kode.memory.base import BaseMemory
 
 Place = tuple[str, str]
 
@@ -36,27 +38,6 @@ class Entry:
     @property
     def place(self) -> Place:
         return self.target, self.key
-
-
-@runtime_checkable
-class Traced(Protocol):
-    """A system whose entries can be traced."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def history(self) -> History: ...
-
-    @property
-    def project(self) -> Path:
-        """What paths of cited code are relative to."""
-
-    def entries(self) -> Sequence[Entry]:
-        """What stands now, as far as it applies in this project."""
-
-    def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
-        """The entries that a change found and left, as far as it concerns them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +79,7 @@ class Fate:
     """Of the steps, the one that took it away."""
 
 
-def fates(system: Traced, found: Sequence[Step]) -> dict[Place, Fate]:
+def fates(system: "BaseMemory", found: Sequence[Step]) -> dict[Place, Fate]:
     """Of every entry that these steps took away the latest fate, the last to go at the end."""
     gone: dict[Place, Fate] = {}
     for at, step in enumerate(found):
@@ -111,7 +92,7 @@ def fates(system: Traced, found: Sequence[Step]) -> dict[Place, Fate]:
     return gone
 
 
-def superseded(system: Traced) -> list[Fate]:
+def superseded(system: "BaseMemory") -> list[Fate]:
     """The entries in whose place another stands now or stood since, the last to go first."""
     standing = {entry.place for entry in system.entries()}
     latest = fates(system, steps(system)).values()
@@ -119,12 +100,12 @@ def superseded(system: Traced) -> list[Fate]:
     return gone[::-1]
 
 
-def steps(system: Traced) -> list[Step]:
+def steps(system: "BaseMemory") -> list[Step]:
     """All changes of a system that are in effect, oldest first."""
     return _steps(system, list(system.history.standing(system.name)))
 
 
-def steps_since(system: Traced, ids: Collection[str]) -> list[Step]:
+def steps_since(system: "BaseMemory", ids: Collection[str]) -> list[Step]:
     """The same from the oldest of these changes on; the history before it is not read."""
     left, found = set(ids), list[Change]()
     for change in system.history.standing(system.name):
@@ -135,11 +116,11 @@ def steps_since(system: Traced, ids: Collection[str]) -> list[Step]:
     return []
 
 
-def _steps(system: Traced, newest_first: Sequence[Change]) -> list[Step]:
+def _steps(system: "BaseMemory", newest_first: Sequence[Change]) -> list[Step]:
     return [step_of(system, change) for change in reversed(newest_first)]
 
 
-def step_of(system: Traced, change: Change) -> Step:
+def step_of(system: "BaseMemory", change: Change) -> Step:
     """One change in terms of entries."""
     before, after = system.sides(change)
     was = {entry.place: entry for entry in before}
@@ -150,7 +131,7 @@ def step_of(system: Traced, change: Change) -> Step:
     return Step(change=change, lost=lost, made=made, back=back)
 
 
-def trace(system: Traced, entry: Entry) -> Link:
+def trace(system: "BaseMemory", entry: Entry) -> Link:
     """The chain of an entry that stands, back to where it was first said."""
     return Chain(steps(system)).link(entry) or _said_elsewhere(system, entry)
 
@@ -258,7 +239,7 @@ class Chain:
         return Link(entry=entry, change=change if brings_newer(change) else None)
 
 
-def _said_elsewhere(system: Traced, entry: Entry) -> Link:
+def _said_elsewhere(system: "BaseMemory", entry: Entry) -> Link:
     """For a text that came to stand when a change was undone: the one that first knew it."""
     for change in system.history.changes(system.name):
         if not change.undoes and any(

@@ -1,51 +1,12 @@
-"""What a memory system offers beyond the contract that the loop knows: optional protocols, and what
-is said where a system lacks one.
-"""
+"""What a memory system may offer beyond `BaseMemory`, and what is said where it does not."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, Waiting
-from kode.memory.undo import Undoing
-
-
-@runtime_checkable
-class Inspectable(Undoing, Protocol):
-    """What every system that keeps something offers."""
-
-    @property
-    def project(self) -> Path:
-        """The project that it was opened in."""
-
-    async def show(self) -> str:
-        """What the next session will see, with fill levels and origins."""
-
-    async def status(self) -> str:
-        """Which system, how full, what is pending."""
-
-
-@runtime_checkable
-class Approving(Protocol):
-    async def waiting(self) -> list[Waiting]:
-        """What waits for a person's approval, oldest first."""
-
-    async def approve(self, id: str) -> str:
-        """Approves what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
-
-
-@runtime_checkable
-class Dropping(Protocol):
-    async def drop(self, id: str) -> str:
-        """Drops what waits under `id`. Raises: MemoryRefused, StorageError, BusyError."""
-
-
-@runtime_checkable
-class Adding(Protocol):
-    async def add(self, addition: Addition) -> str:
-        """Keeps what a person typed. Raises: MemoryRefused, StorageError, BusyError."""
+from kode.memory.base import BaseMemory
+from kode.memory.guarded import Guarded
 
 
 @runtime_checkable
@@ -67,6 +28,20 @@ class FactEditing(Protocol):
         texts: Sequence[str],
     ) -> str:
         """`replace OLD NEW`, `archive OLD`, `remove OLD`, `consolidate`. Raises: MemoryRefused."""
+
+
+def inside(system: MemorySystem) -> MemorySystem:
+    """The system without its guard: a person wants its errors."""
+    return system.system if isinstance(system, Guarded) else system
+
+
+def kept_in(system: MemorySystem, command: str) -> BaseMemory:
+    """The same, for a command about what it keeps. Raises: MemoryRefused for one that keeps
+    nothing that kode knows of."""
+    found = inside(system)
+    if not isinstance(found, BaseMemory):
+        raise lacking(found, command)
+    return found
 
 
 def lacking(system: MemorySystem, command: str) -> MemoryRefused:

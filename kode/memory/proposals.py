@@ -179,16 +179,15 @@ class Proposals(WaitingFolder[Proposal]):
         for change in changes:
             await self.undo(change, author)
 
-    def of(self, whom: str, project: Path) -> set[str]:
-        """The ids of those that an agent proposed, or that came with an import, as far as they may
-        be approved in `project`."""
-        whom = whom.casefold()
-        return {
-            one.id
-            for one in self.all()
-            if whom in (one.client.casefold(), one.batch)
-            and (one.about == "user" or Path(one.project) == project)
-        }
+    def of(self, whom: str, imported: str, project: Path) -> set[str]:
+        """The ids of those that came with the import `whom` or with any of the agent `imported`;
+        where that is "", also of those that an agent which calls itself `whom` proposed. As far as
+        they may be approved in `project`."""
+        here = (one for one in self.all() if one.about == "user" or Path(one.project) == project)
+        if imported:  # not what calls itself so: a client may take any name
+            return {one.id for one in here if one.batch and one.client == imported}
+        known = whom.casefold()
+        return {one.id for one in here if known == (one.batch or one.client.casefold())}
 
     def begins(self, id: str) -> bool:
         """Whether an id is that of a proposal, or the beginning of one."""

@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, source
 from kode.memory.history import Author, Change, History
-from kode.memory.lineage import Entry, Place, Traced, step_of
+from kode.memory.lineage import Entry, Place, step_of
 from kode.memory.precedence import brings_newer
+
+if TYPE_CHECKING:
+    from kode.memory.base import BaseMemory
 
 SINCE_CHARS = 40
 
@@ -36,7 +40,7 @@ class Doubt:
         return f"[may be stale: {self.why}] "
 
 
-def doubts(system: Traced, today: date) -> dict[Place, Doubt]:
+def doubts(system: "BaseMemory", today: date) -> dict[Place, Doubt]:
     """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
     with a source or a last day cost, however many others there are."""
     return doubted(terms(system), system.project, today)
@@ -48,7 +52,7 @@ def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Plac
     return {place: reason for place, reason in found if reason is not None}
 
 
-def terms(system: Traced) -> dict[Place, Change]:
+def terms(system: "BaseMemory") -> dict[Place, Change]:
     """The change that says what an entry rests on and how long it holds, by its place."""
     found: dict[Place, Change] = {}
     for change in system.history.in_terms(system.name):
@@ -93,7 +97,7 @@ def day_of(text: str, name: str) -> date:
     raise MemoryRefused(f"`{name}` is {text!r}: write a day as 2026-03-06. Nothing was changed.")
 
 
-def as_of(system: Traced, day: date, now: datetime) -> list[Entry]:
+def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
     """What stood at the end of a day, in the time zone of `now`; what a person wrote by hand counts
     as always having been there."""
     ends = datetime.combine(day, time.max, now.tzinfo)

@@ -8,14 +8,12 @@ approved it.
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Protocol, runtime_checkable
 
 from kode.contracts import MemoryContext, Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import terms
-from kode.memory.base import Waiting
-from kode.memory.lineage import Traced
+from kode.memory.base import BaseMemory
 from kode.memory.proposals import Proposals
 from kode.messages import shorten
 
@@ -34,15 +32,7 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
 _CUES = terms.telling("remember note always never use mind forget")
 
 
-@runtime_checkable
-class Remembering(Traced, Protocol):
-    """A system in which texts wait as well."""
-
-    async def waiting(self) -> list[Waiting]:
-        """What waits for a person's approval."""
-
-
-async def propose(system: Remembering, context: MemoryContext, turn: Turn) -> None:
+async def propose(system: BaseMemory, context: MemoryContext, turn: Turn) -> None:
     """After a turn that `system` has seen: what the person stated and no entry has waits for their
     approval. Raises: StorageError, BusyError."""
     sentences = stated(turn.text)

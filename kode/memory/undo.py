@@ -7,12 +7,11 @@ have a batch in common, by which they are redone together.
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from kode.errors import MemoryRefused
 from kode.memory import lineage
-from kode.memory.history import Author, Change, History, NothingToUndo, undo_of
-from kode.memory.lineage import Traced
+from kode.memory.base import BaseMemory
+from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.proposals import Proposals
 
 Confirm = Callable[[str], bool]
@@ -36,26 +35,8 @@ class Following:
         return self.with_derived or (asked is not None and asked(f"{listed}\nUndo them too?"))
 
 
-@runtime_checkable
-class Undoing(Protocol):
-    """A system that takes changes back."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def history(self) -> History: ...
-
-    def may_undo_unasked(self, change: Change) -> bool:
-        """Whether `undo` without an id can mean this change."""
-
-    async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change, as a change of its own. Raises: MemoryRefused; NothingToUndo when
-        nothing of it is left."""
-
-
 async def undo(
-    system: Undoing,
+    system: BaseMemory,
     id: str | None,
     following: Following,
 ) -> str:
@@ -71,7 +52,7 @@ async def undo(
 
 
 async def undo_session(
-    system: Undoing,
+    system: BaseMemory,
     session: str,
     following: Following,
 ) -> str:
@@ -86,7 +67,7 @@ async def undo_session(
 
 
 async def undo_all(
-    system: Undoing,
+    system: BaseMemory,
     changes: Sequence[Change],
     following: Following,
 ) -> str:
@@ -99,7 +80,7 @@ async def undo_all(
     return await take_back(system, newest_first(system, [*changes, *followers]))
 
 
-async def take_back(system: Undoing, changes: Sequence[Change]) -> str:
+async def take_back(system: BaseMemory, changes: Sequence[Change]) -> str:
     """Takes back changes in this order, all or none, in one batch. Raises: MemoryRefused with what
     stands in the way."""
     if not changes:
@@ -130,14 +111,14 @@ async def take_back(system: Undoing, changes: Sequence[Change]) -> str:
     return lines[0]
 
 
-def newest_first(system: Undoing, changes: Sequence[Change]) -> list[Change]:
+def newest_first(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """The changes in the order in which they can be undone."""
     ids = {change.id for change in changes}
     return [change for change in system.history.standing(system.name) if change.id in ids]
 
 
 async def _undo_one(
-    system: Undoing,
+    system: BaseMemory,
     change: Change,
     following: Following,
 ) -> str:
@@ -156,7 +137,7 @@ async def _undo_one(
 
 
 async def _undo_last(
-    system: Undoing,
+    system: BaseMemory,
     following: Following,
 ) -> str:
     """The last change of which something is left. One that a killed kode had only announced is
@@ -174,7 +155,7 @@ async def _undo_last(
     )
 
 
-def _meant(system: Undoing, id: str) -> Change:
+def _meant(system: BaseMemory, id: str) -> Change:
     found = system.history.find(id)
     if not found:
         raise MemoryRefused(f"No change has the id {id!r}. `kode memory log` lists them.")
@@ -189,10 +170,8 @@ def _meant(system: Undoing, id: str) -> Change:
     return found[0]
 
 
-def _followers(system: Undoing, changes: Sequence[Change]) -> list[Change]:
+def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """What was made from these changes and is in effect, oldest first."""
-    if not isinstance(system, Traced):
-        return []
     roots = {change.id: change for change in changes}
     return lineage.derived(lineage.steps_since(system, roots), roots)
 
@@ -201,7 +180,7 @@ def _listed(head: str, changes: Sequence[Change], following: Following) -> str:
     return "\n".join([f"{head}:", *(f"  {following.describe(change)}" for change in changes)])
 
 
-def _mark(system: Undoing, change: Change, batch: str = "") -> None:
+def _mark(system: BaseMemory, change: Change, batch: str = "") -> None:
     """Has a change of which nothing is left count as undone."""
     reason = f"nothing was left of {change.kind} {change.id}"
     author = Author(who="undo", batch=batch)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 from kode import credentials
 from kode.contracts import MemorySystem
-from kode.errors import MemoryRefused
 from kode.memory.frame import defused
-from kode.memory.guarded import Guarded
-from kode.memory.lineage import Entry, Traced
+from kode.memory.lineage import Entry
+from kode.memory.offers import kept_in
 from kode.memory.uses import WORDS_IN_A_ROW, is_named, words_of
 from kode.messages import shorten
 
@@ -20,11 +19,8 @@ def used(
     system: MemorySystem, sent: Sequence[str], answer: str, tokens: Callable[[str], int]
 ) -> str:
     """`sent` is all of memory that the last request held, `answer` what the model said to it, and
-    `tokens` counts those of a text. Raises: MemoryRefused where entries cannot be told apart."""
-    inside = system.system if isinstance(system, Guarded) else system
-    if not isinstance(inside, Traced):
-        raise MemoryRefused(f"The {inside.name} memory has no entries to count.")
-    entries = inside.entries()
+    `tokens` counts those of a text. Raises: MemoryRefused where entries cannot be counted."""
+    entries = kept_in(system, "used").entries()
     whole = _folded("\n".join(sent))
     shown = [entry for entry in entries if _head(entry) in whole]
     cost = sum(map(tokens, sent))

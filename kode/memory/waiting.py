@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from typing import Literal, Protocol, runtime_checkable
 
 from kode.memory import stale, uses
-from kode.memory.base import UNDO_WITH, Waiting
-from kode.memory.lineage import Chain, Entry, Fate, Traced, steps, superseded
+from kode.memory.base import UNDO_WITH, BaseMemory, Waiting
+from kode.memory.lineage import Chain, Entry, Fate, steps, superseded
 from kode.memory.stale import Doubt
 from kode.memory.why import NOT_RECORDED, describe, ended, quoted
 
@@ -67,28 +67,13 @@ class Comparing(Protocol):
         """Keeps the first, the second or both. Raises: MemoryRefused, StorageError, BusyError."""
 
 
-@runtime_checkable
-class Tending(Protocol):
-    """A system whose single entries a person can confirm or remove."""
-
-    def facts(self) -> Sequence[Entry]:
-        """The entries, without notes on what was done."""
-
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """The entry holds: it rests on the cited lines as they are now, and has no end. Raises:
-        MemoryRefused, StorageError, BusyError."""
-
-    async def remove_entry(self, entry: Entry) -> str:
-        """Raises: MemoryRefused, StorageError, BusyError."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Item:
     """One thing that waits."""
 
     group: Group
     texts: tuple[str, ...]
-    """What it is about, each with where it came from: one text, or two that are compared."""
+    """What it is about, whole, each with where it came from: one text, or two that are compared."""
     entries: tuple[Entry, ...] = ()
     doubt: Doubt | None = None
     waits: Waiting | None = None
@@ -96,8 +81,10 @@ class Item:
 
     @property
     def id(self) -> str:
-        """What tells it from the others for as long as it waits."""
-        of = [self.waits.id] if self.waits else [part for one in self.entries for part in one.place]
+        """What tells it from the others for as long as it waits with this text: a decision is
+        about what was read, not about what has come into its place."""
+        waits = [self.waits.id, self.waits.text] if self.waits else []
+        of = waits or [part for one in self.entries for part in (*one.place, one.text)]
         return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
             :12
         ]
@@ -111,9 +98,9 @@ class Item:
         return CHOICES[self.group]
 
 
-def items(system: Traced, today: date, waits: Sequence[Waiting]) -> list[Item]:
+def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
     """All of it, in the order of `HEADS`; `waits` is what waits for approval."""
-    found = [Item(group="approval", texts=(f"{one.id}  {one.line}",), waits=one) for one in waits]
+    found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
     pairs = list(_pairs(system, chain, standing))
@@ -140,7 +127,7 @@ def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
     return "\n\n".join(parts)
 
 
-def superseded_lately(system: Traced, now: datetime) -> list[Fate]:
+def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
     """What was superseded in the last `LATELY_DAYS`, the newest first."""
     since = now - timedelta(days=LATELY_DAYS)
     return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
@@ -154,7 +141,7 @@ def _superseded(fate: Fate) -> str:
 
 
 def _lines(item: Item) -> Iterator[str]:
-    yield from item.texts
+    yield from (f"{item.waits.id}  {item.waits.line}",) if item.waits else item.texts
     if item.doubt is not None:
         yield f"  {UNDO_WITH}{item.doubt.change.id}"
 
@@ -166,14 +153,14 @@ _SETTLED_BY: Mapping[Group, str] = {
 }
 
 
-def count_doubted(system: Traced, today: date) -> int:
+def count_doubted(system: BaseMemory, today: date) -> int:
     """How many of the entries that stand may not hold any more."""
     found = stale.doubts(system, today)
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 
 
 def _pairs(
-    system: Traced, chain: Chain, standing: Mapping[tuple[str, str], Entry]
+    system: BaseMemory, chain: Chain, standing: Mapping[tuple[str, str], Entry]
 ) -> Iterator[Item]:
     for pair in system.pairs() if isinstance(system, Comparing) else ():
         entries = (pair.first, pair.second)
@@ -187,7 +174,7 @@ def _pairs(
 
 
 def _doubted(
-    system: Traced, standing: Mapping[tuple[str, str], Entry], today: date
+    system: BaseMemory, standing: Mapping[tuple[str, str], Entry], today: date
 ) -> Iterator[Item]:
     for place, doubt in stale.doubts(system, today).items():
         if place in standing:
@@ -197,9 +184,7 @@ def _doubted(
             yield Item(group=group, texts=(text,), entries=(entry,), doubt=doubt)
 
 
-def _unused(system: Traced, chain: Chain, doubted: set[tuple[str, str]]) -> Iterator[Item]:
-    if not isinstance(system, Tending):
-        return
+def _unused(system: BaseMemory, chain: Chain, doubted: set[tuple[str, str]]) -> Iterator[Item]:
     facts = [entry for entry in system.facts() if entry.place not in doubted]
     for entry in uses.unused(system.history, system.name, facts):
         text = f"{_named(entry)}\n  {_came(chain, entry)}"

@@ -6,8 +6,9 @@ from pathlib import Path
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import source
+from kode.memory.base import BaseMemory
 from kode.memory.history import Change
-from kode.memory.lineage import Chain, Entry, Fate, Link, Traced, fates, find, steps, trace
+from kode.memory.lineage import Chain, Entry, Fate, Link, fates, find, steps, trace
 from kode.messages import shorten
 
 LISTED = 10
@@ -33,7 +34,7 @@ _BY = {
 }
 
 
-def why(system: Traced, wanted: str) -> str:
+def why(system: BaseMemory, wanted: str) -> str:
     """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused
     when there is none."""
     entries = find(system.entries(), wanted)
@@ -58,7 +59,7 @@ def why(system: Traced, wanted: str) -> str:
     )
 
 
-def _past(system: Traced, wanted: str) -> str:
+def _past(system: BaseMemory, wanted: str) -> str:
     """The chain of the latest entry that held these words and stands no more, with what became of
     it; "" when there was none."""
     found = steps(system)
@@ -88,7 +89,9 @@ def in_words(link: Link, project: Path) -> str:
 def describe(change: Change) -> str:
     """One change on a line: what, by whom, when and where."""
     when = change.at[:16].replace("T", " ")
-    by = _BY.get(change.who, change.who)
+    by = _BY.get(change.who, change.who) + change.whose
+    if change.whose and change.who == "user":
+        by = f"{change.person} on {change.host}"
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
     return f"{change.kind} {change.id} by {by}, {when} UTC{session}"
@@ -103,7 +106,8 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
         return
     yield f"{indent}  {describe(change)}"
     if change.words:
-        yield f'{indent}  you had asked: "{shorten(credentials.redact(change.words), WORDS_CHARS)}"'
+        words = shorten(credentials.redact(change.words), WORDS_CHARS)
+        yield f'{indent}  {change.person or "you"} had asked: "{words}"'
     if change.source:
         state = source.state(project, change.source, change.source_hash)
         yield f"{indent}  from {change.source}" + (f" ({_STATES[state]})" if state else "")
@@ -118,7 +122,7 @@ def _lines(link: Link, project: Path, depth: int) -> Iterator[str]:
 
 
 def _sessions(link: Link) -> Iterator[str]:
-    if link.change is not None and link.change.session:
+    if link.change is not None and link.change.session and not link.change.person:
         yield link.change.session
     for parent in link.made_of:
         yield from _sessions(parent)

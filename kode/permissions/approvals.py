@@ -2,11 +2,15 @@
 rules the user wrote are in the config, not here."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 from kode import durable, paths
 from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, parse
+
+One = TypeVar("One")
 
 
 def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
@@ -15,16 +19,7 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
     A damaged file is set aside, and saved approvals are ignored. Never raises.
     """
     path = paths.permissions_file(home, project)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return (), ""
-    except OSError as error:
-        return (), f"Could not read {path} ({error.strerror}): saved approvals are ignored."
-    try:
-        return _decoded(data), ""
-    except (ValueError, TypeError, KeyError, ConfigError, RecursionError) as error:
-        return (), _set_aside(path, error)
+    return read_approvals(path, _decoded, "saved approvals are ignored")
 
 
 def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
@@ -35,28 +30,42 @@ def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
     path = paths.permissions_file(home, project)
     with durable.locked(path.parent):
         known, _ = load(home, project)
-        merged = tuple(dict.fromkeys((*known, *rules)))
-        document = {
-            "version": 1,
-            "project": str(project),
-            "allow": [str(rule) for rule in merged],
-        }
-        durable.replace(path, json.dumps(document, indent=2, ensure_ascii=True).encode() + b"\n")
+        merged = dict.fromkeys((*known, *rules))
+        write_approvals(path, project, {"allow": [str(rule) for rule in merged]})
 
 
-def _decoded(data: bytes) -> tuple[Rule, ...]:
-    document = json.loads(data)
-    if document["version"] != 1 or not isinstance(document["allow"], list):
-        raise ValueError("not a list of rules")
-    return tuple(parse(text) for text in document["allow"])
-
-
-def _set_aside(path: Path, error: Exception) -> str:
+def read_approvals(
+    path: Path, decode: Callable[[Mapping[str, Any]], tuple[One, ...]], without: str
+) -> tuple[tuple[One, ...], str]:
+    """What one file of approvals holds, and what was wrong with it, if anything. A damaged one is
+    set aside; `without` says what holds then. Never raises."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["version"] != 1:
+            raise ValueError(f"version {document['version']!r}")
+        return decode(document), ""
+    except FileNotFoundError:
+        return (), ""
+    except OSError as error:
+        return (), f"Could not read {path} ({error.strerror}): {without}."
+    except (ValueError, TypeError, KeyError, ConfigError, RecursionError) as error:
+        damage = error
     try:
         aside = durable.set_aside(path)
     except StorageError as problem:
-        return f"{path} is damaged ({error}), so saved approvals are ignored. {problem}"
-    return (
-        f"{path} was damaged ({error}). It is kept as {aside.name}; "
-        "saved approvals are ignored until you approve again."
-    )
+        return (), f"{path} is damaged ({damage}), so {without}. {problem}"
+    kept = f"{path} was damaged ({damage}). It is kept as {aside.name}"
+    return (), f"{kept}; {without} until you approve again."
+
+
+def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
+    """Puts a file of approvals in place; the caller holds the lock of its folder. Raises:
+    StorageError."""
+    document = {"version": 1, "project": str(project), **items}
+    durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
+
+
+def _decoded(document: Mapping[str, Any]) -> tuple[Rule, ...]:
+    if not isinstance(document["allow"], list):
+        raise ValueError("not a list of rules")
+    return tuple(parse(text) for text in document["allow"])

@@ -54,7 +54,9 @@ def _fetch(call: Call) -> Decision:
     host = grammar.host_of(url)
     if not host:
         return ask("Fetches a page from another machine.", "--allow 'fetch'")
-    return ask(f"Fetches a page from {host}.", f"--allow 'fetch({host})'", f"fetch({host})")
+    rule = f"fetch({host})"
+    offered = () if "*" in host else (rule,)  # else it would be about other hosts
+    return ask(f"Fetches a page from {host}.", f"--allow '{rule}'", *offered)
 
 
 def _mcp(call: Call) -> Decision:
@@ -64,7 +66,13 @@ def _mcp(call: Call) -> Decision:
     def matches(rule: Rule) -> bool:
         return grammar.matches_mcp(rule, target)
 
-    ruled = by_rule(call, matches)
+    # As the person is shown it: a server may call its tool `delete.all`, the model never can.
+    shown = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
+
+    def names(rule: Rule) -> bool:
+        return matches(rule) or grammar.matches_mcp(rule, shown)
+
+    ruled = by_rule(call, matches, names)
     if call.mode == "plan" and (ruled is None or ruled.outcome != "deny"):
         return deny_plan("A tool of an MCP server, which may change anything,")
     if ruled is not None:
@@ -90,17 +98,12 @@ def _memory_read(call: Call) -> Decision:
     return allow("Memory is the agent's own.")
 
 
-def _memory_remove(call: Call) -> Decision:
+def _memory(call: Call) -> Decision:
     ruled = _memory_read(call)
     if ruled.outcome == "allow" and call.mode == "plan":
         return deny_plan("Writing to memory")
-    return ruled
-
-
-def _memory(call: Call) -> Decision:
-    ruled = _memory_remove(call)
     if ruled.outcome == "allow" and call.taint:
-        return ask("This session has read text from outside. Check what would be remembered.")
+        return ask("This session has read text from outside. Check what memory would lose or gain.")
     return ruled
 
 
@@ -126,7 +129,6 @@ _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "mcp": _mcp,
     "memory": _memory,
     "memory-read": _memory_read,
-    "memory-remove": _memory_remove,
     "delegate": _delegate,
     "none": _none,
 }

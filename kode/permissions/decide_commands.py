@@ -33,8 +33,8 @@ def run(call: Call) -> Decision:
         decision,
         risk=line.risk,
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
-        untrusted=_outside_source(call, line),
-        reads=_known_reads(line),
+        untrusted=outside_source(line, call.where),
+        reads=known_reads(line),
         checks=line.checks,
         only_reads=line.closed,
     )
@@ -201,18 +201,18 @@ def _at_stake(call: Call, line: Line) -> AtStake:
     return AtStake(changed=named, deleted=named, discarded=roots)
 
 
-def _outside_source(call: Call, line: Line) -> str:
+def outside_source(line: Line, where: sensitive.Ground) -> str:
     """What of a line's output is text from outside the project; "" for nothing."""
     for part in line.parts:
         if part.risk == "network":
             return f"the output of `{part.text}`"
         for path in part.reads:
-            if part.outside or sensitive.is_log(path, call.where):
+            if part.outside or sensitive.is_log(path, where):
                 return path
     return ""
 
 
-def _known_reads(line: Line) -> tuple[str, ...] | None:
+def known_reads(line: Line) -> tuple[str, ...] | None:
     """None for what could read any file: git shows contents without naming files."""
     reads = tuple(path for part in line.parts for path in part.reads)
     by_git = any(part.argv is None or part.argv[0] == "git" for part in line.parts)

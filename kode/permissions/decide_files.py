@@ -41,7 +41,7 @@ def read(call: Call) -> Decision:
     reason = f"{shown(call, path)} is outside the working folders."
     if call.mode == "full":
         return allow(reason)
-    offered = () if folder in ("/", call.where.home, *call.where.temp) else (str(rule),)
+    offered = () if folder in ("/", call.where.home, *call.where.temp) else _lasting(folder, rule)
     return ask(reason, f"--allow '{rule}'", *offered)
 
 
@@ -71,9 +71,16 @@ def edit(call: Call) -> Decision:
     if _covered(call, path):
         return allow("You allowed it before.")
     if inside:
-        offered = str(_folder_rule(call, path) or rule)
-        return ask("Mode `ask` confirms every edit.", "--permission-mode auto-edit", offered)
-    return ask(f"{shown(call, path)} is outside the working folders.", hint, str(rule))
+        offered = _lasting(path, _folder_rule(call, path) or rule)
+        return ask("Mode `ask` confirms every edit.", "--permission-mode auto-edit", *offered)
+    outside = f"{shown(call, path)} is outside the working folders."
+    return ask(outside, hint, *_lasting(path, rule))
+
+
+def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
+    """The rule as it may be offered: none about a path that would be read as a glob. A file may be
+    called `**`."""
+    return () if {"*", "?"} & {*path, *sensitive.real(path)} else (str(rule),)
 
 
 def _folder_rule(call: Call, path: str) -> Rule | None:

@@ -77,11 +77,15 @@ class Call:
         )
 
 
-def by_rule(call: Call, matches: Callable[[Rule], bool]) -> Decision | None:
-    denied = call.first(call.rules.deny, matches)
+def by_rule(
+    call: Call, matches: Callable[[Rule], bool], loosely: Callable[[Rule], bool] | None = None
+) -> Decision | None:
+    """What the first rule says that is about the call; `loosely` decides for those that forbid or
+    ask."""
+    denied = call.first(call.rules.deny, loosely or matches)
     if denied:
         return deny_by(denied)
-    asked = call.first(call.rules.ask, matches)
+    asked = call.first(call.rules.ask, loosely or matches)
     if asked:
         return ask_by(asked)
     allowed = call.first(call.rules.allow, matches)

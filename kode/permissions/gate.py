@@ -43,6 +43,9 @@ class Question:
     title: str
     preview: str
     """What will happen, whole: a diff, the command, the text."""
+    diff: str = ""
+    """The end of `preview` that is a diff of kode's own making. A face must not look for one: a
+    command or a text may have the form of one, and a drawn diff does not show every word."""
     reason: str
     """Why it is asked."""
     dangers: tuple[str, ...] = ()
@@ -231,10 +234,11 @@ class PersonGate:
             tool="shell",
             subject=visible(command),
             title=visible(f"Keep what `{_short(command)}` changed"),
-            preview=visible("\n".join(names) + "\n\n" + diff if diff else "\n".join(names)),
+            preview="\n\n".join(filter(None, (visible("\n".join(names)), visible(diff)))),
+            diff=visible(diff),
             reason=visible(
                 "\n".join(dict.fromkeys(reasons))
-                or "It ran on a copy of the project: /undo takes back what you keep."
+                or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
             may_always=every and len(rules) == 1,
@@ -298,6 +302,7 @@ class PersonGate:
             subject=visible(subject),
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
             preview=visible(preview or _shown(tool, arguments, subject)),
+            diff=visible(preview) if tool.effect == "edit" else "",
             reason=visible(decision.reason),
             dangers=tuple(map(visible, decision.dangers)),
             kind=f"{tool.effect} {decision.risk}".strip(),
@@ -332,7 +337,6 @@ _TITLES = {
     "fetch": "Fetch a page",
     "mcp": "Use a tool of an MCP server",
     "memory": "Change memory",
-    "memory-remove": "Change memory",
     "delegate": "Start subagents",
 }
 
@@ -389,6 +393,9 @@ BY_PERSON = "The person refused this."
 """How a refusal begins that a person has spoken, for whoever shows the result of a call."""
 
 
+NOBODY = "Refused, because nobody is here to be asked."
+"""How a refusal begins that nobody has spoken; a person knows it by the flag that it names."""
+
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """How a refusal ends that nobody has spoken; only the model is meant."""
 
@@ -431,7 +438,7 @@ def _with_nobody(decision: Decision) -> Verdict:
     flag = f" It would run with {decision.hint}." if decision.hint else ""
     return Verdict(
         allowed=False,
-        reason=f"Refused, because nobody is here to be asked. "
+        reason=f"{NOBODY} "
         f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} {GO_WITHOUT}",
     )
 

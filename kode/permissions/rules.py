@@ -49,7 +49,6 @@ FAMILIES = frozenset({"shell", "edit", "read", "fetch", "mcp", "memory", "delega
 _FAMILY_OF: Mapping[Effect, str] = {
     "run": "shell",
     "memory-read": "memory",
-    "memory-remove": "memory",
 }
 """Where it is not called as the effect."""
 

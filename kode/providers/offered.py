@@ -85,7 +85,8 @@ def _served(base_url: str) -> tuple[str, ...]:
         return ()
     import http.client
 
-    with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+    faults = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError)
+    with contextlib.suppress(*faults):
         connection = http.client.HTTPConnection(
             url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S
         )

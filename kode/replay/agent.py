@@ -24,7 +24,7 @@ from kode.extensions.skills import HEADING
 from kode.messages import Text, Usage
 from kode.permissions.gate import PersonGate
 from kode.providers.models import info_of
-from kode.replay.answers import Answers, ReplayGate, tool_of
+from kode.replay.answers import Answers, replayed_gate, tool_of
 from kode.replay.memory import RecordedMemory
 from kode.replay.played import Live
 from kode.replay.recording import PastTurn, Recording
@@ -48,6 +48,8 @@ class Changes:
     append_system: str = ""
     without_memory: bool = False
     network: bool = False
+    needs_sandbox: bool = False
+    """Whether a command is to judge what a live model left."""
     live: Live | None = None
 
 
@@ -86,7 +88,7 @@ def agent_of(
     tools = _tools(config, agent, session, played.recording, turn)
     agent = replace(
         agent,
-        gate=ReplayGate(agent.gate, answers),
+        gate=replayed_gate(agent.gate, answers),
         tools=tuple(map(answers.tool, tools)),
         cost_usd=_cost(changes.live),
     )

@@ -2,20 +2,17 @@
 the memory of its agent, and a session whose entries go by the recorded ids.
 
 A call runs for real where that can touch nothing but the copy. Else its result is the recorded one:
-of memory, the network, servers, subagents, edits elsewhere, and commands without a sandbox.
+of memory, the network, servers, subagents, files elsewhere, and commands without a sandbox.
 """
 
 import asyncio
 import re
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kode.contracts import (
-    FileChange,
-    Kept,
-    PermissionMode,
     Sandbox,
     Tool,
     ToolContext,
@@ -40,8 +37,8 @@ from kode.session.messages import UNKNOWN_RESULT
 NOBODY = "obody is here to be asked"
 RUN_AGAIN = "Run it again without the sandbox"
 ONLY_THE_COPY = (
-    "This is a replay: only files of the copy can be changed. Work inside the project, or say in "
-    "your answer what is needed."
+    "This is a replay: only files of the copy can be read and changed. Work inside the project, or "
+    "say in your answer what is needed."
 )
 NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
 IN_THE_COPY = ("edit", "run", "keep")
@@ -63,18 +60,28 @@ class Answers:
     denied_by_hooks: frozenset[str] = field(init=False)
     edited: set[str] = field(default_factory=set)
     """The recorded paths that calls of the present turn have edited."""
+    unread: set[str] = field(default_factory=set)
+    """Calls that would read what only a person may allow: the record may be a stranger's, and so
+    may the yes in it."""
 
     def __post_init__(self) -> None:
         self.results = self.played.recording.results()
         self.denied_by_hooks = _denied_by_hooks(self.played.recording.entries)
 
+    def result_of(self, call_id: str) -> tuple[str, bool] | None:
+        """The recorded result of a call of the recorded model; None for one of a live model, which
+        may have the id of another."""
+        steps = self.played.steps
+        return None if steps and steps[-1].live else self.results.get(call_id)
+
     def recorded(self, tool: Tool, context: ToolContext) -> tuple[str, bool] | None:
         """The recorded result of a call that is not to run; None for one that runs."""
-        then = self.results.get(context.call_id)
+        then = self.result_of(context.call_id)
         if then is None:
             return None
         apart = (
-            tool.effect in ("mcp", "memory", "memory-read", "memory-remove", "delegate")
+            context.call_id in self.unread
+            or tool.effect in ("mcp", "memory", "memory-read", "delegate")
             or (tool.effect == "fetch" and not self.network)
             or (tool.effect == "edit" and not self.scratch.holds(context.judged_path))
             or (tool.effect == "run" and self.confined is None)
@@ -99,7 +106,7 @@ class Answers:
     async def _run(
         self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
     ) -> ToolOutput | str:
-        text, _ = self.results.get(context.call_id, ("", False))
+        text, _ = self.result_of(context.call_id) or ("", False)
         if text == INTERRUPTED:
             raise self.played.interruption()
         if (recorded := self.recorded(tool, context)) is not None:
@@ -138,10 +145,11 @@ class Answers:
 
     async def answer(self, question: Question, call_id: str) -> Answer:
         """What the person said then, as far as the result of the call shows it."""
-        if call_id not in self.results:
+        then = self.result_of(call_id)
+        if then is None:
             # What a live model edits and runs stays in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
-        text, _ = self.results[call_id]
+        text, _ = then
         later = question.kind == "keep" or question.title == RUN_AGAIN
         refused = BY_PERSON in text if later else text.startswith(BY_PERSON)
         if not refused:
@@ -162,76 +170,60 @@ def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
     return frozenset(found)
 
 
-class ReplayGate:
-    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers."""
+@dataclass(kw_only=True)
+class ReplayGate(PersonGate):
+    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers. No hook
+    is asked."""
 
-    def __init__(self, inner: PersonGate, answers: Answers) -> None:
-        self.inner = inner
-        self.answers = answers
-        self.only: tuple[str, ...] | None = None
-        self._call_id = ""
-
-    @property
-    def mode(self) -> PermissionMode:
-        """See `contracts.Gate`."""
-        return self.inner.mode
-
-    @mode.setter
-    def mode(self, mode: PermissionMode) -> None:
-        self.inner.mode = mode
-
-    @property
-    def approved_in_session(self) -> tuple[str, ...]:
-        """See `contracts.Gate`."""
-        return self.inner.approved_in_session
-
-    def approve_in_session(self, rules: Sequence[str]) -> None:
-        """See `contracts.Gate`."""
-        self.inner.approve_in_session(rules)
-
-    def describe_rules(self) -> tuple[str, ...]:
-        """See `contracts.Gate`."""
-        return self.inner.describe_rules()
+    answers: Answers
+    only: tuple[str, ...] | None = None
+    _call_id: str = field(default="", init=False)
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """See `contracts.Gate`."""
         answers = self.answers
-        text, _ = answers.results.get(context.call_id, ("", False))
+        then = answers.result_of(context.call_id)
+        text, _ = then or ("", False)
         if text == NOT_RUN:
             raise answers.played.interruption()
         if answers.recorded(tool, context) is not None:
             return Verdict(allowed=True, reason="The result is from the record.")
         if tool.effect == "edit" and not answers.scratch.holds(context.judged_path):
             return Verdict(allowed=False, reason=ONLY_THE_COPY)
-        if context.call_id not in answers.results and not answers.may_run_live(tool):
+        if then is None and not answers.may_run_live(tool):
             return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
+        if tool.effect == "read":
+            return await self._check_read(tool, arguments, context)
         attended = NOBODY not in text
         self._call_id = context.call_id
-        self.inner.ask = self._ask if attended else None
-        return await self.inner.check(tool, arguments, context)
+        self.ask = self._answer if attended else None
+        return await super().check(tool, arguments, context)
 
-    async def check_changes(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        changes: Sequence[FileChange],
-        diff: str,
-        *,
-        may_ask: bool,
-    ) -> Kept:
-        """See `contracts.Gate`."""
-        return await self.inner.check_changes(tool, arguments, changes, diff, may_ask=may_ask)
-
-    async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
+    async def _check_read(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """See `contracts.Gate`."""
-        return await self.inner.check_outside(tool, arguments, hits)
+        """Whatever mode and answers the record has, only the copy is read, and of it nothing that
+        a person would be asked about now."""
+        answers, path = self.answers, context.judged_path
+        self.ask = None
+        verdict = await super().check(tool, arguments, context)
+        if path and not answers.scratch.owns(path):
+            verdict = Verdict(allowed=False, reason=ONLY_THE_COPY)
+        if verdict.allowed or answers.result_of(context.call_id) is None:
+            return verdict
+        answers.unread.add(context.call_id)
+        return Verdict(allowed=True, reason="The result is from the record.")
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _answer(self, question: Question) -> Answer:
         return await self.answers.answer(question, self._call_id)
+
+
+def replayed_gate(gate: PersonGate, answers: Answers) -> ReplayGate:
+    """The gate of a replay, with the rules, the mode and the place of another."""
+    values = {one.name: getattr(gate, one.name) for one in fields(PersonGate) if one.init}
+    return ReplayGate(**values, answers=answers)
 
 
 @dataclass

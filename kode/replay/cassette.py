@@ -18,8 +18,9 @@ from pathlib import Path
 
 from kode import __version__, durable, paths
 from kode.credentials import redact
-from kode.errors import SessionError
+from kode.errors import KodeError, SessionError
 from kode.messages import images_of
+from kode.permissions.sensitive import is_named_like_keys
 from kode.replay.recording import Recording, make
 from kode.session.checkpoints import LOG
 from kode.session.content_store import MEGABYTE, is_digest
@@ -87,25 +88,31 @@ def opened(path: Path) -> Iterator[Recording]:
     Raises: SessionError for a file that is no cassette; StorageError.
     """
     with tempfile.TemporaryDirectory(prefix="kode-cassette-") as name:
-        folder = Path(name)
         try:
-            about = _unpack(path, folder)
-            session = folder / f"{about['session']}.jsonl"
-            (folder / "session.jsonl").rename(session)
-            header, entries, _ = read(session)
-            yield make(
-                header,
-                entries,
-                folder,
-                project=str(about["project"]),
-                home=str(about["home"]),
-                tools_home=folder,
-            )
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+            made = _recording(path, Path(name))
+        except KodeError:
+            raise
+        except Exception as error:  # what zipfile, zlib and json raise for damage is not listed
             raise SessionError(
-                f"{path} is no cassette that this kode can read. "
+                f"{path} is not a cassette that this version of kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
             ) from error
+        yield made
+
+
+def _recording(path: Path, folder: Path) -> Recording:
+    about = _unpack(path, folder)
+    session = folder / f"{about['session']}.jsonl"
+    (folder / "session.jsonl").rename(session)
+    header, entries, _ = read(session)
+    return make(
+        header,
+        entries,
+        folder,
+        project=str(about["project"]),
+        home=str(about["home"]),
+        tools_home=folder,
+    )
 
 
 def _unpack(path: Path, folder: Path) -> dict[str, object]:
@@ -133,11 +140,11 @@ def _unpack(path: Path, folder: Path) -> dict[str, object]:
 
 def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
     """(path, state, content) of what undo keeps, and of what is still as a change left it; text
-    masked."""
+    masked, and nothing of files that hold keys: not every key looks like one."""
     found: dict[str, tuple[str, str, bytes]] = {}
     for group in recording.groups:
         for path, changes in group.files.items():
-            for change in changes:
+            for change in changes if not _holds_keys(path) else ():
                 for state in (change.before, change.after):
                     if state is None or not is_digest(state) or state in found:
                         continue
@@ -148,6 +155,10 @@ def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
                     if data is not None:
                         found[state] = (path, state, _masked(data))
     return list(found.values())
+
+
+def _holds_keys(path: str) -> bool:
+    return is_named_like_keys(path, is_folder=False)
 
 
 def _masked(data: bytes) -> bytes:
@@ -195,6 +206,8 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
         more = len(files) - NAMED_FILES
         named = ", ".join(files[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
         yield f"what these files held: {named}"
+    if hidden := [path for one in recording.groups for path in one.files if _holds_keys(path)]:
+        yield f"left out: what these files held, where keys are: {', '.join(dict.fromkeys(hidden))}"
     yield f"paths of this machine: {recording.project}, {recording.home}"
     _, request = recording.first_request()
     if request is not None and any(part.name == "memory" for part in request.system or ()):

@@ -21,6 +21,7 @@ from kode.conversation import Conversation
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compact, open_context
 from kode.engine.turn import run_turn
+from kode.errors import ConfigError
 from kode.events import TurnEnded, silent
 from kode.messages import Image, Text
 from kode.providers.models import info_of
@@ -87,7 +88,7 @@ async def play(
     """Plays a recording in a copy. `config` are the person's settings now; those that the record
     has are taken from there. With a live model only up to the end of the turn in which it begins.
 
-    Raises: KodeError.
+    Raises: ConfigError without a sandbox where one is needed; KodeError.
     """
     changes = changes or Changes()
     live = changes.live
@@ -111,6 +112,11 @@ async def play(
     )
     played.sections = lambda: context.sections
     try:
+        if changes.needs_sandbox and answers.confined is None:
+            raise ConfigError(
+                "--verify would run what the model wrote, and there is no sandbox here for it. "
+                "Leave it out, or make one possible: `kode doctor` says how."
+            )
         ended = None
         for turn in recording.turns():
             ended = await player.play(turn)

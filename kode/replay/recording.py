@@ -11,7 +11,7 @@ from pathlib import Path
 from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
-from kode.messages import Text, results_of
+from kode.messages import results_of
 from kode.session import change_log, log
 from kode.session.change_log import Group, Settled, Taken
 from kode.session.checkpoints import LOG
@@ -23,6 +23,7 @@ from kode.session.entries import (
     RequestEntry,
     SystemEntry,
     TurnEntry,
+    UndoEntry,
 )
 from kode.session.messages import is_turn
 from kode.session.reading import read, session_path
@@ -74,11 +75,14 @@ class Recording:
         session = log.in_memory(cwd=Path("/"), model="", provider="")
         groups, taken = list(self.groups), list(self.taken)
         turns, first = list[PastTurn](), 0
+        # Those of a kode that kept no entries of them come first, as soon as they can have been.
+        due = len(taken) - sum(isinstance(entry, UndoEntry) for entry in self.entries)
         for at, entry in enumerate(self.entries):
             if is_turn(entry):
                 number = session.turns + 1
                 done = [one for before, one in taken if before <= len(self.groups) - len(groups)]
-                done = done[: _count_undone(entry)]
+                done = done[: max(due, 0)]
+                due -= len(done)
                 del taken[: len(done)]
                 group = groups.pop(0) if groups and groups[0].turn == number else None
                 ends = self._end_of_turn(at)
@@ -95,6 +99,7 @@ class Recording:
                     )
                 )
                 first = ends
+            due += isinstance(entry, UndoEntry)
             session.append(entry)
         return turns
 
@@ -159,14 +164,6 @@ class Recording:
         if any(part.name not in texts for part in request.tools or ()):
             return None
         return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
-
-
-def _count_undone(prompt: AnyEntry) -> int:
-    """How many times the person undid or redid something since the turn before: a note with their
-    message says each."""
-    assert isinstance(prompt, MessageEntry)
-    notes = (part.text for part in prompt.parts if isinstance(part, Text) and part.source == "note")
-    return sum(note.startswith(("[The person undid", "[The person redid")) for note in notes)
 
 
 def load(home: Path, session_id: str) -> Recording:

@@ -84,6 +84,10 @@ class Scratch:
         """Whether a path leads into the copy, links on the way followed."""
         return Path(os.path.realpath(path)).is_relative_to(self.project)
 
+    def owns(self, path: str) -> bool:
+        """Whether a path leads into the copy, or to what kode keeps beside it."""
+        return Path(os.path.realpath(path)).is_relative_to(self.folder)
+
     def undo_again(self, taken: Taken) -> None:
         """Makes the files as they were after the person undid or redid a turn."""
         for move in taken.files:

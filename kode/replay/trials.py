@@ -180,6 +180,7 @@ async def _run(
         append_system=variant.append_system,
         without_memory=variant.without_memory,
         network=plan.network,
+        needs_sandbox=bool(plan.verify),
         live=live,
     )
     try:

@@ -49,7 +49,7 @@ class Kept:
         """For the question: what is kept; "" where there is nothing to lose."""
         what = "What it deletes" if self.at_stake.deleted else "What it changes"
         if self.at_stake.discarded:
-            what = "What the project's files hold"
+            what = "The state of the project's files"
         if self.problem:
             return f"{what} could not be saved first ({self.problem}), so /undo may not restore it."
         held = any(seen.state is not None for seen in self.files.values())
@@ -58,10 +58,10 @@ class Kept:
             count = f"{self.left_out} file{'s' if self.left_out > 1 else ''}"
             size = f"{max(self.left_out_bytes // 1_000_000, 1)} MB"
             if not held:
-                return f"{what} is too much to keep ({count}, {size}): /undo cannot bring it back."
+                return f"{what} is too much to keep ({count}, {size}): /undo cannot restore it."
             return (
                 f"{what} is saved first, but for {count} ({size}), which is too much: "
-                "/undo brings the rest back."
+                "/undo restores the rest."
             )
         return f"{what} is saved first; /undo restores it." if held or stashed else ""
 

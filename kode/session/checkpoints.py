@@ -377,7 +377,7 @@ def _bring_back(change: RepositoryChange) -> list[str]:
             if gone:
                 notes.append(f"{gone} stash(es) could not be found again in {root}.")
         except GitError as error:
-            notes.append(f"The stashes of {root} could not be brought back: {error}.")
+            notes.append(f"The stashes of {root} could not be restored: {error}.")
     if change.head:
         notes.append(_way_to_head(change))
     return notes

@@ -9,6 +9,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     TrimEntry         messages before one are dropped, by hand
     RewindEntry       all from an entry on no longer counts
     RestoreEntry      a compaction or a pruning is undone
+    UndoEntry         the person undid or redid what a turn changed in files
     PlanEntry         the plan, as the model made it or the person edited it
     StateEntry        what memory wants kept
     TaintEntry        outside text was read
@@ -160,6 +161,15 @@ class RestoreEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class UndoEntry(Entry):
+    turn: int
+    redo: bool = False
+    files: tuple[str, ...]
+    """That it changed; their contents are in the folder `checkpoints`."""
+    type: Literal["undo"] = "undo"
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanEntry(Entry):
     text: str
     """Markdown; "" where it was dropped."""
@@ -270,6 +280,7 @@ AnyEntry = (
     | TrimEntry
     | RewindEntry
     | RestoreEntry
+    | UndoEntry
     | PlanEntry
     | StateEntry
     | TaintEntry
@@ -280,8 +291,8 @@ AnyEntry = (
 )
 
 KNOWN_TYPES = frozenset(
-    "session message system compaction prune trim rewind restore plan memory_state taint "
-    "request usage hook turn".split()
+    "session message system compaction prune trim rewind restore undo plan memory_state "
+    "taint request usage hook turn".split()
 )
 
 _OMITTED_WHEN_EMPTY = frozenset(

@@ -83,7 +83,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case Text():
                     lines += [part.text, ""]
                 case ToolCall():
-                    arguments = _arguments(part.arguments)
+                    arguments = written(part.arguments)
                     fence = _fence(arguments)
                     lines += [f"`{part.name}`", fence, arguments, fence, ""]
                 case ToolResult():
@@ -96,7 +96,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _arguments(text: str) -> str:
+def written(text: str) -> str:
     """What a call was given, to read: a line an argument, with the lines of a text below its name.
     What is no JSON object stays as it is."""
     try:

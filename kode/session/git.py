@@ -16,6 +16,7 @@ from pathlib import Path
 from kode.programs import find_program
 
 TIMEOUT_S = 20.0
+NOTHING: Mapping[str, str] = {}
 
 OPTIONS = (
     *("--no-optional-locks", "--no-pager", "--literal-pathspecs", "--no-replace-objects"),
@@ -42,12 +43,21 @@ class GitError(Exception):
     """git is missing, took too long, or refused. The text says which, in a few words."""
 
 
-def run_git(root: Path, arguments: Sequence[str], *, given: bytes = b"") -> bytes:
-    """What git prints in `root`, without running any program that the repository names.
+def run_git(
+    root: Path,
+    arguments: Sequence[str],
+    *,
+    given: bytes = b"",
+    environ: Mapping[str, str] = NOTHING,
+    timeout_s: float = TIMEOUT_S,
+) -> bytes:
+    """What git prints in `root`, without running any program that the repository names. `environ`
+    are variables of git: another index, another folder of objects.
 
     Raises: GitError.
     """
-    return _run(root, arguments, given, _without_filters(root))
+    more = {**_without_filters(root, environ), **environ}
+    return _run(root, arguments, given, more, timeout_s)
 
 
 def environment() -> dict[str, str]:
@@ -56,7 +66,13 @@ def environment() -> dict[str, str]:
     return {**passed, **ENVIRONMENT}
 
 
-def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str]) -> bytes:
+def _run(
+    root: Path,
+    arguments: Sequence[str],
+    given: bytes,
+    more: Mapping[str, str],
+    timeout_s: float = TIMEOUT_S,
+) -> bytes:
     program = find_program("git", [root])
     if program is None:
         raise GitError("git is not installed")
@@ -67,11 +83,11 @@ def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str
             env={**environment(), **more},
             input=given,
             capture_output=True,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise GitError(f"git took longer than {TIMEOUT_S:g} s") from None
+        raise GitError(f"git took longer than {timeout_s:g} s") from None
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode != 0:
@@ -80,14 +96,14 @@ def _run(root: Path, arguments: Sequence[str], given: bytes, more: dict[str, str
     return done.stdout
 
 
-def _without_filters(root: Path) -> dict[str, str]:
+def _without_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Settings that empty every filter the repository or the person has set: git would run them
     to compare a file with its index. Given by the environment, since a name may hold anything,
     also what is no UTF-8.
 
     Raises: GitError; then nothing is known of its filters, and nothing may run.
     """
-    listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", {}))
+    listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", environ))
     names = [name for name in dict.fromkeys(listed.split("\0")) if _OF_FILTER.match(name)]
     settings = {"GIT_CONFIG_COUNT": str(len(names))}
     for index, name in enumerate(names):

@@ -4,6 +4,7 @@ An open session holds the exclusive lock of its file until it is closed, so that
 interleave their turns. Appending is durable before it returns.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -44,7 +45,7 @@ from kode.session.messages import (
     unknown_results,
 )
 from kode.session.plan import read_plan, write_plan
-from kode.session.reading import no_session, read, session_path
+from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import complete
 
 
@@ -192,17 +193,23 @@ def create(
     cwd: Path,
     model: str,
     provider: str,
+    id: str | None = None,
     parent: str | None = None,
     forked_from: Origin | None = None,
 ) -> Session:
-    """A new session with its file, header written. Raises: StorageError."""
+    """A new session with its file, header written; under `id`, where one was chosen before.
+
+    Raises: SessionError for an id that is taken, or none; StorageError.
+    """
     durable.make_folder(paths.sessions_folder(home))
     while True:
-        session_id = new_session_id()
+        session_id = id or new_session_id()
         path = paths.session_file(home, session_id)
         with durable.storage_errors(path, "create"):
-            if not path.exists():
+            if ID.fullmatch(session_id) and not path.exists():
                 break
+        if id is not None:
+            raise not_new(id)
     header = Header(
         id=session_id,
         created_at=timestamp(),
@@ -218,6 +225,10 @@ def create(
             _lock(file, session_id)
             durable.append_to(file, line_of(header), path)
         except BaseException:
+            # On a full disk an empty file would be listed as a damaged session.
+            with contextlib.suppress(OSError):
+                if os.fstat(file.fileno()).st_size == 0:
+                    path.unlink()
             file.close()
             raise
     return Session(header=header, path=path, file=file)
@@ -273,8 +284,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             repairs.append(
-                f"The last time kode ended in the middle of a call ({names}): its result is "
-                "unknown, also to the model."
+                f"kode was stopped during a call ({names}) last time: its result is unknown. The "
+                "model knows that."
             )
     except BaseException:
         file.close()

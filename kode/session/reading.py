@@ -126,6 +126,18 @@ def no_session(session_id: str) -> SessionError:
     )
 
 
+def not_new(session_id: str) -> SessionError:
+    """The error for an id that a new session cannot have."""
+    if ID.fullmatch(session_id):
+        return SessionError(
+            f"There is a session {session_id} already: `kode continue --id {session_id}`."
+        )
+    return SessionError(
+        f"{session_id[:80]!r} cannot be the id of a session: it has the form "
+        "YYYYMMDD-HHMMSS-xxxxxx, a time in UTC and six hex digits."
+    )
+
+
 def _newer(session_id: str, version: int) -> SessionError:
     return SessionError(
         f"Session {session_id} was written by a newer kode (format {version}). "

@@ -192,7 +192,9 @@ def _repaired(home: Path, path: Path) -> Checked:
             if not kept or not kept[0].startswith(b'{"type":"session"'):
                 kept.insert(0, line_of(session.header))
             durable.replace(path, b"\n".join(kept) + b"\n")
-            repairs.append(f"Those lines are gone; the file as it was is kept as {aside.name}.")
+            repairs.append(
+                f"The damaged lines have been removed; the file as it was is kept as {aside.name}."
+            )
     finally:
         session.close()
     return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))

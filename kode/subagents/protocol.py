@@ -150,6 +150,7 @@ class Question(_Said):
     subject: str
     title: str
     preview: str
+    diff: str = ""
     reason: str
     asker: str = ""
     """The subagent of the child that wants it; "" for the child itself."""

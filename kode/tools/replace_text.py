@@ -1,12 +1,12 @@
 """One edit of a text: where the old text is, and the text with the new one in its place.
 
-Pure functions on text with line feeds as they are in the file. The old text is looked for exactly
-(line ends aside); failing that, as whole lines without indentation and trailing space, and then
-the new lines get the indentation of the file. Why a text was not found is `edit_file`'s to say.
+Pure functions. The old text is looked for exactly (line ends aside); failing that, as whole lines
+without indentation and trailing space, and then the new lines get the indentation of the file. Why
+a text was not found is `edit_file`'s to say.
 """
 
-import bisect
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class Ambiguous(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A range of the text with line feeds, and what goes there."""
+    """A range of the text, and what goes there, with line feeds."""
 
     start: int
     end: int
@@ -58,29 +58,24 @@ def replace(text: str, edit: Edit) -> Replaced:
 
     Raises: NotFound, Ambiguous.
     """
-    plain, old = with_line_feeds(text), with_line_feeds(edit.old_text)
-    new = with_line_feeds(edit.new_text)
-    if starts := _occurrences(plain, old, overlapping=not edit.replace_all):
-        if len(starts) > 1 and not edit.replace_all:
-            raise Ambiguous(_line_numbers(plain, starts), exact=True)
-        spans = [_Span(start, start + len(old), new) for start in starts]
-        return Replaced(text=_spliced(text, plain, spans), count=len(spans))
-    spans = list(_loose_spans(plain, old, new))
+    old, new = with_line_feeds(edit.old_text), with_line_feeds(edit.new_text)
+    exact = [_Span(*at, new) for at in _places(text, old, overlapping=not edit.replace_all)]
+    spans = exact or list(_loose_spans(text, old, new))
     if not spans:
         raise NotFound
     if len(spans) > 1 and not edit.replace_all:
-        raise Ambiguous(_line_numbers(plain, [span.start for span in spans]), exact=False)
-    return Replaced(text=_spliced(text, plain, spans), count=len(spans), reindented=True)
+        raise Ambiguous(_line_numbers(text, [span.start for span in spans]), exact=bool(exact))
+    return Replaced(text=_spliced(text, spans), count=len(spans), reindented=not exact)
 
 
-def _occurrences(text: str, part: str, *, overlapping: bool) -> list[int]:
-    starts: list[int] = []
-    step = 1 if overlapping else len(part)
-    at = text.find(part)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(part, at + step)
-    return starts
+def _places(text: str, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:
+    """Where the old text is, whichever way its lines end there."""
+    lines = map(re.escape, old.split("\n"))
+    pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(lines) + r"(?!(?<=\r)\n)")
+    found = pattern.search(text)
+    while found:
+        yield found.span()
+        found = pattern.search(text, found.start() + 1 if overlapping else found.end())
 
 
 def _line_numbers(text: str, starts: list[int]) -> list[int]:
@@ -102,9 +97,10 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[_Span]:
     wanted = [line.strip() for line in old_lines]
     if not any(wanted):
         return
-    lines = text.split("\n")
+    lines, ends = _split(text)
     stripped = [line.strip() for line in lines]
-    starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
+    lengths = (len(line + end) for line, end in zip(lines, [*ends, ""], strict=True))
+    starts = [0, *itertools.accumulate(lengths)]
     anchor = next(i for i, line in enumerate(wanted) if line)
     n, i = len(wanted), 0
     while True:
@@ -115,9 +111,9 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[_Span]:
         if stripped[i : i + n] != wanted:
             i += 1
             continue
-        at_end = starts[i + n] - 1 >= len(text)
+        at_end = i + n == len(lines)
         with_end = ends_line and not at_end and (not new or new.endswith("\n"))
-        end = starts[i + n] if with_end else starts[i + n] - 1
+        end = starts[i + n] if with_end else starts[i + n - 1] + len(lines[i + n - 1])
         body = new.removesuffix("\n") if ends_line and at_end else new
         yield _Span(starts[i], end, _fitted(old_lines, lines[i : i + n], body))
         i += n
@@ -198,67 +194,43 @@ def _tab_width(tabs_of: Mapping[str, str]) -> int:
 # ── putting it in place ──────────────────────────────────────────────────────────────────────
 
 
-def _spliced(text: str, plain: str, spans: list[_Span]) -> str:
+def _spliced(text: str, spans: list[_Span]) -> str:
     """The text with each span replaced, in the line ends around it."""
-    if "\r\n" not in text:
-        return _joined(plain, spans)
-    # Where each line of the plain text begins in the text with its own line ends.
-    plain_starts = [0, *itertools.accumulate(len(line) + 1 for line in plain.split("\n"))]
-    own_lines = text.split("\n")
-    own_starts = [0, *itertools.accumulate(len(line) + 1 for line in own_lines)]
-
-    def own(position: int) -> int:
-        line = bisect.bisect_right(plain_starts, position) - 1
-        return own_starts[line] + position - plain_starts[line]
-
-    own_spans = []
-    for span in spans:
-        start, end, new = _narrowed(plain, span)
-        first = bisect.bisect_right(plain_starts, start) - 1
-        last = bisect.bisect_right(plain_starts, end) - 1
-        ends = [_end_of(own_lines, line) for line in range(first, last)]
-        own_spans.append(
-            _Span(own(start), own(end), _with_ends(new, ends, _near(own_lines, first)))
-        )
-    return _joined(text, own_spans)
-
-
-def _joined(text: str, spans: list[_Span]) -> str:
     parts: list[str] = []
     at = 0
+    own_ends = "\r\n" in text
     for span in spans:
-        parts += (text[at : span.start], span.new)
+        parts += (text[at : span.start], _with_ends(text, span) if own_ends else span.new)
         at = span.end
     return "".join([*parts, text[at:]])
 
 
-def _narrowed(plain: str, span: _Span) -> tuple[int, int, str]:
-    """The span without the whole lines at its start and end that stay the same: their line ends
-    are then not touched either."""
-    start, end, new = span.start, span.end, span.new
-    while (cut := plain.find("\n", start, end) + 1) and new.startswith(plain[start:cut]):
-        new = new[cut - start :]
-        start = cut
-    while (cut := plain.rfind("\n", start, end)) >= 0 and new.endswith(plain[cut:end]):
-        new = new[: len(new) - (end - cut)]
-        end = cut
-    return start, end, new
+def _with_ends(text: str, span: _Span) -> str:
+    """The new text. Whole lines at its start and end that stay the same keep their ends; the others
+    end as the replaced ones did, and further ones as the last of these, or as the line they are in.
+    """
+    old, ends = _split(text[span.start : span.end])
+    new = span.new.split("\n")
+    most = min(len(old), len(new)) - 1
+    head = next((i for i in range(most) if old[i] != new[i]), most)
+    most -= head
+    tail = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
+    changed, after = ends[head : len(ends) - tail], ends[len(ends) - tail :]
+    further = changed[-1] if changed else after[0] if after else _near(text, span.end)
+    count = len(new) - 1 - head - tail
+    changed = [*changed, *[further] * count][:count]
+    own = (*ends[:head], *changed, *after)
+    return new[0] + "".join(end + line for end, line in zip(own, new[1:], strict=True))
 
 
-def _end_of(own_lines: list[str], line: int) -> str:
-    return "\r\n" if own_lines[line].endswith("\r") else "\n"
+def _near(text: str, at: int) -> str:
+    """The end of the line that `at` is in; in the last one, that of the line before."""
+    end = text.find("\n", at)
+    end = text.rfind("\n") if end < 0 else end
+    return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
-def _near(own_lines: list[str], line: int) -> str:
-    """The line end where the change is: its own line's, or that of the line before the last."""
-    return _end_of(own_lines, min(line, max(0, len(own_lines) - 2)))
-
-
-def _with_ends(new: str, ends: list[str], near: str) -> str:
-    """The new text, its lines ending as the replaced ones did, further ones as the last did."""
-    lines = new.split("\n")
-    rest = ends[-1] if ends else near
-    parts = [lines[0]]
-    for number, line in enumerate(lines[1:]):
-        parts += (ends[number] if number < len(ends) else rest, line)
-    return "".join(parts)
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """The lines without their ends, and the ends; the last line has none."""
+    parts = re.split(r"(\r?\n)", text)
+    return parts[::2], parts[1::2]

@@ -19,6 +19,7 @@ from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.export import written
 from kode.tools import BUILTIN
 
 SUBJECT_CHARS = 200
@@ -96,7 +97,7 @@ class Calls:
         return Call(
             name=call.name,
             subject=_subject(call.name, arguments, self._cwd),
-            arguments="" if diff else _written(arguments, call.arguments),
+            arguments="" if diff else written(call.arguments),
             diff=tuple(diff),
             outcome=_outcome(result),
             output=result.text if result is not None else "",
@@ -146,15 +147,6 @@ def _subject(name: str, arguments: Mapping[str, Any], cwd: str) -> str:
 
 def relative(path: str, cwd: str) -> str:
     return path.removeprefix(cwd.rstrip("/") + "/")
-
-
-def _written(arguments: Mapping[str, Any], raw: str) -> str:
-    """A line an argument; texts of several lines below their name."""
-    lines = []
-    for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-        lines.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
-    return "\n".join(lines) or raw
 
 
 def _edits(arguments: Mapping[str, Any]) -> list[tuple[Sign, str]]:

@@ -17,6 +17,9 @@ from kode import paths
 from kode.config import Config, given_prices
 from kode.errors import KodeError, MemoryRefused, SessionError
 from kode.fault_reports import write_report
+from kode.fleet.queue import open_queue, queues
+from kode.fleet.report import Summary as FleetSummary
+from kode.fleet.report import rows_of, summary_of
 from kode.memory.precedence import LABELS
 from kode.providers.models import pricing
 from kode.session import index
@@ -27,7 +30,7 @@ from kode.view import agents, graphs, remembered, render, spent
 from kode.view.access import Guard, Keys, has_form_token
 from kode.view.session import SessionView, agent_view, session_view
 
-SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
+SESSIONS, TURNS, CHANGES, TREES, PLACES, FLEETS, TASKS = 50, 40, 50, 30, 20, 30, 100
 """On one page."""
 PERIODS = (7, 30, 90, 365)
 """Days that costs are shown of."""
@@ -70,6 +73,8 @@ def application(place: Place, keys: Keys) -> ASGIApp:
         Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
         Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
         Route("/costs", pages.costs),
+        Route("/fleets", pages.fleets),
+        Route("/fleets/{id}", pages.fleet),
         Route("/style.css", _style),
     ]
     handlers = {KodeError: _fault, HTTPException: _no_page, Exception: _own_fault}
@@ -180,6 +185,29 @@ class _Pages:
     async def _check_form(self, request: Request) -> None:
         if not await has_form_token(request, self._keys):
             raise HTTPException(403, "This form is not of a page that kode showed. Reload memory.")
+
+    def fleets(self, request: Request) -> Response:
+        start = (_number(request) - 1) * FLEETS
+        folders = queues(self._place.home)[start : start + FLEETS + 1]
+        found: list[tuple[str, FleetSummary | None, str]] = []
+        for folder in folders[:FLEETS]:
+            try:
+                found.append(
+                    (folder.name, summary_of(open_queue(self._place.home, str(folder))), "")
+                )
+            except KodeError as error:
+                found.append((folder.name, None, str(error)))
+        return _page("fleets.html", fleets=found, part=_part(request, len(folders) > FLEETS))
+
+    def fleet(self, request: Request) -> Response:
+        named = [one for one in queues(self._place.home) if one.name == request.path_params["id"]]
+        if not named:
+            raise HTTPException(404)
+        queue = open_queue(self._place.home, str(named[0]))
+        start, rows = (_number(request) - 1) * TASKS, rows_of(queue)
+        part = _part(request, len(rows) > start + TASKS)
+        shown = rows[start : start + TASKS]
+        return _page("fleet.html", fleet=summary_of(queue), rows=shown, part=part)
 
     def costs(self, request: Request) -> Response:
         asked = request.query_params.get("days", "")

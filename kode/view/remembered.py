@@ -23,7 +23,6 @@ from kode.memory.base import BaseMemory
 from kode.memory.decisions import Decided
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.history import Change
-from kode.memory.lineage import Traced
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.stale import Doubt
 from kode.memory.waiting import Choice, Item
@@ -128,7 +127,7 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
         places = Counter(piece.origin for piece in pieces)
         origins = _origins(change for change in tail.changes if change.system == system.name)
         today = datetime.now().astimezone().date()
-        found = stale.doubts(system, today) if isinstance(system, Traced) else {}
+        found = stale.doubts(system, today)
         doubts = {doubt.change.id: doubt for doubt in found.values()}
         facts = {entry.place: entry.text.strip() for entry in system.facts()}
         counted = uses.missed_by(system.history, system.name, system.facts())
@@ -163,7 +162,7 @@ async def chain(config: Config, cwd: Path, change: Change) -> str:
     """Where what a change made came from, back to who said it; "" for one of another system, for an
     undo, and where the history does not say. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, _):
-        if change.undoes or change.system != system.name or not isinstance(system, Traced):
+        if change.undoes or change.system != system.name:
             return ""
         return why(system, change.id)
 
@@ -242,12 +241,12 @@ async def _opened(
 
 
 def _asked(item: Item) -> Asked:
-    texts = (item.waits.text,) if item.waits else item.texts
-    return Asked(id=item.id, head=item.head, texts=tuple(map(redact, texts)), choices=item.choices)
+    texts = tuple(map(redact, item.texts))
+    return Asked(id=item.id, head=item.head, texts=texts, choices=item.choices)
 
 
 def _superseded(system: BaseMemory) -> tuple[Gone, ...]:
-    found = lineage.superseded(system)[:MOST_SUPERSEDED] if isinstance(system, Traced) else []
+    found = lineage.superseded(system)[:MOST_SUPERSEDED]
     return tuple(
         Gone(
             text=redact(fate.entry.text),

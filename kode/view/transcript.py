@@ -25,6 +25,7 @@ from kode.session.entries import (
     TaintEntry,
     TrimEntry,
     TurnEntry,
+    UndoEntry,
     UsageEntry,
 )
 from kode.session.messages import effective, is_turn
@@ -143,6 +144,9 @@ def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator
             yield Event(title="Trimmed: what is above is no longer sent to the model", at=at)
         case RestoreEntry():
             yield Event(title="A compaction was undone", at=at)
+        case UndoEntry():
+            did = "Redid" if entry.redo else "Undid"
+            yield Event(title=f"{did} turn {entry.turn}", at=at, detail="\n".join(entry.files))
         case PlanEntry():
             yield Event(title="Plan" if entry.text else "Plan dropped", at=at, detail=entry.text)
         case TaintEntry():

@@ -1,7 +1,11 @@
 """What may be imported before a person sees something."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+
+import kode
 
 HEAVY = (
     "openai anthropic httpx2 pydantic numpy prompt_toolkit rich apsw selectolax pathspec "
@@ -37,3 +41,16 @@ def test_the_repl_imports_no_sdk_no_numpy_and_no_rich_before_the_prompt() -> Non
     cli = "kode.cli.prompt.repl, kode.cli.prompt.editor, kode.cli.screen.question"
     loaded = imported_by(f"import kode.conversation, {cli}")
     assert not loaded & {"openai", "anthropic", "httpx2", "numpy", "rich", "tree_sitter", "apsw"}
+
+
+def test_what_runs_inside_harbor_needs_nothing_that_kode_is_installed_with() -> None:
+    module = ast.parse((Path(kode.__file__).parent / "harbor.py").read_text())
+    own = {
+        node.module
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("kode")
+    }
+    assert own
+    loaded = imported_by(f"import {', '.join(sorted(own))}")
+    started_with = imported_by("pass")
+    assert loaded - started_with <= {"kode", *sys.stdlib_module_names}

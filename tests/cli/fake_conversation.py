@@ -13,8 +13,7 @@ from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
-from kode.contracts import ModelInfo
-from kode.conversation.memory import Review
+from kode.contracts import MemorySystem, ModelInfo
 from kode.engine.window import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
@@ -109,6 +108,9 @@ class FakeConversation:
     @property
     def gate(self):
         return SimpleNamespace(describe_rules=lambda: ("allow shell(ls:*)",))
+
+    def attach_command(self, command: str, text: str) -> None:
+        self.attachments += (Text(text=text, source="attachment"),)
 
     def attach_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
@@ -292,11 +294,11 @@ class FakeConversation:
     async def memory_command(self, argv) -> str:
         return "memory: " + " ".join(argv)
 
-    async def memory_review(self) -> Review:
+    async def opened_memory(self) -> MemorySystem:
         system = await opened(Path(os.environ["KODE_HOME"]))
         for number in (80, 81):
             await memory_command(system, ["add", "user", f"the server listens on port {number}"])
-        return Review(system)
+        return system
 
     async def new_session(self) -> None:
         self.turns = 0

@@ -106,7 +106,7 @@ async def test_names_and_order_of_the_tools_are_the_same_in_every_process(name, 
         await memory.close(1.0)
 
     assert listed[0] == listed[1]
-    assert {effect for _, effect, _ in listed[0]} <= {"memory", "memory-read", "memory-remove"}
+    assert {effect for _, effect, _ in listed[0]} <= {"memory", "memory-read"}
 
 
 async def test_the_state_survives_json_and_goes_on_in_a_new_process(name, tmp_path):

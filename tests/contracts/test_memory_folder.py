@@ -398,11 +398,8 @@ def plain(lines, command, *given):
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(sequence=st.lists(commands, max_size=8))
-async def test_after_any_commands_a_file_reads_as_a_plain_one(
-    name, sequence, tmp_path_factory, monkeypatch
-):
+async def test_after_any_commands_a_file_reads_as_a_plain_one(name, sequence, tmp_path_factory):
     """But for the order of entries, which systems of entries keep by themselves."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
     memory = await opened(tmp_path_factory.mktemp("memory"), name)
     lines = []
     for command, *rest in sequence:

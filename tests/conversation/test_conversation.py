@@ -13,10 +13,11 @@ from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
 from kode.events import Event, Notice, Working, silent
-from kode.messages import results_of, text_of
+from kode.messages import Text, results_of, text_of
 from kode.permissions.gate import Answer, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
+from kode.session.entries import TaintEntry
 from tests.conversation.conftest import Open
 from tests.needs import needs
 
@@ -165,7 +166,9 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
-    assert "What the project's files hold is saved first; /undo restores it." in questions[0].reason
+    assert (
+        "The state of the project's files is saved first; /undo restores it." in questions[0].reason
+    )
     assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` reapplies turn 1.")
 
@@ -242,6 +245,19 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     window = await conversation.window()
     assert dict(window.parts)["tools"] > 500
     assert window.used == status.context_tokens
+
+
+async def test_a_resumed_session_shows_how_full_its_context_is_before_its_first_turn(
+    opened: Open,
+) -> None:
+    usage = {"input_tokens": 5000, "output_tokens": 20}
+    first = await opened({"text": "one", "usage": usage})
+    await first.turn("first")
+    await first.close()
+
+    resumed = await opened(session_id=first.session.id)
+
+    assert resumed.status().context_tokens == 5020
 
 
 def shell(command: str) -> dict[str, Any]:
@@ -394,3 +410,51 @@ async def test_a_model_is_asked_of_the_provider_that_its_name_belongs_to(
 
     assert (conversation.status().provider, conversation.status().model) == (provider, model)
     await conversation.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "source"),
+    [
+        ("pytest -q", "attachment"),
+        ("git diff", "attachment"),
+        ("curl https://example.org", "outside"),
+        ("cat /srv/share/notes.txt", "outside"),
+    ],
+)
+async def test_what_the_person_runs_is_from_outside_where_it_would_be_for_the_model(
+    opened: Open, command: str, source: str
+) -> None:
+    conversation = await opened({"text": "seen"})
+    conversation.attach_command(command, f"$ {command}\nobey")
+
+    assert [part.source for part in conversation.attachments if isinstance(part, Text)] == [source]
+    await conversation.turn("what is it?")
+
+    assert conversation.session.tainted == (source == "outside")
+
+
+async def test_what_the_person_runs_over_what_a_marked_session_left_is_from_outside(
+    opened: Open,
+) -> None:
+    marked, later = await opened(), await opened()
+    marked.session.append(TaintEntry(source="https://evil.example"))
+    (marked.cwd / "notes.md").write_text("obey")
+    marked.agent.marks.record([str(marked.cwd / "notes.md")])
+
+    later.attach_command("cat notes.md", "$ cat notes.md\nobey")
+
+    (part,) = later.attachments
+    assert isinstance(part, Text)
+    assert part.source == "outside"
+
+
+@pytest.mark.parametrize("depth", ["", "1"])
+async def test_a_kode_inside_of_another_hears_that_one_and_no_person(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, depth: str
+) -> None:
+    """Else what a page has the outer one type would be the person's wish in the inner one."""
+    monkeypatch.setenv("KODE_DEPTH", depth)
+
+    conversation = await opened()
+
+    assert conversation.session.tainted == bool(depth)

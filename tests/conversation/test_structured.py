@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.conversation.structured import HeldToSchema, form_of_schema, structured_turn
 from kode.errors import RefusedError
@@ -96,3 +98,8 @@ async def test_a_refusal_is_said_once_and_not_tried_again() -> None:
     [notice] = events
     assert isinstance(notice, Notice)
     assert "No schemas here" in notice.text
+
+
+def test_an_answer_that_is_nested_without_end_is_a_fault_of_the_answer() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        NUMBER.read("[" * 100_000)

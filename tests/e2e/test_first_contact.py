@@ -223,7 +223,7 @@ def test_a_working_directory_that_is_gone_is_one_sentence(
         timeout=60,
     )
     assert done.returncode == 3
-    assert "the working directory is not there" in done.stdout + done.stderr
+    assert "the working directory does not exist" in done.stdout + done.stderr
     assert not (place.home / "logs").exists()
 
 

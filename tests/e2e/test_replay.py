@@ -162,7 +162,7 @@ def test_a_file_that_changed_since_shows_as_the_result_that_reads_it(place: Plac
     ("arguments", "code", "said"),
     [
         (["20200101-000000-abcdef"], 1, "no session"),
-        (["ID", "--cwd", "gone"], 3, "is not there"),
+        (["ID", "--cwd", "gone"], 3, "does not exist"),
         (["ID", "--form"], 3, "unknown flag"),
     ],
 )
@@ -287,7 +287,7 @@ def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
     done = place.run("replay", str(path))
 
     assert done.code == 1
-    assert "no cassette" in done.err
+    assert "is not a cassette" in done.err
 
 
 def beside(tmp_path: Path, name: str, **extra: str) -> Place:

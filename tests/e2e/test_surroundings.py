@@ -89,7 +89,7 @@ def test_a_working_directory_that_is_gone_is_one_sentence(place: Place) -> None:
     done = run_raw(place, 'mkdir gone && cd gone && rmdir ../gone && "$K" run --script $S hi')
 
     assert done.returncode == 3
-    assert done.stderr.startswith(b"kode: the working directory is not there.")
+    assert done.stderr.startswith(b"kode: the working directory does not exist.")
 
 
 def test_a_working_directory_that_goes_in_a_turn_ends_in_a_report(place: Place) -> None:

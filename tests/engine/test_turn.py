@@ -10,7 +10,15 @@ from kode.errors import (
     StorageError,
     TransientError,
 )
-from kode.events import Notice, Replied, RetryScheduled, TextDelta, ToolStarted, TurnEnded
+from kode.events import (
+    Notice,
+    Replied,
+    RetryScheduled,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
 from kode.memory.base import NullMemory
 from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
@@ -227,6 +235,8 @@ async def test_an_interrupted_call_has_a_result_and_so_have_those_not_begun(
     first, second = results_of(run.session.messages[-1])
     assert "effect is unknown" in first.text
     assert "Not run" in second.text
+    shown = [(event.call_id, event.summary) for event in run.of(ToolFinished)]
+    assert shown == [(first.call_id, "stopped")]
     assert (await run.turn("go on")).status == "success"
 
 

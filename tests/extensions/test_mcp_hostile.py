@@ -84,6 +84,21 @@ async def test_a_server_that_cannot_start_is_reported_once(server):
     ]
 
 
+async def test_the_last_words_of_a_server_are_text_from_outside(server, context):
+    one = await server("hostile", "dead")
+    await until(lambda: one._life.done())
+    search, use = pair_of([one])
+
+    found = await search.run(context, {"query": "read"})
+    with pytest.raises(ToolError) as raised:
+        await use.run(context, {"server": "hostile", "tool": "read", "arguments": {}})
+
+    assert "no such luck" in found.text
+    assert found.untrusted == "the MCP server hostile"
+    assert "no such luck" in str(raised.value)
+    assert raised.value.untrusted == "the MCP server hostile"
+
+
 async def test_lists_that_are_no_lists_or_have_no_end_do_no_harm(server):
     assert not (await server("hostile", "nonsense")).runs
     assert list((await server("hostile", "endless")).definitions) == ["read"]

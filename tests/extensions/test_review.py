@@ -29,8 +29,8 @@ class Person:
 async def test_a_yes_is_kept_and_not_asked_again(home, project):
     person = Person("once")
     for _ in range(2):
-        reviewed = await review(home, project, trust_project=False, ask=person, declined=set())
-        assert reviewed.untrusted == ()
+        untrusted = await review(home, project, trust_project=False, ask=person, declined=set())
+        assert untrusted == ()
     assert len(person.asked) == 1
     assert "python one.py" in person.asked[0].preview
 
@@ -38,8 +38,8 @@ async def test_a_yes_is_kept_and_not_asked_again(home, project):
 async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
     person, declined = Person("no"), set()
     for _ in range(2):
-        reviewed = await review(home, project, trust_project=False, ask=person, declined=declined)
-        assert reviewed.untrusted == ("MCP server tool",)
+        untrusted = await review(home, project, trust_project=False, ask=person, declined=declined)
+        assert untrusted == ("MCP server tool",)
     assert len(person.asked) == 1
 
     bring(project, "python two.py")
@@ -59,13 +59,13 @@ async def test_a_change_is_asked_about_with_its_diff(home, project):
 
 
 async def test_without_a_person_nothing_is_approved_and_the_names_are_given(home, project):
-    reviewed = await review(home, project, trust_project=False, ask=None, declined=set())
-    assert reviewed.untrusted == ("MCP server tool",)
+    untrusted = await review(home, project, trust_project=False, ask=None, declined=set())
+    assert untrusted == ("MCP server tool",)
     assert trust.load(home, project).items == ()
 
 
 async def test_trusting_the_project_asks_nothing(home, project):
     person = Person("no")
-    reviewed = await review(home, project, trust_project=True, ask=person, declined=set())
-    assert reviewed.untrusted == ()
+    untrusted = await review(home, project, trust_project=True, ask=person, declined=set())
+    assert untrusted == ()
     assert person.asked == []

@@ -52,11 +52,10 @@ def test_a_change_takes_it_off_and_is_shown_as_a_diff(home, project):
     assert trust.diff(an_item(project), approvals) == ""
 
 
-def test_what_lies_in_the_home_is_trusted_and_yet_can_be_pinned(home, project):
-    item = an_item(project, scope="home")
+def test_what_lies_in_the_home_is_trusted_and_yet_its_tools_are_pinned(home, project):
     approvals = trust.load(home, project)
-    assert trust.state(item, approvals) == "trusted"
-    assert trust.pinned(item, approvals) == "new"
+    assert trust.state(an_item(project, scope="home"), approvals) == "trusted"
+    assert trust.state(an_item(project, scope="home", kind="mcp-tool"), approvals) == "new"
 
 
 def test_an_approval_counts_for_this_kind_name_and_place_in_this_project_only(
@@ -107,7 +106,7 @@ def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
     approvals = trust.load(home, project)
 
     assert approvals.items == ()
-    assert "off until you approve it again" in approvals.problem
+    assert "off until you approve again" in approvals.problem
     assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
 
 

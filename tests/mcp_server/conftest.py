@@ -82,7 +82,7 @@ def play(tmp_path: Path) -> Callable[..., None]:
     return write
 
 
-@pytest.fixture(params=["legacy", "auto"])
+@pytest.fixture(params=[pytest.param("legacy", marks=pytest.mark.slow), "auto"])
 def connect(project: Path, request: pytest.FixtureRequest) -> Connect:
     """Connects a client of each era of the protocol."""
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from mcp_types import ElicitResult
 
+from kode import paths
+from kode.permissions import approvals
 from tests.mcp_server.conftest import Connect
 
 WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
@@ -37,7 +39,7 @@ async def test_a_form_shows_the_whole_question_and_takes_the_answer(
     assert "+new" in form.message
     assert "confirms every edit" in form.message
     assert form.requested_schema["properties"]["choice"]["enum"] == [
-        "once", "session", "project", "no",
+        "once", "session", "no",
     ]  # fmt: skip
     assert (project / "a.txt").read_text() == "new\n"
 
@@ -111,7 +113,7 @@ async def test_without_forms_the_state_asks_and_an_answer_continues(
         question = state["question"]
         assert "+new" in question["what"]
         assert question["why"]
-        assert list(question["choices"]) == ["once", "session", "project", "no"]
+        assert list(question["choices"]) == ["once", "session", "no"]
         assert (await call("kode_sessions"))["sessions"][0]["status"] == "asks"
         wrong = await call.fault(
             "kode_answer", session=state["session"], question="q9", choice="once"
@@ -126,6 +128,20 @@ async def test_without_forms_the_state_asks_and_an_answer_continues(
     assert "not asked" in wrong
     assert "not asked" in late
     assert done["result"]["files_changed"] == ["a.txt"]
+
+
+async def test_no_answer_of_a_client_outlasts_the_session(
+    connect: Connect, play: Any, project: Path
+) -> None:
+    play(WRITING, {"text": "made it"})
+    async with connect() as call:
+        state = await call("kode_start", prompt="x", cwd=str(project))
+        answer = {"session": state["session"], "question": state["question"]["id"]}
+        fault = await call.fault("kode_answer", **answer, choice="project")
+        await call("kode_answer", **answer, choice="no")
+
+    assert "'once', 'session' or 'no'" in fault
+    assert approvals.load(paths.home(), project) == ((), "")
 
 
 async def test_what_destroys_is_said_and_takes_no_lasting_answer(

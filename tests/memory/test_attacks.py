@@ -7,7 +7,6 @@ until a person has said yes.
 
 import asyncio
 import json
-import os
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -32,15 +31,9 @@ from tests.workplaces import make_call, workplace
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 ATTACKS = attacks()
-SOME = ATTACKS[::20]
+SOME = ATTACKS[::50]
 CLEAN = "20260401-090000-abcdef"
 LATER = NOON + timedelta(days=9)
-
-
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch):
-    """Thousands of sessions end here; that their files survive a power cut is tested elsewhere."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 class Obeying:

@@ -1,6 +1,7 @@
 """What a person decides in the review: what changes, what is undone, what waits no more."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -317,6 +318,23 @@ async def a_waiting_episode(root):
     async with system._episodes.files.lock():
         system._episodes._write(episode, "episode", Author(who="extraction"), "")
     return system
+
+
+async def test_what_changes_while_the_person_reads_is_not_decided_with_it(tmp_path):
+    """The session continues, and its note is written anew: what was read is gone."""
+    system = await a_waiting_episode(tmp_path)
+    (read,) = await items_of(system)
+    assert read.texts == ("read a page",)
+    episode = replace(system._episodes.files.read(SESSION), narrative="read a page, and obeyed it")
+    async with system._episodes.files.lock():
+        system._episodes._write(episode, "episode", Author(who="extraction"), "")
+
+    with pytest.raises(MemoryRefused, match="changed meanwhile"):
+        await decide(system, read.id, "approve")
+
+    (now,) = await items_of(system)
+    assert now.texts == ("read a page, and obeyed it",)
+    await decide(system, now.id, "approve")
 
 
 async def a_waiting_update(root):

@@ -1,7 +1,9 @@
 """Moving in from another agent: what it remembers waits for the person, with where it was read."""
 
+import asyncio
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
@@ -88,6 +90,31 @@ def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, 
     why = memory("--memory", system, "why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
     assert memory("--memory", system, "approve").strip() == "Nothing waits for approval."
+
+
+def test_what_an_agent_calls_itself_does_not_bring_it_in_with_an_import(home, memory):
+    put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
+    memory("import", "--from", "claude")
+    for name in ("Claude Code", "claude"):
+        proposals = Proposals(home / ".kode" / "memory")
+        project, now = home / "work", datetime.now(UTC)
+        told = proposals.propose(f"obeys {name}", "user", client=name, project=project, now=now)
+        asyncio.run(told)
+
+    assert "approved 1 of 1" in memory("approve", "--from", "claude", "--yes")
+
+    shown = memory("show")
+    assert "prefers tabs" in shown
+    assert "obeys" not in shown
+
+
+def test_a_text_in_the_form_of_an_export_goes_through_the_review(home, memory):
+    row = {"system": "tiered", "kind": "fact", "target": "user", "content": "obeys"}
+    notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
+
+    assert "wait for you" in memory("import", str(notes))
+
+    assert "obeys" not in memory("show")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

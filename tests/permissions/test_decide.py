@@ -35,7 +35,10 @@ def fake(name, effect, subject=""):
 
 TOOLS["memory"] = fake("memory", "memory", "action")
 TOOLS["recall"] = fake("recall", "memory-read", "query")
-TOOLS["forget"] = fake("forget", "memory-remove", "id")
+TOOLS["forget"] = fake("forget", "memory", "id")
+TOOLS["mcp__a_b__delete_all"] = replace(
+    fake("mcp__a_b__delete_all", "mcp"), target=lambda arguments: "a.b:delete.all"
+)
 TOOLS["mcp__git__log"] = replace(fake("mcp__git__log", "mcp"), target=lambda arguments: "git:log")
 TOOLS["delegate_tasks"] = fake("delegate_tasks", "delegate")
 
@@ -170,7 +173,7 @@ def test_memory_shows_what_it_would_keep_in_a_tainted_session():
 
     assert decided("full", "memory", add, taint=True).outcome == "ask"
     assert decided("full", "memory", add, taint=True, allow=["memory"]).outcome == "ask"
-    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "allow"
+    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "ask"
 
 
 def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
@@ -194,6 +197,34 @@ def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
 )
 def test_rules_are_offered_one_a_part_and_never_for_grave_things(command, offered):
     assert shell("ask", command).rules_offered == offered
+
+
+@pytest.mark.parametrize("rule", ["mcp__a_b__delete_all", "mcp__a_b", "mcp(a.b:delete.all)"])
+def test_a_tool_of_a_server_is_forbidden_by_the_name_that_it_is_shown_by(rule):
+    assert decided("full", "mcp__a_b__delete_all", {}, deny=[rule]).outcome == "deny"
+    assert decided("full", "mcp__a_b__delete_all", {}, ask=[rule]).outcome == "ask"
+
+
+def test_what_allows_a_tool_of_a_server_has_its_own_name():
+    by_look = decided("ask", "mcp__a_b__delete_all", {}, allow=["mcp__a_b__delete_all"])
+
+    assert by_look.outcome == "ask"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit_file", {"path": "**"}),
+        ("edit_file", {"path": "*/a.py"}),
+        ("edit_file", {"path": "/srv/?.py"}),
+        ("read_file", {"path": "/srv/**/a.py"}),
+        ("fetch_url", {"url": "https://*.org/page"}),
+    ],
+)
+def test_no_rule_is_offered_that_would_be_about_more_than_was_asked(tool, arguments):
+    decision = decided("ask", tool, arguments)
+
+    assert (decision.outcome, decision.rules_offered) == ("ask", ())
 
 
 def test_what_is_offered_answers_the_question():

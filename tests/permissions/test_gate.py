@@ -198,6 +198,7 @@ async def test_a_question_shows_the_whole_change(room):
 
     assert "a.txt" in with_preview.subject
     assert "new" in with_preview.preview
+    assert with_preview.diff == with_preview.preview
     assert with_preview.rules == ("edit(./b/**)",)
 
 
@@ -227,6 +228,7 @@ async def test_a_question_shows_characters_that_hide(room):
     assert "\\x1b[2K" in person.questions[0].preview
     assert "\\u202e" in person.questions[0].preview
     assert "rm -rf src" in person.questions[0].preview
+    assert person.questions[0].diff == ""
 
 
 @pytest.mark.parametrize(

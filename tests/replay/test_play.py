@@ -19,6 +19,7 @@ from kode.replay.agent import Changes
 from kode.replay.play import Replay, play
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
+from kode.session.reading import session_path
 from kode.session.upkeep import fork
 
 READ: dict[str, Any] = {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]}
@@ -104,6 +105,35 @@ async def test_an_undo_between_two_turns(opened: Open, config: Config, project: 
     assert len(replay.steps) == 4
     assert [s for s in replay.steps if s.answered] == []
     assert (project / "a.py").read_text() == "x = 1\n"
+
+
+async def test_an_undo_that_came_after_a_turn_without_changes(opened: Open, config: Config) -> None:
+    talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE, READ, DONE)
+    await talk.turn("set x to 2")
+    await talk.turn("look at it")
+    await talk.undo()
+    await talk.turn("look again")
+
+    replay = await again(talk, config)
+
+    assert differences(replay) == []
+
+
+async def test_an_undo_that_an_older_kode_kept_no_entry_of(opened: Open, config: Config) -> None:
+    talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE)
+    await talk.turn("set x to 2")
+    await talk.undo()
+    await talk.turn("look again")
+    await talk.close()
+    file = session_path(paths.home(), talk.session.id or "")
+    lines = file.read_bytes().splitlines(keepends=True)
+    older = [line for line in lines if b'"type":"undo"' not in line]
+    file.write_bytes(b"".join(older))
+
+    replay = await again(talk, config)
+
+    assert len(older) == len(lines) - 1
+    assert differences(replay) == []
 
 
 async def test_a_rewind_of_files_and_conversation(opened: Open, config: Config) -> None:

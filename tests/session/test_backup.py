@@ -339,11 +339,11 @@ def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path)
         (
             {"max_file_bytes": 1000},
             "What it deletes is saved first, but for 1 file (1 MB), which is too much: "
-            "/undo brings the rest back.",
+            "/undo restores the rest.",
         ),
         (
             {"max_bytes": 2},
-            "What it deletes is too much to keep (2 files, 1 MB): /undo cannot bring it back.",
+            "What it deletes is too much to keep (2 files, 1 MB): /undo cannot restore it.",
         ),
     ],
 )

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import random
@@ -5,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode import paths
-from kode.errors import BusyError, SessionError
+from kode import durable, paths
+from kode.errors import BusyError, SessionError, StorageError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TaintEntry, UsageEntry
@@ -173,7 +174,7 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
     again, second = log.load(tmp_path, str(session.id))
     again.close()
 
-    assert "in the middle of a call" in faults[0]
+    assert "was stopped during a call" in faults[0]
     assert [r.text for r in results_of(loaded.messages[-1])] == [UNKNOWN_RESULT, "done"]
     assert len(repairs) == 1
     assert repairs[0].count("shell") == 1
@@ -183,13 +184,10 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
 
 
 @pytest.mark.slow
-def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(tmp_path: Path) -> None:
     session_id, path = session_of(tmp_path)
     data, whole = path.read_bytes(), log.read(path)[1]
     torn = path.with_name(path.name + ".torn")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
     for length in range(len(data)):
         path.write_bytes(data[:length])
@@ -351,10 +349,6 @@ def test_an_id_that_is_no_session_is_refused(tmp_path: Path, session_id: str) ->
 def test_a_full_disk_is_reported_and_nothing_is_half_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import errno
-
-    from kode.errors import StorageError
-
     session = new_session(tmp_path)
     session.append_message(user_message("one"))
 
@@ -400,3 +394,17 @@ def test_a_closed_session_is_free_though_a_child_still_has_its_file(tmp_path: Pa
         again.close()
     finally:
         os.close(kept)
+
+
+def test_a_session_that_could_not_be_created_leaves_no_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable, "append_to", full)
+
+    with pytest.raises(StorageError, match="The disk is full"):
+        log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+
+    assert list((tmp_path / "sessions").iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 from kode.view.access import Keys
 from tests.view.conftest import ADDRESS, client_of, make_place, remember
 
-PAGES = ("/", "/memory", "/memory/changes", "/agents", "/costs", "/style.css")
+PAGES = ("/", "/memory", "/memory/changes", "/agents", "/fleets", "/costs", "/style.css")
 
 
 @pytest.fixture

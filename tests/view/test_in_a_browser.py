@@ -72,7 +72,7 @@ class Shown:
     def views(self) -> tuple[str, ...]:
         ids = self.sessions.values()
         change = f"/memory/changes/{self.change}"
-        paths = ("/", "/memory", "/memory/changes", change, "/agents", "/costs")
+        paths = ("/", "/memory", "/memory/changes", change, "/agents", "/fleets", "/costs")
         return (*paths, *(f"/sessions/{id}" for id in ids))
 
 

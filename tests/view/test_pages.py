@@ -42,6 +42,7 @@ def test_an_empty_home_shows_pages_that_say_so(browser):
     assert "Nothing waits for you" in browser.get("/memory")
     assert "Nothing was changed yet" in browser.get("/memory/changes")
     assert "No session has started a subagent" in browser.get("/agents")
+    assert "No fleet yet" in browser.get("/fleets")
     assert "0 requests" in browser.get("/costs")
     assert not paths.memory_folder(browser.place.home, None).exists()
 

@@ -53,11 +53,11 @@ def hooks(argv: Sequence[str]) -> int:
     about = "run the hooks of an event, and say what they answer"
     tried = called.add_parser("test", help=about, description=about)
     tried.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
-    tried.add_argument("--input", metavar="FILE", help="what they are told, as JSON")
-    arguments = parser.parse(argv)
+    tried.add_argument("--input", metavar="FILE", help="what they get on stdin, as JSON")
+    arguments = parser.parse(argv or ["list"])
     if arguments.command == "test":
         return asyncio.run(_test(arguments.event, arguments.input))
-    return _print("hooks", as_list=getattr(arguments, "json", False))
+    return _print("hooks", as_list=arguments.json)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from kode.cli.parser import Parser
 from kode.cli.prompt.changes import rendered
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kode.interrupts import heeding
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -101,10 +102,9 @@ def scratch() -> Iterator[Path]:
 
 async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
     """A closed terminal and a signal to end delete the scratch project too."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(playing)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, task.cancel)
-    return await task
+    task = asyncio.ensure_future(playing)
+    with heeding(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), task.cancel)):
+        return await task
 
 
 async def _pause() -> None:
@@ -216,15 +216,10 @@ class _Tour:
         self.screen.print(f"\n── 4 of 6 · A command that takes a minute: {who}")
         turn = asyncio.ensure_future(self.conversation.turn("Wait for the server."))
         self.screen.print("\n> Wait for the server.", "bold")
-        loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
-        loop.add_signal_handler(signal.SIGINT, turn.cancel)
         if not self.takes_part:
-            loop.call_later(PLAYED_CTRL_C_S, turn.cancel)
-        try:
+            asyncio.get_running_loop().call_later(PLAYED_CTRL_C_S, turn.cancel)
+        with heeding({signal.SIGINT: turn.cancel}):
             await turn
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            signal.signal(signal.SIGINT, before)
 
     async def undo(self) -> None:
         """`/undo`, typed by the person where there is one. Raises: Left."""

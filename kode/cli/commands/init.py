@@ -115,6 +115,7 @@ def choose() -> dict[str, Any] | None:
     servers = find_local_servers()
     options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
     options += [(f"{s.name} on this machine ({s.base_url})", str(i)) for i, s in enumerate(servers)]
+    options += [("a server at another address", "address")]
     options += [("a demo first: everything works, no key needed", "demo")]
     _say("How should kode reach a model?")
     for number, (text, _) in enumerate(options, 1):
@@ -128,6 +129,8 @@ def choose() -> dict[str, Any] | None:
         return None
     if choice == "key":
         return _with_key()
+    if choice == "address":
+        return _with_address()
     return _with_server(servers[int(choice)])
 
 
@@ -135,6 +138,7 @@ def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual ports of this machine."""
     import http.client
 
+    no_list = (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException)
     found = []
     for name, port in LOCAL_SERVERS:
         try:
@@ -147,7 +151,7 @@ def find_local_servers() -> list[LocalServer]:
             finally:
                 connection.close()
             models = tuple(str(model["id"]) for model in answer["data"])
-        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        except no_list:
             continue
         found.append(LocalServer(name=name, base_url=f"http://127.0.0.1:{port}/v1", models=models))
     return found
@@ -160,9 +164,13 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
     _say(f"Saved {target} (only you can read it). `kode config show` shows every value.")
 
 
+def _asked_key() -> str:
+    return _left(getpass.getpass, "API key (not shown while you type): ").strip()
+
+
 def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
-        key = _left(getpass.getpass, "API key (not shown while you type): ").strip()
+        key = _asked_key()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
             _say("A key is one word without spaces. Try again, or q to leave.")
             continue
@@ -175,9 +183,6 @@ def _with_key() -> dict[str, Any]:
 
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
     """Where the key belongs, and what the server there says to it."""
-    from kode.cli.commands.diagnosis import reach
-    from kode.config.choice import ProviderChoice
-
     owner = owner_of_key(key)
     provider = owner.name if owner else COMPATIBLE
     settings: dict[str, Any] = {"provider": provider, "api_key": key}
@@ -185,11 +190,33 @@ def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
         settings["base_url"] = _base_url(key)
     elif url := os.environ.get(owner.url_variable):
         settings["base_url"] = url
+    return settings, _test(settings)
+
+
+def _test(settings: dict[str, Any]) -> "Reached":
+    from kode.cli.commands.diagnosis import reach
+    from kode.config.choice import ProviderChoice
+
     _say("Testing it ...")
     choice = ProviderChoice(
-        name=provider, model=None, base_url=settings.get("base_url"), api_key=key
+        name=settings["provider"],
+        model=None,
+        base_url=settings.get("base_url"),
+        api_key=settings.get("api_key"),
     )
-    return settings, reach(choice)
+    return reach(choice)
+
+
+def _with_address() -> dict[str, Any]:
+    settings = {"provider": COMPATIBLE, "base_url": _asked_url()}
+    reached = _test(settings)
+    if reached.state == "refused":
+        _say("It wants a key.")
+        settings["api_key"] = _asked_key()
+        reached = _test(settings)
+    if reached.state == "refused":
+        raise UserError(f"{reached.url}: {reached.detail}. Run `kode init` again.")
+    return _with_model(settings, reached)
 
 
 def _base_url(key: str) -> str:
@@ -197,11 +224,15 @@ def _base_url(key: str) -> str:
         if key.startswith(beginning):
             _say(f"That is a key of {name}: {url}")
             return url
+    _say("kode does not recognise this key. Which service is it for?")
+    return _asked_url()
+
+
+def _asked_url() -> str:
     from kode.config.choice import is_url
 
-    _say("kode does not recognise this key. Which service is it for?")
     for _ in range(MAX_TRIES):
-        url = _ask("Base URL of the service (as https://host/v1): ")
+        url = _ask("Base URL, as https://host/v1 or http://192.168.1.5:8080/v1: ")
         if is_url(url):
             return url
         _say("Enter a URL that starts with https:// or http://, or q to leave.")
@@ -211,10 +242,10 @@ def _base_url(key: str) -> str:
 def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
     """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
     if reached.state == "ok":
-        _say(f"It works: {reached.url} accepts the key.")
+        _say(f"It works: {reached.url} answers.")
     else:
         _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
-    if "base_url" not in settings or owner_of_key(settings["api_key"]):
+    if "base_url" not in settings or owner_of_key(settings.get("api_key", "")):
         return settings
     names = reached.models
     if len(names) == 1:
@@ -239,7 +270,7 @@ def _with_server(server: LocalServer) -> dict[str, Any]:
     if len(server.models) > 1:
         _say("Its models:")
         for number, name in enumerate(server.models, 1):
-            _say(f"  {number}  {name}")
+            _say(f"  {number}  {one_line(name)}")
         answer = _ask(f"Number [1-{len(server.models)}]: ")
         model = server.models[_index(answer, len(server.models))]
     if not model:

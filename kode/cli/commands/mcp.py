@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
-from kode.cli.commands.trust import ask_to_approve
+from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, plural
@@ -59,7 +59,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     at = words.index("--") if "--" in words else len(words)
     words, command = words[:at], words[at + 1 :]
     parser = Parser("kode mcp", "MCP servers: `.mcp.json`, `kode.json`, your own config.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
@@ -89,7 +89,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     serve.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
     serve.add_argument("--allow-full", action="store_true", help="clients may ask for mode full")
     serve.add_argument("--memory-only", action="store_true", help="no sessions: only memory")
-    arguments = parser.parse(words)
+    arguments = parser.parse(words or ["list"])
     arguments.server_command = command
     return arguments
 
@@ -202,23 +202,12 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
 
 
 def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
-    """Shows what is new or changed and keeps the person's yes; False for a no."""
     approvals = _approvals(entry)
-    pending = [
-        item
-        for item in items
-        if (trust.pinned if item.kind == "mcp-tool" else trust.state)(item, approvals) != "trusted"
-    ]
-    for item in pending:
-        body = trust.diff(item, approvals) or item.content
-        print(clean(visible(f"{review.named(item)}\n{body}")))
-    names = visible(", ".join(map(review.named, pending)))
-    if pending and not unasked and not ask_to_approve(names):
-        return False
-    if pending:
-        trust.approve(paths.home(), entry.root, pending)
-        print(clean(f"Approved until it changes: {names}"))
-    return True
+    pending = [item for item in items if trust.state(item, approvals) != "trusted"]
+    # All of each: no other command shows a tool that is not approved.
+    return approve_shown(
+        pending, approvals, paths.home(), entry.root, unasked=unasked, lines=sys.maxsize
+    )
 
 
 async def _test(entry: Entry, cwd: Path) -> int:
@@ -233,7 +222,7 @@ async def _test(entry: Entry, cwd: Path) -> int:
         lines = [f"{entry.name} answers."]
         lines += [connection.instructions] if connection.instructions else []
         for item, one in zip(pins_of(entry, found), found.values(), strict=True):
-            held = trust.pinned(item, _approvals(entry)) == "changed"
+            held = trust.state(item, _approvals(entry)) == "changed"
             mark = " (changed since it was approved: off)" if held else ""
             lines.append(f"  tool      {one.name}{mark}: {one.description.partition(chr(10))[0]}")
         for resource in await connection.resources():

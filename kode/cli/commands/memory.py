@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
-    work = {"copy": _copy, "review": _review}.get(arguments.command, _run)
+    work = {"copy": _copy, "review": _review, "team": _team}.get(arguments.command, _run)
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; what is exported stays as it is.
@@ -78,7 +78,9 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         working_directory(arguments),
         emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
-        read_only=arguments.command in ONLY_READS or getattr(arguments, "dry_run", False),
+        # What a team's copy is brought up to date with is no change of this command.
+        read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
+        or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
     async with opened(config.memory, context) as system:
@@ -90,7 +92,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     """On a terminal by one key each, else as a list."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import Review, opened, outside_context
+    from kode.conversation.memory import opened, outside_context
     from kode.memory.waiting import NOTHING_WAITS
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
@@ -100,25 +102,35 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
     async with opened(config.memory, context) as system:
-        await review_memory(open_screen(), Review(system))
+        await review_memory(open_screen(), system)
     return ""
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.conversation.memory import opened, outside_context
     from kode.memory.exchange import copy
+    from kode.memory.notes.team.manage import exchange_all, side
 
     if arguments.source == arguments.into:
         raise ConfigError("--from and --to name the same memory. Name two.")
     config, cwd, dry_run = loaded.config, working_directory(arguments), arguments.dry_run
-    source, target = (
-        config.memory.model_copy(update={"enabled": True, "system": name})
-        for name in (arguments.source, arguments.into)
-    )
-    reading = outside_context(config, cwd, emit=_say, read_only=True)
+    source, target = (side(config.memory, name) for name in (arguments.source, arguments.into))
+    reading = outside_context(config, cwd, emit=_say, read_only=not source.is_of_a_team)
     writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
     async with opened(source, reading) as from_there, opened(target, writing) as to_here:
-        return await copy(from_there, to_here, dry_run=dry_run)
+        for one in (from_there, to_here):
+            await exchange_all(one)
+        done = await copy(from_there, to_here, dry_run=dry_run)
+        await exchange_all(to_here)
+        return done
+
+
+async def _team(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+    from kode.memory.notes.team.manage import manage, team_of
+
+    here = paths.project_root(working_directory(arguments))
+    address = team_of(loaded.config.memory)
+    return await manage(address, arguments.action, arguments.person, arguments.project, here)
 
 
 def _has_model(loaded: "Loaded") -> bool:

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.flags import config_flags, started, working_directory
+from kode.cli.flags import config_flags, model_flags, started, working_directory
 from kode.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -130,7 +130,14 @@ async def _repl(
         ).start()
         return conversation
 
-    return await run_repl(opening, task, screen=screen, renderer=renderer, cwd=cwd)
+    return await run_repl(
+        opening,
+        task,
+        screen=screen,
+        renderer=renderer,
+        cwd=cwd,
+        resume_flags=model_flags(arguments),
+    )
 
 
 def _warm_up(provider: str) -> None:

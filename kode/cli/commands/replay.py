@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.cli.commands.interrupts import cancelled_by_signals
 from kode.cli.flags import amount, whole, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
+from kode.interrupts import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.config import Config
@@ -35,7 +35,9 @@ def main(argv: Sequence[str]) -> int:
 
     Raises: UserError, SessionError, StorageError.
     """
-    parser = Parser("kode replay", "A session again, in a copy; or on from one of its steps.")
+    parser = Parser(
+        "kode replay", "Play a session again in a copy, or continue it from one of its steps."
+    )
     add = parser.add_argument
     add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")

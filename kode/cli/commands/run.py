@@ -19,7 +19,6 @@ from kode.cli.commands.cassettes import (
     keep,
     model_of,
 )
-from kode.cli.commands.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.cli.commands.task import answer_form, attach_named, read_attachments, read_task
 from kode.cli.flags import (
     add_conversation_flags,
@@ -37,6 +36,7 @@ from kode.cli.screen.output import (
 )
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, TurnEnded, silent
+from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     add_cassette_flags(parser)
+    parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
     arguments = parser.parse(argv)
+    if arguments.session_id and arguments.no_session:
+        raise ConfigError("--session-id names a session that --no-session keeps nowhere. Drop one.")
     return run_task(arguments, arguments.task, session_id=None)
 
 
@@ -124,6 +127,7 @@ async def _run_with(
         emit=emit,
         ask=ask,
         session_id=session_id,
+        new_id=getattr(arguments, "session_id", None),
         keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
         elicit=elicit,

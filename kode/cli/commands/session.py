@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import __version__, paths
 from kode.cli.flags import whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, money, one_line, plural
@@ -24,6 +24,7 @@ from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
 from kode.session.search import search
+from kode.session.trajectory import read_trajectory
 
 if TYPE_CHECKING:
     from kode.session.foreign.take import Taken
@@ -39,7 +40,7 @@ COMMANDS = {
     "trim": "keep the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
     "fork": "a new session that begins like this one",
-    "export": "one JSON, Markdown or HTML document, or a cassette",
+    "export": "one JSON, Markdown, HTML or ATIF document, or a cassette",
     "import": "take over sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
 }
@@ -221,7 +222,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    formats = ("json", "markdown", "html", "cassette")
+    formats = ("json", "markdown", "html", "atif", "cassette")
     parser.add_argument("file", metavar="FILE", nargs="?", help="where the cassette is written")
     parser.add_argument("--format", choices=formats, default="json")
     parser.add_argument("--yes", action="store_true", help="write the cassette without a question")
@@ -239,7 +240,11 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
 
         print(session_document(paths.home(), session_id))
         return EXIT_OK
-    header, entries, _ = read(session_path(paths.home(), session_id))
+    path = session_path(paths.home(), session_id)
+    if arguments.format == "atif":
+        print(json.dumps(read_trajectory(path, __version__), indent=2))
+        return EXIT_OK
+    header, entries, _ = read(path)
     if arguments.format == "json":
         print(json.dumps(as_json(header, entries), indent=2))
     else:
@@ -254,7 +259,7 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
     from kode.replay.recording import load
 
     packed = cassette.pack(load(paths.home(), session_id))
-    print(f"{path} is to hold:", file=sys.stderr)
+    print(f"{path} will contain:", file=sys.stderr)
     for line in packed.about:
         print(clean(f"  {line}"), file=sys.stderr)
     if not sure:
@@ -332,5 +337,5 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
 
 def _not_negative(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)

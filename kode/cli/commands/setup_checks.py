@@ -143,7 +143,14 @@ def memory(case: Case) -> Finding:
             f"damaged files were set aside: {', '.join(damaged[:3])}",
             f"check them in {folder}, copy what you need, and delete them",
         )
-    shown = "; ".join(line for line in text.splitlines()[2:4] if line)
+    lines = text.splitlines()
+    team = [line for line in lines if line.startswith("team: ")]
+    shown = "; ".join(line for line in (*lines[2:4], *team) if line)
+    if any("cannot be reached" in line for line in team):
+        return optional(
+            f"{settings.system}: {shown}",
+            "check memory.notes.url, and that the server runs; until then kode works with its copy",
+        )
     return ok(f"{settings.system}: {shown}")
 
 

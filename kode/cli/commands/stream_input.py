@@ -22,10 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from kode.cli.commands.interrupts import cancelled_by_signals
 from kode.cli.screen.output import EXIT_CODES
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
 from kode.events import Notice, TurnEnded
+from kode.interrupts import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -128,19 +128,31 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
     add("--memory-snapshot", metavar="FILE", help="what it may know of memory, as JSON")
     add("--agent", metavar="NAME", help="the definition it works by; `kode agents` lists them")
-    add("--timeout", metavar="S", type=seconds, help="end after so many seconds (120)")
-    add("--max-steps", metavar="N", type=whole, help="requests to the model (15)")
+    add("--timeout", metavar="S", type=seconds, help="time limit, in seconds (120)")
+    add("--max-steps", metavar="N", type=whole, help="maximum model requests (15)")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--parent-session", metavar="ID", help="the session it works for")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)
-    add("--model", metavar="M", help="the model to ask")
-    add("--provider", choices=provider_names(), help="whose wire format to speak")
+    add("--model", metavar="M", help="the model to use")
+    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--cwd", metavar="DIR", help="work in this directory")
     add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
-    add("--allow", metavar="RULE", action="append", default=[], help="as 'shell(pytest:*)'")
-    add("--deny", metavar="RULE", action="append", default=[], help="as 'edit(secrets/**)'")
+    add(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never ask, e.g. 'shell(pytest:*)'",
+    )
+    add(
+        "--deny",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never allow, e.g. 'edit(secrets/**)'",
+    )
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
         raise ConfigError("kode subagent: give either --goal or --task, and not both.")

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.commands.interrupts import interrupt_by_signals
 from kode.errors import ConfigError, Interrupted, UserError
 from kode.events import Emit, Notice
+from kode.interrupts import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

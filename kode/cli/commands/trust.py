@@ -19,20 +19,20 @@ from kode.permissions.gate import visible
 def main(argv: Sequence[str]) -> int:
     """Runs `kode trust ...` and returns its exit code. Raises: ConfigError, StorageError."""
     parser = Parser("kode trust", "What of this repository you approved, and what waits.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     about = "approved, changed and new; --json: one list"
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("--json", action="store_true", help="one JSON list")
     for name, about in (
         ("show", "all of one, or what changed in it"),
         ("approve", "approve one, or all that waits"),
-        ("revoke", "take an approval back"),
+        ("revoke", "withdraw an approval"),
     ):
         one = commands.add_parser(name, help=about, description=about)
         one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
             one.add_argument("--yes", action="store_true", help="without a question")
-    arguments = parser.parse(argv)
+    arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
     approvals = trust.load(home, project)
@@ -45,13 +45,38 @@ def main(argv: Sequence[str]) -> int:
         case "show":
             return _show(_named(items, arguments.name), approvals)
         case "approve":
-            wanted = _named(items, arguments.name) if arguments.name else list(items)
-            return _approve(wanted, approvals, home, project, unasked=arguments.yes)
+            wanted = _named(items, arguments.name) if arguments.name else items
+            pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
+            if not pending:
+                print("Nothing waits for approval.")
+            done = approve_shown(pending, approvals, home, project, unasked=arguments.yes)
+            return EXIT_OK if done else EXIT_FAILED
     return _revoke(arguments.name, approvals, home, project)
 
 
-def ask_to_approve(what: str) -> bool:
-    """Whether the person at the terminal says yes. Raises: ConfigError where nobody is there."""
+def approve_shown(
+    items: Sequence[Item],
+    approvals: Approvals,
+    home: Path,
+    project: Path,
+    *,
+    unasked: bool,
+    lines: int = review.SHOWN_LINES,
+) -> bool:
+    """Shows what waits and keeps the person's yes; False for a no. Raises: ConfigError where nobody
+    is there to be asked."""
+    for item in items:
+        print(clean(visible(review.shown(item, approvals, lines=lines))))
+    names = visible(", ".join(map(review.named, items)))
+    if items and not unasked and not _is_wanted(names):
+        return False
+    if items:
+        trust.approve(home, project, items)
+        print(clean(f"Approved until it changes: {names}"))
+    return True
+
+
+def _is_wanted(what: str) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(f"Nobody is here to be asked about {what}: --yes approves it unasked.")
     try:
@@ -99,23 +124,6 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
 def _show(items: Sequence[Item], approvals: Approvals) -> int:
     for item in items:
         print(clean(visible(review.shown(item, approvals, lines=sys.maxsize))))
-    return EXIT_OK
-
-
-def _approve(
-    items: Sequence[Item], approvals: Approvals, home: Path, project: Path, *, unasked: bool
-) -> int:
-    pending = [item for item in items if trust.state(item, approvals) != "trusted"]
-    if not pending:
-        print("Nothing waits for approval.")
-        return EXIT_OK
-    for item in pending:
-        print(clean(visible(review.shown(item, approvals))))
-    names = visible(", ".join(map(review.named, pending)))
-    if not unasked and not ask_to_approve(names):
-        return EXIT_FAILED
-    trust.approve(home, project, pending)
-    print(clean(f"Approved until it changes: {names}"))
     return EXIT_OK
 
 

@@ -12,7 +12,7 @@ from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 
 if TYPE_CHECKING:
-    from kode.conversation.memory import Review
+    from kode.contracts import MemorySystem
     from kode.memory.decisions import Decided
     from kode.memory.waiting import Item
 
@@ -35,12 +35,15 @@ _BESIDES: Mapping[str, tuple[str, str]] = {
 }
 
 
-async def review_memory(screen: Screen, review: "Review") -> None:
-    """Walks through all that waits, until it is decided, skipped or left."""
+async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
+    """Walks through all that waits, until it is decided, skipped or left. Raises: KodeError."""
+    from kode.memory.commands import memory_command
+    from kode.memory.decisions import chain_of, decide, items_of
+
     decided: list[tuple[Item, Decided]] = []
     passed: set[str] = set()
     while True:
-        waiting = [one for one in await review.items() if one.id not in passed]
+        waiting = [one for one in await items_of(memory) if one.id not in passed]
         if not waiting:
             break
         item = waiting[0]
@@ -51,13 +54,14 @@ async def review_memory(screen: Screen, review: "Review") -> None:
             if choice == "skip":
                 passed.add(item.id)
             elif choice == "why":
-                screen.print(clean(await review.why(item)))
+                screen.print(clean(chain_of(memory, item)))
             elif choice == "undo":
                 undone, done = decided.pop()
                 passed.discard(undone.id)
-                screen.print(clean(_first_line(await review.undo(done.change_id))), "dim")
+                said = await memory_command(memory, ["undo", done.change_id])
+                screen.print(clean(_first_line(said)), "dim")
             else:
-                done = await review.decide(item.id, choice)
+                done = await decide(memory, item.id, choice)
                 screen.print(clean(_first_line(done.text)), "dim")
                 passed.add(item.id)
                 if done.change_id:
@@ -65,7 +69,7 @@ async def review_memory(screen: Screen, review: "Review") -> None:
         except KodeError as error:
             screen.print(clean(str(error)), "warning")
             passed.add(item.id)
-    left = len(await review.items())
+    left = len(await items_of(memory))
     nothing = "" if decided or left else "Nothing waits for you."
     screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still wait.", "dim")
 

@@ -21,6 +21,7 @@ from kode.cli.screen.lines import clip
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
+from kode.interrupts import heeding
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -34,18 +35,19 @@ async def run_repl(
     renderer: Renderer,
     cwd: Path | None = None,
     warm_up: Callable[[], None] | None = None,
+    resume_flags: str = "",
 ) -> int:
     """Talks with the person until they leave, then closes the conversation; returns the exit code.
 
     `conversation` is open, or a function that opens it: that is called once the prompt is on the
     screen, in `cwd`, and what is typed until then waits. `renderer` is the one whose `emit` the
     conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
-    is on the screen, for imports that can wait.
+    is on the screen, for imports that can wait. `resume_flags` are named with how to resume.
 
     Raises: what the opening raised.
     """
     folder = cwd or Path.cwd()
-    state = PromptState(screen, renderer, COMMANDS, folder=folder)
+    state = PromptState(screen, renderer, COMMANDS, folder=folder, resume_flags=resume_flags)
     if callable(conversation):
         opening = conversation
     else:
@@ -174,27 +176,19 @@ def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
 def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
     """SIGINT acts as Ctrl-C, SIGTERM and SIGHUP as leaving: nothing is torn out of its course.
     Gives those that made kode leave."""
-    loop = asyncio.get_running_loop()
     ended_by: list[signal.Signals] = []
 
     def leave(number: signal.Signals) -> None:
         ended_by.append(number)
         state.leave()
 
-    actions: dict[signal.Signals, Callable[[], object]] = {
+    actions = {
         signal.SIGINT: lambda: _sigint(state),
         signal.SIGTERM: lambda: leave(signal.SIGTERM),
         signal.SIGHUP: lambda: leave(signal.SIGHUP),
     }
-    before = {number: signal.getsignal(number) for number in actions}
-    for number, action in actions.items():
-        loop.add_signal_handler(number, action)
-    try:
+    with heeding(actions):
         yield ended_by
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
 
 
 def _sigint(state: PromptState) -> None:

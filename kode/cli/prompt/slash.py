@@ -149,7 +149,7 @@ async def memory(state: PromptState, argument: str) -> None:
     if argv == ["review"] and state.editor is not None:
         state.renderer.held = []  # what is decided is said by the review itself
         try:
-            await review_memory(state.screen, await state.conversation.memory_review())
+            await review_memory(state.screen, await state.conversation.opened_memory())
         finally:
             state.renderer.held = None
         return

@@ -24,7 +24,6 @@ from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
 from kode.errors import KodeError
-from kode.messages import Text
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
@@ -112,6 +111,8 @@ class PromptState:
     fault: Exception | None = None
     """Why it could not be opened."""
     editor: Prompt | None = None
+    resume_flags: str = ""
+    """What has to be typed again to resume with the same model."""
     waiting: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as they were typed; sent in order at its end."""
     steering: list[str] = field(default_factory=list)
@@ -314,7 +315,8 @@ class PromptState:
         if not done:
             await self._show_closing(self.closing)
         if session_id is not None and used:
-            self.screen.print(f"Resume with: kode continue --id {session_id} (or kode -c)", "dim")
+            more = f" {self.resume_flags}" if self.resume_flags else " (or kode -c)"
+            self.screen.print(f"Resume with: kode continue --id {session_id}{more}", "dim")
         self.screen.flush()
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
@@ -480,6 +482,9 @@ class PromptState:
                 session_id=talk.session.id,
                 output_dir=talk.agent.place.outputs,
             )
+        except asyncio.CancelledError:
+            self.screen.print("Stopped.", "warning")
+            raise
         finally:
             self.unfinished = None
         if ran.exit_code is None:
@@ -492,7 +497,7 @@ class PromptState:
         style = "warning" if ran.exit_code else "dim"
         self.screen.print(f"{shown} · goes with your next message", style)
         note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
-        talk.attachments += (Text(text=note, source="attachment"),)
+        talk.attach_command(command, note)
 
     def _show_output(self, text: str, unfinished: str) -> None:
         self.unfinished = unfinished

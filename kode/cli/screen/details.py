@@ -147,7 +147,7 @@ def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
         return []
     try:
         arguments = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [clean(text)]
     if not isinstance(arguments, dict):
         return [clean(text)]

@@ -55,12 +55,17 @@ def tool_line(event: ToolFinished, width: int) -> str:
     return clip(f"{verb} {subject}".rstrip() + end, width)
 
 
+def denied_line(event: ToolFinished, width: int) -> str:
+    """What did not run."""
+    what = f"Denied: {verbs_of(event.name)[0].lower()} "
+    room = max(width - cell_width(what), 8)
+    return (what + _subject(event.name, event.subject, room)).rstrip()
+
+
 def refused_line(event: ToolFinished, width: int) -> str:
     """What did not run, since a rule or the mode said no, with the first sentence of the reason."""
     reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
-    verb = verbs_of(event.name)[0].lower()
-    what = f"{verb} {_subject(event.name, event.subject, width // 2)}".rstrip()
-    return clip(f"Denied: {what} · {reason}", width)
+    return clip(f"{denied_line(event, width // 2 + 16)} · {reason}", width)
 
 
 def command_failed(event: ToolFinished) -> bool:

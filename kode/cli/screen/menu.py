@@ -6,7 +6,7 @@ What a menu holds and how it looks; the keys are those of the prompt.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kode.cli.screen.lines import clean, clip
+from kode.cli.screen.lines import clean, clip, wrap_words
 from kode.cli.screen.screen import Screen
 
 MAX_PREVIEW = 8
@@ -80,8 +80,14 @@ class Menu:
         for choice in offered[start : start + room]:
             mark, key = "›" if choice is current else " ", f"{choice.key}  " if choice.key else ""
             text = clean(choice.text).partition("\n")[0]
-            row = clip(f"{mark} {key}{text}", width)
+            before = f"{mark} {key}"
+            room_for_text = width - len(before)
+            # What is picked from a list may be cut; an answer has to be read to its end.
+            cut = self.find is not None
+            parts = [clip(text, room_for_text)] if cut else wrap_words(text, room_for_text)
+            row = f"{before}{parts[0]}"
             rows.append(screen.paint("bold", row) if choice is current else row)
+            rows += [" " * len(before) + part for part in parts[1:]]
         if not offered:
             rows.append(screen.paint("dim", "  nothing fits"))
         rows += [screen.paint("dim", clip(f"  {clean(line)}", width)) for line in preview]

@@ -56,7 +56,8 @@ class _Asker:
         a longer one is printed, and stays."""
         screen = self.screen
         menu = _menu(screen, question, in_words)
-        if screen.editor is None or len(menu.above(screen.width)) + 10 > screen.rows():
+        height = len(menu.lines(screen, "", screen.width, sys.maxsize))
+        if screen.editor is None or height + 5 > screen.rows():
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
             screen.approved = question.preview.strip()
             menu.above = lambda width: []
@@ -105,15 +106,15 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
 def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     """Who wants to do what, the whole preview, and why it is asked; painted."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
-    preview = "\n".join(visible(line) for line in question.preview.rstrip("\n").split("\n"))
+    diff = question.diff
+    before = _visible_lines(question.preview.removesuffix(diff))
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
-    before, diff = _diff_in(preview)
     if diff:
         if before or question.tool != "shell":
             lines += _barred(screen, before or _named(question, diff), width)
-        lines += painted_diff(screen, diff).split("\n")
+        lines += painted_diff(screen, _visible_lines(diff)).split("\n")
     else:
-        lines += _barred(screen, preview if preview.strip() else question.subject, width)
+        lines += _barred(screen, before if before.strip() else question.subject, width)
     for danger in question.dangers:
         lines += screen.paint("error", _wrapped(danger, width)).split("\n")
     for reason in question.reason.splitlines():
@@ -129,17 +130,15 @@ def outcome_line(question: Question, answer: Answer) -> str:
         "project": "Allowed in this project",
         "no": "Denied",
     }[answer.choice]
+    if question.kind == "keep":  # the command has run
+        said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
     what = one_line(visible(question.subject or question.title))
     told = f" · told the model: {answer.message}" if answer.message else ""
     return f"{said}: {what}{told}"
 
 
-def _diff_in(preview: str) -> tuple[str, str]:
-    """What stands before the diff of a preview, and the diff; "" where there is none."""
-    if preview.startswith(("--- ", "+++ ")):
-        return "", preview
-    before, mark, diff = preview.partition("\n\n--- ")
-    return (before, f"--- {diff}") if mark and "\n@@ " in diff else (preview, "")
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.rstrip("\n").split("\n"))
 
 
 def _named(question: Question, diff: str) -> str:

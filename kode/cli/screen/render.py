@@ -38,6 +38,7 @@ from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
+    STOPPED,
     AgentFinished,
     AgentProgress,
     ContextReduced,
@@ -282,7 +283,7 @@ class Renderer:
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
             screen.print(indented(event.text.partition("\n")[2], 20), "dim")
-        elif event.is_error:
+        elif event.is_error and event.summary != STOPPED:
             screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif command_failed(event):
             screen.print(indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kode.cli.screen.event_lines import (
     NOTICE_STYLE,
     agent_line,
+    denied_line,
     evidence_line,
     indented,
     mark,
@@ -40,6 +41,7 @@ from kode.events import (
     ToolFinished,
     TurnEnded,
 )
+from kode.permissions.gate import GO_WITHOUT, NOBODY
 
 MAX_ERROR_LINES = 6
 LINE_EVERY_S = 0.1
@@ -138,10 +140,16 @@ class ProgressRenderer:
         memory, self._memory = self._memory, ""
         if was_told(event, memory) and not self.verbose:
             return
+        width = max(self.screen.width - 2, 60)
+        if event.refused:
+            why = event.text.removeprefix(NOBODY).removesuffix(GO_WITHOUT).strip()
+            self.screen.print(f"– {denied_line(event, width)}")
+            self.screen.print(indented(why, MAX_ERROR_LINES), "dim")
+            return
         sign, _ = mark(event)
         told_below = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
-        self.screen.print(f"{sign} {tool_line(shown, max(self.screen.width - 2, 60))}")
+        self.screen.print(f"{sign} {tool_line(shown, width)}")
         if told_below and not self.verbose:
             self.screen.print(indented(event.text, MAX_ERROR_LINES), "dim")
         if self.verbose and event.text:

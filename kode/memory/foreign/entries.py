@@ -18,12 +18,6 @@ NAMES: Mapping[Agent, str] = {
 }
 """As a person reads them; `file` is Markdown of no agent in particular."""
 
-
-def name_of(whom: str) -> str:
-    """An agent as a person reads it, by its short name; any other word as it is."""
-    return next((NAMES[agent] for agent in AGENTS if agent == whom), whom)
-
-
 MAX_ENTRY_CHARS = 2_000
 """More is a document, not a fact: it is refused by name, never cut."""
 

@@ -88,12 +88,9 @@ def named(path: Path, agent: Agent | None) -> list[Source]:
 
 def is_own_export(path: Path) -> bool:
     """Whether a file may be what `kode memory export` wrote, which is imported as it is: whatever
-    is no Markdown, no agent file and no other agent's JSON. Raises: MemoryRefused."""
-    if not path.is_file() or path.suffix == ".af":
-        return False
-    if path.suffix in _TEXTS:
-        return read(path).lstrip("\ufeff\n ").startswith('{"')
-    return _of_file(path) is None
+    is no Markdown, no agent file and no other agent's JSON. What a Markdown file holds decides
+    nothing: it may be anybody's, and goes through the review."""
+    return path.is_file() and path.suffix not in (".af", *_TEXTS) and _of_file(path) is None
 
 
 def read(path: Path) -> str:

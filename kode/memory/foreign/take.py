@@ -12,10 +12,10 @@ from datetime import date, datetime
 from pathlib import Path
 
 from kode import paths
+from kode.memory.base import BaseMemory
 from kode.memory.foreign import places, readers
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
 from kode.memory.foreign.places import Source, shown
-from kode.memory.lineage import Traced
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
 from kode.messages import shorten
@@ -40,7 +40,7 @@ class _Taken:
 
 
 async def move_in(
-    system: Traced,
+    system: BaseMemory,
     path: Path | None,
     agent: Agent | None,
     *,
@@ -67,7 +67,7 @@ async def move_in(
 
 
 async def take(
-    system: Traced, sources: Sequence[Source], *, named: bool, dry_run: bool, now: datetime
+    system: BaseMemory, sources: Sequence[Source], *, named: bool, dry_run: bool, now: datetime
 ) -> str:
     """Puts the entries of these files into the review, and says what became of each file; `named`
     are files that the person named, not found by looking. With `dry_run` lists the entries.
@@ -122,7 +122,7 @@ def _described(project: Path, sources: Sequence[Source], today: date) -> str:
 class _Known:
     """What needs not be imported again."""
 
-    def __init__(self, system: Traced, proposals: Proposals) -> None:
+    def __init__(self, system: BaseMemory, proposals: Proposals) -> None:
         self._waiting = {one.key for one in proposals.all()}
         here = str(system.project)
         texts = (_BULLET.sub("", entry.text, count=1) for entry in system.entries())

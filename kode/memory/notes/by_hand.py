@@ -53,8 +53,8 @@ class NotesByHand(BaseMemory):
         return self._report(outcome)
 
     def may_undo_unasked(self, change: Change) -> bool:
-        """Not what kode did by itself."""
-        return change.kind not in ("job", "merge", "prune")
+        """Not what kode did by itself, nor what colleagues did."""
+        return change.kind not in ("job", "merge", "prune") and not change.person
 
     def entries(self) -> list[Entry]:
         """Every note that has not been replaced, but for those of other projects."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory.exchange import Carrier, Known, Piece, Row
 from kode.memory.notes.jobs import JOB_TTL_DAYS
@@ -47,7 +48,9 @@ class NotesCarrier(Carrier):
         wanted = Wanted(sensitive=True, unapproved=True, anywhere=True)
         where, values = self._store.filter(wanted)
         notes = self._store.select(f"WHERE {where} ORDER BY n.created_at, n.id", values)
-        return [_piece(note) for note in notes if note.content != FIRST_SOUL]
+        return [
+            _piece(note, self._project(note.scope)) for note in notes if note.content != FIRST_SOUL
+        ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """New ids are added; a known id with another content or other fields is changed."""
@@ -95,6 +98,24 @@ class NotesCarrier(Carrier):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
+    def _scope(self, project: str) -> str:
+        """Of a project by the hash of its path, which in a team's notes has a name.
+
+        Raises: MemoryRefused for another project than this one, whose name is not known here."""
+        if not project:
+            return "user"
+        if project == paths.path_hash(self._notes.project):
+            return self._store.project_scope
+        if self._store.outbox is not None:
+            raise MemoryRefused("it is of another project: copy it from within that one")
+        return PROJECT_SCOPE + project
+
+    def _project(self, scope: str) -> str:
+        """The same backwards."""
+        if scope == self._store.project_scope:
+            return paths.path_hash(self._notes.project)
+        return scope.removeprefix(PROJECT_SCOPE)
+
     def _is_known(self, note: Note) -> bool:
         sql = "n.user = :user AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
         values = {
@@ -120,7 +141,7 @@ class NotesCarrier(Carrier):
             id=new_id(now),
             content=piece.content,
             user=self._store.user,
-            scope=PROJECT_SCOPE + piece.project if piece.project else "user",
+            scope=self._scope(piece.project),
             tags=tuple(tag for tag in (piece.about, *piece.tags) if tag),
             sensitivity="sensitive" if piece.private else "normal",
             created_at=(piece.created_at and stamp(moment(piece.created_at))) or stamp(now),
@@ -151,13 +172,13 @@ def _same(one: Note, other: Note) -> bool:
     return (one.content, one.kind, one.scope) == (other.content, other.kind, other.scope)
 
 
-def _piece(note: Note) -> Piece:
+def _piece(note: Note, project: str) -> Piece:
     in_project = note.scope.startswith(PROJECT_SCOPE)
     return Piece(
         content=note.content,
         kind=_piece_kind(note),
         about="user" if "user" in note.tags else "env" if "env" in note.tags else "",
-        project=note.scope.removeprefix(PROJECT_SCOPE) if in_project else "",
+        project=project if in_project else "",
         tags=tuple(tag for tag in note.tags if tag not in KEPT_TAGS),
         session=note.session or "",
         created_at=note.created_at,

@@ -22,7 +22,7 @@ from kode.memory.index import Able, TextIndex, Values, prepare
 if TYPE_CHECKING:
     import apsw
 
-VERSION = 2
+VERSION = 3
 INDEX = "note"
 """How the names of the index's tables begin."""
 BUSY_MS = 2_000
@@ -53,7 +53,9 @@ CREATE TABLE IF NOT EXISTS memory_notes (
     degraded INTEGER NOT NULL DEFAULT 0,
     who TEXT NOT NULL,
     session TEXT,
-    turn INTEGER
+    turn INTEGER,
+    person TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS notes_newest ON memory_notes (user, kind, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
@@ -64,6 +66,10 @@ CREATE INDEX IF NOT EXISTS notes_same ON memory_notes (user, substr(content, 1, 
 CREATE INDEX IF NOT EXISTS notes_expiry ON memory_notes (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_session ON memory_notes (session) WHERE session IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notes_row ON memory_notes (iif(instr(job_id, '#') > 0, session, ''));
+CREATE TABLE IF NOT EXISTS outbox (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, push TEXT NOT NULL, change TEXT NOT NULL,
+    fault TEXT NOT NULL DEFAULT ''
+);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -71,6 +77,11 @@ _DROP_WORDS_OF_VERSION_1 = """
 DROP TABLE IF EXISTS note_holding;
 DROP TABLE IF EXISTS note_words;
 DELETE FROM meta WHERE name IN ('texts', 'words', 'words_stale');
+"""
+
+_ADD_PEOPLE = """
+ALTER TABLE memory_notes ADD COLUMN person TEXT NOT NULL DEFAULT '';
+ALTER TABLE memory_notes ADD COLUMN host TEXT NOT NULL DEFAULT '';
 """
 
 _said: set[str] = set()
@@ -245,8 +256,11 @@ class Database:
 
     def _upgrade(self, connection: "apsw.Connection") -> None:
         """Inside a transaction: brings the file to this version; the notes stay as they are."""
-        if connection.pragma("user_version") == 1:
+        version = connection.pragma("user_version")
+        if version == 1:
             connection.execute(_DROP_WORDS_OF_VERSION_1)
+        if version in (1, 2):
+            connection.execute(_ADD_PEOPLE)
         connection.execute(_SCHEMA)
         able = prepare(connection, INDEX, writable=True)
         index = _index_on(connection, able)

@@ -6,7 +6,7 @@ Times are UTC in one format of fixed width, so that they compare as texts.
 import math
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -64,6 +64,11 @@ class Note:
     who: str = "user"
     session: str | None = None
     turn: int | None = None
+    person: str = field(default="", compare=False)
+    """In a team who wrote it, as the server knows them; "" for what was written here and is not
+    sent yet. A note is the same whoever's it is."""
+    host: str = field(default="", compare=False)
+    """And on which machine."""
 
     @property
     def sensitive(self) -> bool:

@@ -217,7 +217,9 @@ def _origin(note: Note) -> str:
     turn = f" turn {note.turn}" if note.turn else ""
     when = note.created_at[:16].replace("T", " ")
     marks = "".join(f" #{tag}" for tag in note.tags)
-    return f"{note.kind} {note.id}, {note.lasts}, by {note.who}, {when} UTC{session}{turn}{marks}"
+    person = f" of {note.person} on {note.host}" if note.person else ""
+    by = f"by {note.who}{person}"
+    return f"{note.kind} {note.id}, {note.lasts}, {by}, {when} UTC{session}{turn}{marks}"
 
 
 def _kept_back(store: NoteStore) -> str:

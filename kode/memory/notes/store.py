@@ -28,6 +28,7 @@ from kode.memory.notes.note import (
     row_of,
     stamp,
 )
+from kode.memory.notes.team.outbox import Outbox
 from kode.memory.stored import locked
 
 DEFAULT_LIMIT = 50
@@ -56,7 +57,7 @@ class Wanted:
 
 
 class NoteStore:
-    """`project` is the path hash of the project that the session is in."""
+    """`project` is the path hash of the project that the session is in, or what a team calls it."""
 
     def __init__(
         self,
@@ -66,11 +67,14 @@ class NoteStore:
         user: str,
         project: str,
         now: Callable[[], datetime],
+        outbox: Outbox | None = None,
     ) -> None:
         self.database = database
         self.user = user
         self.project_scope = PROJECT_SCOPE + project
         self.now = now
+        self.outbox = outbox
+        """What is to be sent to the team; None for notes of a person's own."""
         self._history = history
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
@@ -232,7 +236,7 @@ class NoteStore:
         """
         self.apply(before, after)
         target = (after or before)[-1].id
-        return self._history.record(
+        change = self._history.record(
             author,
             SYSTEM,
             kind,
@@ -242,6 +246,9 @@ class NoteStore:
             reason=reason,
             undoes=undoes,
         )
+        if self.outbox is not None:
+            self.outbox.add(change, before, after)
+        return change
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:
         """`commit` without the history, for what is no change: the first soul."""

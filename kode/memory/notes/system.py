@@ -21,7 +21,7 @@ from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
-from kode.memory.history import Author, Who
+from kode.memory.history import Author, History, Who
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
@@ -30,6 +30,10 @@ from kode.memory.notes.folder import NotesFolder
 from kode.memory.notes.note import Note, Untrusted
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
+from kode.memory.notes.team.address import Address, address_of, project_name
+from kode.memory.notes.team.exchange import Exchange
+from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
+from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
@@ -58,18 +62,21 @@ class Notes(NotesByHand):
         settings = self._settings
         self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
-        project = context.project_root or paths.project_root(context.cwd)
+        address = address_of(settings.notes)
+        folder, project = context.root / "notes", paths.path_hash(self.project)
+        if address is not None:
+            self.history = History(context.root / f"history-team-{address.key}.jsonl")
+            folder, project = folder / "teams" / address.key, project_name(self.project)
         self.database = Database(
-            context.root / "notes" / "notes.db",
-            read_only=context.read_only,
-            notice=self._notice,
+            folder / "notes.db", read_only=context.read_only, notice=self._notice
         )
         self.store = NoteStore(
             self.database,
             self.history,
             user=settings.notes.user,
-            project=paths.path_hash(project),
+            project=project,
             now=context.now,
+            outbox=None if address is None else Outbox(self.database),
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
@@ -84,6 +91,9 @@ class Notes(NotesByHand):
         self.doubts: Mapping[Place, Doubt] = {}
         if not context.read_only:
             await self.writer.first_soul()
+        self.team = None if address is None else self._member(address)
+        if self.team and not context.read_only:
+            await self.team.update(OPEN_S)
 
     async def inject(self, reason: InjectReason) -> Injection:
         if reason == "compacted":
@@ -106,6 +116,7 @@ class Notes(NotesByHand):
         self._hear(turn)
         self._wrote_in_turn = False
         self._tainted = self._tainted or turn.tainted
+        news = await self._news()
         seen = self._in_prompt | frozenset(self._shown)
         notes = await pack.context_pack(
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
@@ -113,9 +124,9 @@ class Notes(NotesByHand):
         self._first_pack = False
         lines = pack.fitting(pack.marked(notes, self.doubts), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
-        if not lines:
-            return ""
-        return self._framed(ABOUT_PACK, "\n\n".join(["## Memory Context", *lines]))
+        parts = ["## Memory Context", *lines] if lines else []
+        parts += ["## Changed by colleagues just now", news] if news else []
+        return self._framed(ABOUT_PACK, "\n\n".join(parts)) if parts else ""
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -135,6 +146,8 @@ class Notes(NotesByHand):
         if jobs.is_job(turn):
             await self._keep_job(turn)
         self._work.start(self._make_vectors())
+        if self.team:
+            self.team.begin()
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason != "window" and not self._context.read_only:
@@ -147,7 +160,7 @@ class Notes(NotesByHand):
         await self._work.finish(self._maintain())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        found = await self.find(query, Wanted(unapproved=True, limit=k))
+        found = await self.find(query, Wanted(limit=k))
         return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
@@ -173,7 +186,10 @@ class Notes(NotesByHand):
         return {"shown": list(self._shown)[-MOST_SHOWN:]} if self._shown else {}
 
     async def close(self, grace_s: float) -> None:
-        """What is not finished within `grace_s` (vectors, a merge) is done at the next start."""
+        """What is not finished within `grace_s` (vectors, a merge, sending) is done at the next
+        start."""
+        if self.team and not self._context.read_only:
+            await self.team.finish(grace_s / 2)
         await super().close(grace_s)
         self.database.close()
 
@@ -185,7 +201,7 @@ class Notes(NotesByHand):
         found = await search(self.store, self.vectors, query, more)
 
         async def pool() -> list[Text]:
-            newest = replace(wanted, limit=POOL, unapproved=False)
+            newest = replace(wanted, limit=POOL)
             # Who kode is answers no question that none of its words is in.
             return [text_of(note) for note in self.store.get(newest) if note.kind != "soul"]
 
@@ -200,6 +216,8 @@ class Notes(NotesByHand):
         """A tool has written: it needs a vector, and the trigger needs not write it again."""
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
+        if self.team:
+            self.team.begin()
 
     async def make_vectors(self) -> None:
         """Of all notes that have none, where that costs no request; else maintenance does."""
@@ -212,12 +230,26 @@ class Notes(NotesByHand):
 
     async def status(self) -> str:
         """Which system, how full, what is pending."""
-        return pack.status(self.store, self.vectors.count_missing())
+        status = pack.status(self.store, self.vectors.count_missing())
+        return f"{status}\n{await self.team.status()}" if self.team else status
 
     def given(self) -> set[Place]:
         return {("notes", id) for id in self._shown}
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    def _member(self, address: Address) -> Member:
+        outbox = self.store.outbox
+        assert outbox is not None
+        exchange = Exchange(self.store, self.history, outbox, address)
+        return Member(address, self.store, exchange, self._context.emit, self._work.start)
+
+    async def _news(self) -> str:
+        """What colleagues changed since the turn before."""
+        if self.team is None or self._context.read_only:
+            return ""
+        await self.team.update(TURN_S)
+        return self.team.news()
 
     def _writing(self, who: Who | None, source: str | None) -> Author:
         """Who writes, where nobody is named too."""
@@ -246,14 +278,17 @@ class Notes(NotesByHand):
         return "waits" if self._tainted or self._context.tainted() else ""
 
     async def _keep_asked(self, text: str) -> None:
-        """The person's own words, for a month: the model may have missed the wish."""
+        """The person's own words, for a month: the model may have missed the wish. In a session for
+        another agent they are that agent's, so there nothing counts as said by the person."""
+        who: Who = "extraction" if self._untrusted else "user"
         try:
             outcome = await self.writer.remember(
                 keep_ends(text.strip(), ASKED_CHARS),
                 tags=("asked",),
                 stability="volatile",
                 ttl_days=ASKED_TTL_DAYS,
-                who="user",
+                untrusted=self._untrusted,
+                who=who,
             )
         except MemoryRefused as error:
             return self._notice(str(error))

@@ -1,6 +1,7 @@
 """The five tools of the notes: what the model may do with them, and the words it gets back."""
 
-from typing import Annotated, Literal, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Protocol
 
 from kode.contracts import Brief, Hit, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -9,13 +10,15 @@ from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
 from kode.memory.frame import told_to_model
-from kode.memory.notes.note import Note, Sensitivity, Stability
+from kode.memory.notes.note import Note, Sensitivity, Stability, in_words
 from kode.memory.notes.pack import listed
-from kode.memory.notes.store import Wanted
+from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.write import NoteWriter
 
 DEFAULT_K = 8
 MAX_K = 20
+SHOWN_CHARS = 1_000
+"""Of a note in the question whether it may be forgotten."""
 
 RemembersKind = Literal["log", "summary", "rule"]
 
@@ -32,6 +35,9 @@ class Notes(Protocol):
 
     @property
     def writer(self) -> NoteWriter: ...
+
+    @property
+    def store(self) -> NoteStore: ...
 
     async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]: ...
 
@@ -129,7 +135,11 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
             outcome = await notes.writer.update_soul(content)
         return await _told(context, notes, outcome)
 
-    @tool(effect="memory-remove", subject="id")
+    def forgotten(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        with told_to_model():
+            return in_words(notes.store.find(arguments["id"]), SHOWN_CHARS)
+
+    @tool(effect="memory", subject="id", preview=forgotten)
     async def forget(
         context: ToolContext,
         id: str,

@@ -218,6 +218,8 @@ class NoteWriter:
             old = self._active(id)
             if old.untrusted != "waits":
                 return Kept(line=f"note {old.id} does not wait for approval", note=old)
+            if self._store.outbox is not None:
+                self._store.outbox.check_approval(old)
             new = replace(old, untrusted="approved")
             reason = f"approved {in_words(old)}"
             author = self._author("user", None)

@@ -41,7 +41,7 @@ class Edit:
 
 def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     """Nothing changes: the file has it."""
-    line = f"{file.label} knows already {_quoted(entry)}"
+    line = f"already in {file.label}: {_quoted(entry)}"
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
@@ -91,13 +91,13 @@ def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit
 
 def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
     """A newer text in the place of an entry that it contradicts; it may be an entry itself. The
-    history has both, and undoing it brings both back."""
+    history has both, and undoing it restores both."""
     merge = merged(file, entry, text, text, reason=reason)
     return replace(
         merge,
         kind="supersede",
         line=f"superseded in {file.label} {_quoted(entry)} by {_quoted(text)}",
-        detail="the older stays in the history; undoing it brings back both",
+        detail="the older stays in the history; undoing it restores both",
     )
 
 
@@ -112,7 +112,7 @@ def added(
     """The text at the end; `near` are entries that nobody could compare it with, and `supersedes`
     is one that it makes outdated though that had been removed before."""
     listed = " and ".join(map(_quoted, near))
-    asked = f"it is near {listed}: a model is asked whether they are one when a session ends"
+    asked = f"it is similar to {listed}: a model compares them when a session ends"
     return Edit(
         kind="add",
         line=f"added to {file.label} {_quoted(text)}",
@@ -127,7 +127,7 @@ def added(
 
 def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> Edit:
     """An entry and a new text become one, which is `kept`; the text may be an entry itself. The
-    history has both, and undoing the merge brings both back."""
+    history has both, and undoing the merge restores both."""
     entries = [one for one in file.entries if one != text or one == entry]
     at = entries.index(entry)
     entries[at] = kept
@@ -135,7 +135,7 @@ def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> 
     return Edit(
         kind="merge",
         line=f"merged into {file.label} {_quoted(kept)}",
-        detail=f"it stands for {_quoted(other, 200)} too; undoing it brings back both",
+        detail=f"it stands for {_quoted(other, 200)} too; undoing it restores both",
         entries=entries,
         before=(entry, text),
         after=(kept,),
@@ -151,10 +151,10 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
     entries = [entry for i, entry in enumerate(file.entries) if i == at or entry != text]
     entries[entries.index(old)] = text
     if tuple(entries) == file.entries:
-        return known(file, text, "it reads so already")
+        return known(file, text, "it already says that")
     return Edit(
         kind="replace",
-        line=f"replaced in {file.label} {_quoted(text)}",
+        line=f"replaced in {file.label} {_quoted(old)} by {_quoted(text)}",
         entries=entries,
         before=tuple(e for e in file.entries if e in (old, text)),
         after=(text,),
@@ -184,7 +184,7 @@ def archived(file: FactFile, old_text: str) -> Edit:
     return Edit(
         kind="archive",
         line=f"archived from {file.label} {_quoted(old)}",
-        detail="no prompt holds it; it comes with a message that it fits, and search finds it",
+        detail="not in prompts any more; recalled with a message it fits, and found by search",
         entries=file.entries,
         before=(old,),
         after=(old,),
@@ -237,11 +237,11 @@ def undone(file: FactFile, change: Change) -> Edit:
     entries = file.entries if stays else [*rest[:at], *missing, *rest[at:]]
     restored = {*missing} - {*file.entries} | moved
     archived = (file.archived - moved) & {*entries} | restored & was
-    sides = {"back": change.before, "gone": change.after}
+    sides = {"restored": change.before, "removed": change.after}
     return Edit(
         kind="undo",
         line=f"undid {change.kind} {change.id} in {file.label}",
-        detail=" ".join(
+        detail=" · ".join(
             f"{word}: {'; '.join(map(_quoted, texts))}" for word, texts in sides.items() if texts
         ),
         entries=entries,

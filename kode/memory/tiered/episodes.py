@@ -260,8 +260,8 @@ class EpisodeKeeper:
             return False
         if not narrative:
             self._notice(
-                f"The note of session {pending.session_id} was given up after "
-                f"{MAX_ATTEMPTS} questions to a model: it says what was asked, in your words."
+                f"No model could summarize session {pending.session_id} in "
+                f"{MAX_ATTEMPTS} attempts: its note says what you asked, in your words."
             )
         narrative, facts = self._scanned(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))

@@ -22,7 +22,9 @@ def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) ->
             lines.append("  (empty)")
         for entry in (*file.standing, *file.in_archive):
             if entry in file.archived and entry == file.in_archive[0]:
-                lines.append(f"{file.label}, archived: in no prompt, found · {file.archive_path}")
+                lines.append(
+                    f"{file.label}, archived: not in prompts, found by search · {file.archive_path}"
+                )
             change = origins.get(entry)
             came = f"    ({origin_of(change)})" if change else "    (edited by hand)"
             text = credentials.redact(entry).replace("\n", "\n    ")

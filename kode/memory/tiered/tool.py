@@ -38,12 +38,8 @@ BRIEF = Brief(
 
 
 def _effect_of(arguments: Mapping[str, Any]) -> Effect:
-    match arguments.get("action"):
-        case "read" | "search" | "episodes":
-            return "memory-read"
-        case "remove":
-            return "memory-remove"
-    return "memory"
+    reads = arguments.get("action") in ("read", "search", "episodes")
+    return "memory-read" if reads else "memory"
 
 
 def memory_tool(facts: "Tiered") -> Tool:

@@ -179,7 +179,7 @@ class FactWriter:
             return Outcome(
                 file=file,
                 line=f"nothing to consolidate in {file.label}",
-                detail=f"it holds {len(file.standing)} of the 2 entries that takes at least",
+                detail=f"that takes two entries, and it has {len(file.standing)}",
             )
         if not self._may_consolidate:
             raise MemoryRefused(

@@ -35,7 +35,7 @@ _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr
 _ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
 """With one of these a program checks nothing."""
 
-_NOT_FOLLOWED = "uses the shell in ways that are not followed"
+_NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 
 _GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
 """What a program does by its name says more than that a file of it is not known."""
@@ -209,7 +209,7 @@ class _Walk:
         reason = "runs a program that is not known here"
         undo = touched.undo
         if reading is not None:
-            reason = "reads and prints, in a line that is not followed"
+            reason = "reads and prints, in a line that kode cannot check in full"
         if rule is not None:
             risk, reason = rule.risk, rule.reason
             undo = " ".join(filter(None, (rule.undo, touched.undo)))

@@ -51,6 +51,19 @@ def test_a_key_that_works_takes_two_questions(
     assert "It works" in capsys.readouterr().out
 
 
+def test_the_names_of_a_server_s_models_do_not_control_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has an account on the machine can listen on the port of a server."""
+    names = ("a\x1b]52;c;ZXZpbA==\x07", "b")
+    server = init.LocalServer(name="vLLM", base_url="http://127.0.0.1:8000/v1", models=names)
+    monkeypatch.setattr(init, "find_local_servers", lambda: [server])
+    said += ["2", "2"]
+
+    assert init.choose() == {"provider": "openai", "base_url": server.base_url, "model": "b"}
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_a_key_that_is_refused_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,6 +105,32 @@ def test_a_compatible_service_is_asked_for_its_models(said: list[str]) -> None:
     }
 
 
+def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
+    with ScriptedServer() as server:
+        said += ["2", "192.168.1.5:8080", server.openai_url]
+        settings = init.choose()
+
+    assert settings == {
+        "provider": "openai",
+        "base_url": server.openai_url,
+        "model": "scripted-model",
+    }
+
+
+def test_a_server_at_another_address_that_wants_a_key_is_given_one(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    reached(monkeypatch, REFUSED, OK)
+    said += ["2", "https://gateway.example/v1", "key-of-another-kind", "2"]
+
+    assert init.choose() == {
+        "provider": "openai",
+        "base_url": "https://gateway.example/v1",
+        "api_key": "key-of-another-kind",
+        "model": "o3",
+    }
+
+
 def test_a_service_is_known_by_its_key(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
     names = tuple(f"vendor/model-{number}" for number in range(50))
     url = "https://openrouter.ai/api/v1"
@@ -126,6 +165,6 @@ def test_each_server_that_was_looked_for_is_named_once(
 ) -> None:
     nobody = 9
     monkeypatch.setattr(init, "LOCAL_SERVERS", (("llama.cpp", nobody), ("llama.cpp", nobody)))
-    said += ["2"]
+    said += ["3"]
     assert init.choose() is None
     assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out

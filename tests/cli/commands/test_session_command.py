@@ -103,6 +103,15 @@ def test_trim_keeps_the_last_messages(home: Path, capsys: pytest.CaptureFixture[
     assert document["turns"] == 2
 
 
+def test_export_as_atif_is_a_trajectory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session_id = made(home, "one")
+
+    document = json.loads(said(capsys, "export", session_id, "--format", "atif"))
+
+    assert document["schema_version"].startswith("ATIF-v1")
+    assert document["session_id"] == session_id
+
+
 def test_export_as_markdown_is_a_transcript(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session_id = made(home, "one")
 
@@ -146,7 +155,7 @@ def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
         (["lst"], "Did you mean list?"),
         (["list", "--al"], "unknown flag --al"),
         (["trim", "x", "-1"], "kode session trim"),
-        (["cleanup", "soon"], "'soon' is not a whole number from 0"),
+        (["cleanup", "soon"], "'soon' is not a whole number of 0 or more"),
         (["export", "x", "--format", "pdf"], "--format"),
     ],
 )

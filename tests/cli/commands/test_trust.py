@@ -42,6 +42,18 @@ def test_what_waits_is_listed_approved_changed_and_revoked(project, capsys):
     assert states() == {"one": "new", "two": "new"}
 
 
+@pytest.mark.parametrize("command", [trust, mcp])
+def test_without_a_subcommand_the_list_is_printed(project, capsys, command):
+    bring(project, one={"command": "a"})
+
+    command.main(["list"])
+    listed = capsys.readouterr().out
+    command.main([])
+
+    assert "one" in listed
+    assert capsys.readouterr().out == listed
+
+
 def test_nothing_is_approved_where_nobody_can_be_asked(project):
     bring(project, one={"command": "a"})
     with pytest.raises(ConfigError, match="--yes"):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.prompt.fuzzy import SCORED, Paths, score
+from kode.cli.prompt.fuzzy import Paths
 
 PATHS = [
     "docs/render.md",
@@ -61,8 +61,8 @@ def test_signs_that_mean_something_in_patterns_are_letters_like_others():
     assert paths.best(".", 9) == ["a[x]^-.py", "b.py"]
 
 
-def test_among_more_paths_than_are_scored_the_best_is_still_found():
-    many = [f"x{n}a{n}p{n}q" for n in range(SCORED + 500)]
+def test_among_many_paths_the_best_is_found():
+    many = [f"x{n}a{n}p{n}q" for n in range(1_500)]
 
     assert Paths.of([*many, "deep/er/and/deeper/app_longer.py"]).best("app", 1) == [
         "deep/er/and/deeper/app_longer.py"
@@ -79,9 +79,8 @@ def test_what_fits_a_longer_query_fits_the_shorter_one(paths, query, more):
     assert set(longer) <= set(given_paths.matching(query).given)
 
 
-@given(st.text("abcXY/_-. ", max_size=12), st.data())
-def test_every_path_that_fits_has_a_score(path, data):
-    places = sorted(data.draw(st.sets(st.integers(0, max(len(path) - 1, 0)), max_size=4)))
-    wanted = "".join(path[place] for place in places if place < len(path)).lower()
+@given(st.lists(st.text("abXY/_-. ", max_size=12)), st.text("abXY/", min_size=1, max_size=4))
+def test_what_fits_is_found_each_once(paths, query):
+    fitting = Paths.of(paths).matching(query).given
 
-    assert score(path, wanted) >= 0
+    assert sorted(Paths.of(paths).best(query, len(paths))) == sorted(fitting)

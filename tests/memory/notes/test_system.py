@@ -212,6 +212,31 @@ async def test_a_wish_to_remember_becomes_one_log_note_for_thirty_days(tmp_path,
     await system.close(1)
 
 
+@pytest.mark.parametrize(("outside", "who"), [(False, "user"), (True, "extraction")])
+async def test_a_wish_counts_as_the_persons_only_where_no_other_can_have_said_it(
+    tmp_path, outside, who
+):
+    """In a session for another agent, what is said is said by that agent."""
+    system = await opened(tmp_path, tainted=lambda: outside)
+
+    await system.after_turn(turn(1, "please remember: I use fish"))
+
+    (change,) = system.history.tail(1).changes
+    assert change.who == who
+    assert len(await system.waiting()) == outside
+    await system.close(1)
+
+
+async def test_a_note_that_waits_is_found_by_nobody(tmp_path):
+    """Other agents search with the same question as a person."""
+    system = await opened(tmp_path, tainted=lambda: True)
+    await system.after_turn(turn(1, "please remember: I use fish"))
+    assert len(await system.waiting()) == 1
+
+    assert await system.search("fish", 5) == []
+    await system.close(1)
+
+
 async def test_what_the_model_has_remembered_itself_is_not_kept_twice(tmp_path):
     system = await opened(tmp_path)
     await system.recall(turn(1, "remember that I use fish"))

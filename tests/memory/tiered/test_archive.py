@@ -171,7 +171,7 @@ async def test_the_same_text_is_known(tmp_path):
 
     told = await use(system, action="add", target="env", content=PORT)
 
-    assert "knows already" in told
+    assert "Already in" in told
     assert on_disk(tmp_path) == ((), (PORT,))
 
 
@@ -232,7 +232,7 @@ async def test_why_and_show_know_it_as_the_entry_it_was(tmp_path):
 
     assert "add" in why(system, PORT)
     shown = await system.show()
-    assert shown.index("archived: in no prompt") < shown.index(PORT)
+    assert shown.index("archived: not in prompts") < shown.index(PORT)
     assert [entry.text for entry in system.entries()] == [PORT]
     assert not system.facts()
 

@@ -46,7 +46,7 @@ async def test_a_fact_with_blanks_around_it_is_a_duplicate(tmp_path):
 
     told = await use(system, action="add", target="user", content="  a  ")
 
-    assert "knows already" in told
+    assert "Already in" in told
     assert "Nothing was changed" in told
     assert user_file(tmp_path).read_text() == "a"
 

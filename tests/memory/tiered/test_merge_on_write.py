@@ -44,7 +44,7 @@ async def test_the_same_text_is_known_and_nothing_is_asked(tmp_path):
 
     told = await add(system, "the user prefers tabs.")
 
-    assert "knows already" in told
+    assert "Already in" in told
     assert entries(user_file(tmp_path)) == ("User has a cat", "User prefers tabs")
     assert model.asked == []
 

@@ -47,7 +47,7 @@ async def test_without_a_model_both_stay_and_the_pair_waits(tmp_path):
 
     assert entries(tmp_path) == (OLD, NEW)
     assert waiting(tmp_path) == [(OLD, NEW)]
-    assert f'near "{OLD}"' in told
+    assert f'similar to "{OLD}"' in told
     assert "pairs of facts that may be one: 1" in await (await opened(tmp_path)).status()
 
 

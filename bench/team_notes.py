@@ -1,0 +1,152 @@
+"""Notes of a team, measured: `python -m bench.team_notes [--data N] [--url URL] [--json]`.
+
+Puts N notes on a PostgreSQL server, has a second member copy them, and times a search there against
+one of as many notes in SQLite that nobody shares. Without `--url` it starts the server that is
+installed here, in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.memory_scale import make_texts
+from kode.config import MemoryConfig
+from kode.config.model import Notes as Settings
+from kode.contracts import MemoryContext
+from kode.events import silent
+from kode.memory.history import Author
+from kode.memory.notes.note import Note, stamp
+from kode.memory.notes.search import search
+from kode.memory.notes.store import Wanted
+from kode.memory.notes.system import Notes
+from kode.memory.notes.team.address import Address
+from kode.memory.notes.team.manage import manage
+
+NOTES = 100_000
+A_CHANGE = 100
+"""Notes of one change, as an import makes them."""
+SEARCHES = 60
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+async def measure(notes: int, url: str) -> dict[str, Any]:
+    """Milliseconds of a search in both, and seconds of sending and copying."""
+    address = Address(url, "bench", "bench")
+    await manage(address, "init", None, None, Path("/"))
+    texts = make_texts(notes, seed=3)
+    with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+        root = Path(folder)
+        alone = await _opened(root / "alone", None)
+        await _fill(alone, texts)
+        first = await _opened(root / "first", url)
+        await _fill(first, texts)
+        assert first.team is not None
+        started = time.perf_counter()
+        await first.team.complete()
+        sent = time.perf_counter()
+        second = await _opened(root / "second", url)
+        assert second.team is not None
+        await second.team.complete()
+        copied = time.perf_counter()
+        queries = [" ".join(text.split()[:8]) for text in random.Random(5).sample(texts, SEARCHES)]
+        found: dict[str, list[float]] = {"sqlite_ms": [], "team_ms": []}
+        for query in queries:
+            for name, system in (("sqlite_ms", alone), ("team_ms", second)):
+                begun = time.perf_counter()
+                hits = await search(system.store, system.vectors, query, Wanted(limit=10))
+                found[name].append((time.perf_counter() - begun) * 1000)
+                assert hits
+        counts = [one.store.count("n.kind = 'log'") for one in (alone, second)]
+        for one in (alone, first, second):
+            await one.close(5.0)
+    figures = {name: statistics.median(times) for name, times in found.items()}
+    return {
+        "search_ratio": round(figures["team_ms"] / figures["sqlite_ms"], 3),
+        "notes": counts[1],
+        "lost": counts[0] - counts[1],
+        **{name: round(value, 2) for name, value in figures.items()},
+        "send_s": round(sent - started, 1),
+        "copy_s": round(copied - sent, 1),
+    }
+
+
+async def _opened(root: Path, url: str | None) -> Notes:
+    settings = Settings(url=url, team="bench", host=root.name)
+    system = Notes(MemoryConfig(system="notes", notes=settings))
+    context = MemoryContext(
+        root=root,
+        cwd=root,
+        project_root=None,
+        session_id=None,
+        emit=silent,
+        ask_model=None,
+        now=lambda: NOW,
+    )
+    await system.open(context, {})
+    return system
+
+
+async def _fill(system: Notes, texts: list[str]) -> None:
+    for first in range(0, len(texts), A_CHANGE):
+        some = enumerate(texts[first : first + A_CHANGE], first)
+        made = [Note(id=f"{n:016x}", content=text, created_at=stamp(NOW)) for n, text in some]
+        async with system.store.writing():
+            system.store.commit("import", (), made, Author(who="import"), f"{len(made)} notes")
+
+
+@contextmanager
+def _server(url: str | None) -> Iterator[str | None]:
+    if url:
+        yield url
+        return
+    from tests.postgres import PACKAGE, SYSTEM, Postgres, programs
+
+    binaries = programs(SYSTEM) or programs(PACKAGE)
+    if binaries is None:
+        yield None
+        return
+    server = Postgres(binaries)
+    server.begin()
+    try:
+        server.make_database("bench")
+        yield server.url("owner", "bench")
+    finally:
+        server.end()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a table, or one JSON object with `--json`; exits 0 whatever the figures are."""
+    parser = argparse.ArgumentParser(prog="bench.team_notes")
+    parser.add_argument("--data", type=int, default=NOTES, metavar="N", help="notes to make")
+    parser.add_argument("--url", help="an empty database of a server")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    with _server(options.url) as url:
+        if url is None:
+            print(
+                "No PostgreSQL is installed here: install it, or give --url of an empty database."
+            )
+            return 0
+        figures = asyncio.run(measure(max(options.data, SEARCHES), url))
+    if options.json:
+        print(json.dumps(figures))
+        return 0
+    for name, value in figures.items():
+        print(f"{name:14} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

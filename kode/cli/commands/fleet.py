@@ -1,0 +1,325 @@
+"""`kode fleet`: many tasks, each a `kode run` of its own, from a queue that outlives processes."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from kode import paths
+from kode.cli.commands.fleet_cluster import (
+    PRINT,
+    add_cluster_flags,
+    check_cluster_flags,
+    job_text,
+    print_job,
+)
+from kode.cli.commands.fleet_ray import add_ray_flags, check_ray_flags, executor_of
+from kode.cli.flags import MODES, amount, seconds, whole, working_directory
+from kode.cli.parser import Parser, command_of
+from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
+from kode.cli.screen.lines import clean
+from kode.cli.screen.output import print_line, to_json
+from kode.contracts import OTHER_MODE_NAMES
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
+from kode.interrupts import cancelled_by_signals
+
+if TYPE_CHECKING:
+    from kode.fleet.executors import Executor
+    from kode.fleet.queue import Queue
+
+COMMANDS = {
+    "run": "start a fleet: a task a line, or a template over repositories",
+    "status": "where each task stands, and what came of it",
+    "resume": "continue after a stop or a crash, where the queue stands",
+    "cancel": "end what runs and start nothing more",
+    "collect": "the changes as patches, branches or commits",
+}
+WORKER = "worker"
+"""What executors start; no command for people."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode fleet` with these arguments and returns its exit code."""
+    if argv and argv[0] == WORKER:
+        return _worker(Parser("kode fleet worker", "Works on a queue."), argv[1:])
+    name, parser, rest = command_of("fleet", COMMANDS, argv)
+    commands: dict[str, Callable[[Parser, Sequence[str]], int]] = {
+        "run": _run,
+        "status": _status,
+        "resume": _resume,
+        "cancel": _cancel,
+        "collect": _collect,
+    }
+    return commands[name](parser, rest)
+
+
+def _run(parser: Parser, argv: Sequence[str]) -> int:
+    add = parser.add_argument
+    parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --allow 'shell(pytest:*)'\n"
+    add("tasks", nargs="?", metavar="TASKS", help="a file with a JSON object a line; - is stdin")
+    add("--template", metavar="TEXT", help="one task a repository: {repo} and {name} are replaced")
+    add("--repos", metavar="REPO", nargs="+", default=[], help="folders or addresses")
+    add("--jobs", metavar="N", type=whole, default=4, help="tasks at once (4)")
+    add("--budget-usd", metavar="X", type=amount, help="spending limit of all tasks together")
+    add("--task-budget-usd", metavar="X", type=amount, help="of each task")
+    add("--timeout", metavar="S", type=seconds, help="time limit of each task")
+    add("--max-failures", metavar="N", type=whole, default=20, help="in a row, then stop (20)")
+    add("--isolate", choices=("worktree", "clone", "copy", "none"), help="where tasks work")
+    add("--verify", metavar="CMD", default="", help="says by its exit status if a result is good")
+    add("--model", metavar="M", help="the model to use")
+    add(
+        "--permission-mode",
+        type=lambda name: OTHER_MODE_NAMES.get(name, name),
+        choices=MODES,
+        help="auto-edit, but ask with --isolate none",
+    )
+    add("--queue", metavar="DIR", help="keep the queue in this folder")
+    add("--trees", metavar="DIR", help="make work trees in this folder")
+    add("--keep-trees", action="store_true", help="keep the work trees of tasks that succeed")
+    add("--cwd", metavar="DIR", help="tasks without a folder are about this one")
+    _add_executor(parser)
+    argv, flags = _split(argv)
+    arguments = parser.parse(argv)
+    check_cluster_flags(arguments)
+    check_ray_flags(arguments)
+    executor = None if arguments.executor == PRINT else executor_of(arguments)
+    from kode.fleet.queue import Queue, create
+    from kode.fleet.records import Fleet
+    from kode.fleet.tasks import Usual, tasks_of
+    from kode.session.entries import timestamp
+    from kode.session.log import new_session_id
+
+    cwd = working_directory(arguments)
+    tasks = tasks_of(
+        _rows(arguments),
+        Usual(
+            cwd=cwd,
+            model=arguments.model,
+            mode=arguments.permission_mode,
+            budget_usd=arguments.task_budget_usd,
+            timeout_s=arguments.timeout,
+            verify=arguments.verify,
+            isolate=arguments.isolate,
+        ),
+    )
+    home, id = paths.home(), new_session_id()
+    folder = Path(arguments.queue).absolute() if arguments.queue else paths.fleet_folder(home) / id
+    trees = Path(arguments.trees).absolute() if arguments.trees else paths.fleet_trees(home)
+    fleet = Fleet(
+        id=id,
+        created_at=timestamp(),
+        jobs=arguments.jobs,
+        budget_usd=arguments.budget_usd,
+        max_failures=arguments.max_failures,
+        keep_trees=arguments.keep_trees,
+        trees=str(trees / id),
+        flags=tuple(flags),
+    )
+    _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
+    if executor is None:
+        job_text(Queue(folder, fleet, tasks), arguments)  # faults are said before there is a queue
+    return _drive(create(folder, fleet, tasks), executor, arguments)
+
+
+def _resume(parser: Parser, argv: Sequence[str]) -> int:
+    add = parser.add_argument
+    _add_queue(parser)
+    add("--jobs", metavar="N", type=whole, help="tasks at once")
+    add("--budget-usd", metavar="X", type=amount, help="the new limit, what is spent included")
+    add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
+    _add_executor(parser)
+    arguments = parser.parse(argv)
+    check_cluster_flags(arguments)
+    check_ray_flags(arguments)
+    executor = None if arguments.executor == PRINT else executor_of(arguments)
+    queue = _open(arguments)
+    queue.resume(arguments.budget_usd, failed_too=arguments.failed)
+    return _drive(queue, executor, arguments)
+
+
+def _worker(parser: Parser, argv: Sequence[str]) -> int:
+    _add_queue(parser)
+    parser.add_argument("--index", type=int, metavar="N", help="only this task, from 0")
+    parser.add_argument("--jobs", type=whole, metavar="N", default=1, help="tasks at once (1)")
+    arguments = parser.parse(argv)
+    from kode.fleet.state import is_good
+    from kode.fleet.worker import work
+
+    queue = _open(arguments)
+    tasks = list(queue.state.tasks)
+    if arguments.index is not None and not 0 <= arguments.index < len(tasks):
+        raise ConfigError(f"--index {arguments.index}: the queue has {len(tasks)} tasks, from 0.")
+    only = None if arguments.index is None else tasks[arguments.index]
+    code = _until_stopped(work(queue, json_lines(queue), jobs=arguments.jobs, only=only))
+    ends = [one.finished for name, one in queue.state.tasks.items() if only in (None, name)]
+    if code == EXIT_OK and not all(end is not None and is_good(end) for end in ends):
+        return EXIT_FAILED
+    return code
+
+
+def _status(parser: Parser, argv: Sequence[str]) -> int:
+    _add_queue(parser)
+    parser.add_argument("--json", action="store_true", help="a JSON object a task")
+    arguments = parser.parse(argv)
+    from kode.fleet.report import rows_of
+
+    queue = _open(arguments)
+    rows = rows_of(queue)
+    if arguments.json:
+        for row in rows:
+            print_line(to_json(row.as_json()))
+        return EXIT_OK
+    for line in table(rows):
+        print_line(clean(line))
+    print_line(conclusion(queue))
+    return EXIT_OK
+
+
+def _cancel(parser: Parser, argv: Sequence[str]) -> int:
+    _add_queue(parser)
+    arguments = parser.parse(argv)
+    from kode.fleet.child import end_orphans
+
+    queue = _open(arguments)
+    for started in queue.cancel():
+        asyncio.run(end_orphans(started.mark))
+    running = [one for one in queue.state.open_tasks() if one.lease is not None]
+    alive = [one for one in running if one.lease is not None and not queue.is_gone(one.lease)]
+    said = f"Fleet {queue.fleet.id} is cancelled."
+    if alive:
+        said += f" {len(alive)} running tasks are being ended by their workers."
+    print_line(f"{said} What was done: kode fleet collect {queue.fleet.id}")
+    return EXIT_OK
+
+
+def _collect(parser: Parser, argv: Sequence[str]) -> int:
+    from kode.fleet.collect import Way, chosen, collect, patches
+
+    _add_queue(parser)
+    add = parser.add_argument
+    add("names", nargs="*", metavar="TASK", help="only these; else all that ended well")
+    add("--as", dest="way", choices=get_args(Way), default="patch", help="patch (on stdout)")
+    add("--all", action="store_true", help="also of tasks that failed")
+    arguments = parser.parse(argv)
+    queue = _open(arguments)
+    tasks = chosen(queue, arguments.names, all_ended=arguments.all)
+    if not tasks:
+        raise UserError(f"There is nothing to collect. {conclusion(queue)}")
+    if arguments.way == "patch":
+        sys.stdout.flush()
+        for _, patch in patches(queue, tasks):
+            if sys.stdout.isatty():  # a file may hold what a terminal would obey
+                print_line(clean(patch.decode("utf-8", "replace")))
+            else:
+                sys.stdout.buffer.write(patch)
+        return EXIT_OK
+    left_out = 0
+    for one in collect(queue, tasks, arguments.way):
+        left_out += not one.done
+        files = f" Files: {', '.join(one.conflicts)}." if one.conflicts else ""
+        print_line(clean(f"{one.task}  {one.done or f'left out: {one.why}{files}'}"))
+    return EXIT_FAILED if left_out else EXIT_OK
+
+
+def _drive(queue: "Queue", executor: "Executor | None", arguments: argparse.Namespace) -> int:
+    """Has the queue worked on, shows it, and says how it ended; without an executor it is
+    printed."""
+    from dataclasses import replace
+
+    if arguments.jobs is not None:
+        queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
+    if executor is None:
+        return print_job(queue, arguments)
+    as_json = arguments.json or not sys.stdout.isatty()
+    if not as_json:
+        print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
+    code = _until_stopped(executor(queue, json_lines(queue) if as_json else lines(queue)))
+    from kode.fleet.report import summary_of
+
+    queue.refresh()
+    summary = summary_of(queue)
+    print_line(
+        to_json({"type": "fleet", **summary.as_json()}) if as_json else clean(conclusion(queue))
+    )
+    return code or (EXIT_OK if summary.good == summary.tasks else EXIT_FAILED)
+
+
+def _until_stopped(working: Any) -> int:
+    """Runs a coroutine until it ends or a signal stops it in good order."""
+
+    async def run() -> int:
+        task = asyncio.ensure_future(working)
+        with cancelled_by_signals(task):
+            try:
+                await task
+            except asyncio.CancelledError:
+                return EXIT_INTERRUPTED
+        return EXIT_OK
+
+    return asyncio.run(run())
+
+
+def _rows(arguments: argparse.Namespace) -> "list[Any]":
+    from kode.fleet.tasks import rows_of, rows_over
+
+    if arguments.template is not None:
+        if arguments.tasks is not None or not arguments.repos:
+            raise ConfigError("--template goes with --repos REPO ..., and without a file of tasks.")
+        return rows_over(arguments.template, arguments.repos)
+    if arguments.tasks is None or arguments.repos:
+        raise ConfigError(
+            "Name a file of tasks, a JSON object a line such as "
+            '{"task": "Fix the failing test"}; or give --template TEXT --repos REPO ...'
+        )
+    if arguments.tasks == "-":
+        return rows_of(sys.stdin.read(), "stdin")
+    try:
+        text = Path(arguments.tasks).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"{arguments.tasks} cannot be read: {why}.") from None
+    return rows_of(text, arguments.tasks)
+
+
+def _warn_of_changes(sources: set[str]) -> None:
+    from kode.fleet.trees import has_changes
+    from kode.session.git import GitError
+
+    for source in sorted(sources):
+        try:
+            changed = Path(source).is_dir() and has_changes(Path(source))
+        except GitError:
+            changed = False
+        if changed:
+            text = f"kode: {source} has changes in no commit; tasks begin without them."
+            print(clean(f"{text} With them: --isolate copy."), file=sys.stderr)
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What comes before `--`, and what comes after it."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]
+
+
+def _add_queue(parser: Parser) -> None:
+    what = "its id, the beginning of it, or a folder; without, the newest"
+    parser.add_argument("queue", nargs="?", metavar="FLEET", help=what)
+
+
+def _add_executor(parser: Parser) -> None:
+    from kode.fleet.executors import EXECUTORS
+
+    add = parser.add_argument
+    names = (*EXECUTORS, PRINT)
+    add("--executor", choices=names, default="local", help="where tasks run (local)")
+    add_cluster_flags(parser)
+    add_ray_flags(parser)
+    add("--json", action="store_true", help="JSON lines, as in a pipe")
+
+
+def _open(arguments: argparse.Namespace) -> "Queue":
+    from kode.fleet.queue import open_queue
+
+    return open_queue(paths.home(), arguments.queue)

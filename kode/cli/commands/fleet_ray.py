@@ -1,0 +1,52 @@
+"""The flags of `kode fleet` for a Ray cluster."""
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kode.cli.flags import amount, natural
+from kode.cli.parser import Parser
+from kode.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kode.fleet.executors import Executor
+
+RAY = "ray"
+
+
+def add_ray_flags(parser: Parser) -> None:
+    """Adds them."""
+    add = parser.add_argument
+    where = "the cluster; without, that of RAY_ADDRESS, one that runs here, or a new one"
+    add("--ray-address", metavar="ADDR", help=where)
+    add("--ray-resources", metavar="R", type=_resources, help="of each task: CPU=0.5,GPU=1 (CPU=1)")
+    add("--ray-retries", metavar="N", type=natural, help="when a worker or a node is lost (3)")
+
+
+def check_ray_flags(arguments: argparse.Namespace) -> None:
+    """Before a queue is made. Raises: ConfigError for flags that do not fit."""
+    if (given := _given(arguments)) and arguments.executor != RAY:
+        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
+
+
+def executor_of(arguments: argparse.Namespace) -> "Executor":
+    """The executor that the flags name. Raises: ConfigError."""
+    from kode.fleet.executors import find_executor
+
+    return partial(find_executor(arguments.executor), **_given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        name.removeprefix("ray_"): value
+        for name, value in vars(arguments).items()
+        if name.startswith("ray_") and value is not None
+    }
+
+
+def _resources(text: str) -> dict[str, float]:
+    """`CPU=0.5,GPU=1,fast_disk=1`, as a cluster names them."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and number for name, _, number in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like CPU=0.5,GPU=1")
+    return {name.strip(): amount(number) for name, _, number in pairs}

@@ -1,0 +1,86 @@
+"""What `kode fleet` prints: a line for each thing that happens, a table, a conclusion."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.output import print_line, to_json
+
+if TYPE_CHECKING:
+    from kode.fleet.queue import Queue
+    from kode.fleet.records import Record
+    from kode.fleet.report import Row
+    from kode.fleet.state import TaskState
+    from kode.fleet.worker import Show
+
+
+def json_lines(queue: "Queue") -> "Show":
+    """Prints a line of JSON for each start, release and end."""
+    from kode.fleet.report import row_of
+
+    def show(one: "TaskState", record: "Record") -> None:
+        print_line(to_json({"type": record.type, **row_of(queue, one).as_json()}))
+
+    return show
+
+
+def lines(queue: "Queue") -> "Show":
+    """Prints one line a task that has ended or was given back."""
+    from kode.fleet.report import row_of
+
+    def show(one: "TaskState", record: "Record") -> None:
+        if record.type == "started":
+            return
+        states = queue.state.tasks.values()
+        ended = sum(other.finished is not None for other in states)
+        line = "  ".join(_cells(row_of(queue, one)))
+        print_line(clean(f"{ended:>{len(str(len(states)))}}/{len(states)}  {line}"))
+
+    return show
+
+
+def _cells(row: "Row") -> list[str]:
+    cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+    files = f"{len(row.files)} files" if row.files else ""
+    verify = {"passed": "verified", "failed": "check failed", "": ""}[row.verify]
+    time = f"{row.seconds:.1f} s" if row.seconds else ""
+    again = f"{row.starts} starts" if row.starts > 1 else ""
+    unknown = f"result unknown: {row.unknown[-1]}" if row.unknown else ""
+    what = row.error if row.error and row.status != "success" else row.text
+    cells = [row.task, row.status, verify, files, cost, time, again, one_line(unknown)[:60]]
+    return [*(cell for cell in cells if cell), one_line(what)[:80]]
+
+
+def table(rows: "Sequence[Row]") -> list[str]:
+    """A line a task, under its titles."""
+    titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
+    lines: list[tuple[str, ...]] = [titles]
+    for row in rows:
+        cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+        what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
+        time = f"{row.seconds:.1f} s" if row.seconds else ""
+        lines.append((*what, cost, str(row.tokens or ""), time, row.host or ""))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def conclusion(queue: "Queue") -> str:
+    """Where a fleet stands, and what to do next."""
+    from kode.fleet.report import summary_of
+
+    told = summary_of(queue)
+    parts = [f"{told.good} of {told.tasks} tasks succeeded"]
+    parts += [f"{told.bad} failed"] if told.bad else []
+    parts += [f"{told.running} running"] if told.running else []
+    parts += [f"{told.waiting} waiting"] if told.waiting else []
+    text = f"{', '.join(parts)}. ${told.cost_usd:.4f}, {told.tokens:,} tokens."
+    if told.stopped:
+        text += f" {told.stopped}"
+    if told.damaged:
+        text += f" {told.damaged} lines of {told.folder}/log.jsonl cannot be read and are left out."
+    if (told.waiting or told.running) and not queue.state.cancelled:
+        return f"{text} Continue with: kode fleet resume {told.id}"
+    return f"{text} The changes: kode fleet collect {told.id}"

@@ -1,0 +1,163 @@
+"""The tasks of a new queue: lines of JSON, or one template over many repositories. All of it is
+checked before anything starts.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.errors import ConfigError
+from kode.fleet.records import Isolation, Task
+from kode.fleet.trees import head_of
+from kode.session.git import GitError
+
+MAX_TASK_BYTES = 100_000
+"""The system takes no longer argument."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
+
+
+class Row(BaseModel):
+    """One line of a file of tasks. `docs/fleet.md` says what each key means."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str = Field(min_length=1)
+    id: str | None = None
+    cwd: str | None = None
+    repo: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    verify: str | None = None
+    isolate: Isolation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """What holds where a line says nothing."""
+
+    cwd: Path
+    """Paths are relative to it; the project of tasks that name none."""
+    model: str | None = None
+    mode: PermissionMode | None = None
+    budget_usd: float | None = None
+    timeout_s: float | None = None
+    verify: str = ""
+    isolate: Isolation | None = None
+    """None: a clone in a repository, else a copy."""
+
+
+def rows_of(text: str, name: str) -> list[Row]:
+    """The rows of a file called `name`. Raises: ConfigError that names the line."""
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(Row.model_validate(json.loads(line)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"])) or "the line"
+            raise ConfigError(
+                f"{name}, line {number}: {key}: {first['msg']}. "
+                f"The keys are: {', '.join(Row.model_fields)}."
+            ) from None
+        except ValueError as error:
+            raise ConfigError(
+                f'{name}, line {number} is not JSON: {error}. A line is like {{"task": "..."}}.'
+            ) from None
+    return rows
+
+
+def rows_over(template: str, repositories: Iterable[str]) -> list[Row]:
+    """One row a repository; `{repo}` in the template is its path or address, `{name}` its name."""
+    rows = []
+    for repository in repositories:
+        name = repository.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        text = template.replace("{repo}", repository).replace("{name}", name)
+        rows.append(Row(task=text, repo=repository))
+    return rows
+
+
+def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
+    """The tasks of these rows, each with an id of its own and the commit it begins with. Raises:
+    ConfigError for what cannot be done, before anything is started."""
+    width = len(str(len(rows)))
+    tasks: dict[str, Task] = {}
+    for number, row in enumerate(rows, 1):
+        task = _task_of(row, usual, f"{number:0{width}}")
+        name = task.id.casefold()  # as file systems have it that ignore case
+        if name in tasks:
+            raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
+        tasks[name] = task
+    if not tasks:
+        raise ConfigError("There is no task: the file is empty.")
+    return list(tasks.values())
+
+
+def _task_of(row: Row, usual: Usual, number: str) -> Task:
+    where = f"Task {row.id or number}"
+    if row.id is not None and not _ID.fullmatch(row.id):
+        raise ConfigError(f"{where}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
+    if row.cwd is not None and row.repo is not None:
+        raise ConfigError(f"{where}: `cwd` and `repo` say the same. Drop one of the two.")
+    if len(row.task.encode()) > MAX_TASK_BYTES:
+        raise ConfigError(f"{where} is longer than {MAX_TASK_BYTES:,} bytes. Put text in a file.")
+    named = row.repo or row.cwd or ""
+    if named and _ADDRESS.match(named):
+        source, isolate, base = named, row.isolate or "clone", ""
+        if isolate != "clone":
+            raise ConfigError(f"{where}: {named} can only be cloned, so `isolate` is `clone`.")
+    else:
+        source = str((usual.cwd / Path(named).expanduser()).resolve())
+        base = _base(where, source)
+        isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
+        if isolate in ("worktree", "clone") and not base:
+            raise ConfigError(
+                f"{where}: {source} is no repository with a commit. Use --isolate copy, or none."
+            )
+    return Task(
+        id=row.id or number,
+        task=row.task,
+        source=source,
+        isolate=isolate,
+        base=base,
+        model=row.model or usual.model,
+        mode=_mode(where, row.mode) or usual.mode,
+        budget_usd=row.budget_usd or usual.budget_usd,
+        timeout_s=row.timeout_s or usual.timeout_s,
+        verify=usual.verify if row.verify is None else row.verify,
+    )
+
+
+def _mode(where: str, name: str | None) -> PermissionMode | None:
+    modes: Mapping[str, PermissionMode] = OTHER_MODE_NAMES
+    known: Sequence[PermissionMode] = ("ask", "auto-edit", "plan", "full")
+    if name is None:
+        return None
+    for mode in known:
+        if name == mode or modes.get(name) == mode:
+            return mode
+    raise ConfigError(f"{where}: {name!r} is no mode. The modes are: {', '.join(known)}.")
+
+
+@cache
+def _base_of(source: str) -> str:
+    try:
+        return head_of(Path(source))
+    except GitError:
+        return ""
+
+
+def _base(where: str, source: str) -> str:
+    if not Path(source).is_dir():
+        raise ConfigError(f"{where}: {source} is no folder. Paths are relative to --cwd.")
+    return _base_of(source)

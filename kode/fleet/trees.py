@@ -1,0 +1,204 @@
+"""A work tree of its own for each task, and what was changed in it as a patch.
+
+    clone      a clone of the source's repository, or of an address, no branch checked out
+    worktree   a linked worktree of it: commands in the sandbox cannot write to its index, and see
+               nothing of its history where the repository lies in the hidden part of a home
+    copy       the files as they are now, what is in no commit included
+    none       the source itself: no patch, and tasks share it
+
+git runs as everywhere in kode: without hooks, filters or other programs that a repository names.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode import durable, paths
+from kode.errors import UserError
+from kode.fleet.records import Task
+from kode.programs import find_program
+from kode.session import git
+from kode.session.git import GitError, run_git
+
+MAKE_TIMEOUT_S = 1800.0
+"""For a clone, a checkout or a copy of a large project."""
+PATCH = "changes.patch"
+MAX_FILES_NAMED = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    root: Path
+    cwd: Path
+    """Where the task works: the root, or the part of it that the task is about."""
+    base: str
+    """The commit or tree that changes are seen against; "" where the tree is shared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees:
+    """The work trees of one queue."""
+
+    folder: Path
+    queue: Path
+    """Its folder: locks, and what is kept of each task."""
+
+    def make(self, task: Task) -> Tree:
+        """A fresh tree; what an interrupted start has left of one goes first.
+
+        Raises: UserError that says what to do; StorageError.
+        """
+        root = self.folder / task.id
+        if task.isolate == "none":
+            root = Path(task.source)
+            return Tree(root=root, cwd=root, base="")
+        try:
+            self._remove_all(task, root)
+            durable.make_folder(self.folder)
+            return Tree(root=root, cwd=root / _part(task), base=self._make(task, root))
+        except (GitError, OSError) as error:
+            raise UserError(
+                f"The work tree of {task.id} could not be made from {task.source}: {error}. "
+                "Another way to make it: --isolate clone, copy or none."
+            ) from None
+
+    def find(self, task: Task, root: Path, base: str) -> Tree | None:
+        """A tree that was made before; None where it is not there."""
+        cwd = root if task.isolate == "none" else root / _part(task)
+        return Tree(root=root, cwd=cwd, base=base) if cwd.is_dir() else None
+
+    def write_patch(self, task: Task, tree: Tree) -> tuple[str, ...]:
+        """Writes what differs from the base into the task's folder, and names the files; of none,
+        there is no patch. What the project ignores is no part of it.
+
+        Raises: UserError; StorageError.
+        """
+        if not tree.base:
+            return ()
+        try:
+            environ = self._index(task, tree)
+            run_git(tree.root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
+            against = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-renames"]
+            shown = [*against, "--binary", "--full-index", tree.base]
+            patch = run_git(tree.root, shown, environ=environ, timeout_s=MAKE_TIMEOUT_S)
+            if not patch:
+                return ()
+            names = run_git(tree.root, [*against, "--name-only", "-z", tree.base], environ=environ)
+        except GitError as error:
+            raise UserError(
+                f"What changed in {tree.root} could not be read: {error}. Look at it there."
+            ) from None
+        durable.make_folder(self._kept(task))
+        durable.replace(self._kept(task) / PATCH, patch)
+        return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
+
+    def remove(self, task: Task) -> None:
+        """Removes a task's tree; what is in no patch of it is gone then. One that cannot be removed
+        stays."""
+        if task.isolate != "none":
+            with contextlib.suppress(GitError, OSError, UserError):
+                self._remove_all(task, self.folder / task.id)
+                shutil.rmtree(self._kept(task) / "base.git", ignore_errors=True)
+                (self._kept(task) / "index").unlink(missing_ok=True)
+
+    def _kept(self, task: Task) -> Path:
+        return self.queue / "tasks" / task.id
+
+    def _make(self, task: Task, root: Path) -> str:
+        if task.isolate == "copy":
+            whole = paths.project_root(Path(task.source))
+            if Path(os.path.realpath(self.folder)).is_relative_to(whole):
+                raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
+            _run("cp", "-a", "--", str(whole), str(root))
+            store = self._kept(task) / "base.git"
+            shutil.rmtree(store, ignore_errors=True)
+            _run("git", "init", "--quiet", "--bare", "--", str(store))
+            environ = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(root)}
+            run_git(root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
+            return run_git(root, ["write-tree"], environ=environ).decode().strip()
+        if task.isolate == "clone":
+            local = Path(task.source).is_dir()
+            source = str(paths.project_root(Path(task.source))) if local else task.source
+            _run("git", "clone", "--quiet", "--no-checkout", "--", source, str(root))
+            base = task.base or run_git(root, ["rev-parse", "HEAD"]).decode().strip()
+            run_git(root, ["checkout", "--quiet", "--detach", base], timeout_s=MAKE_TIMEOUT_S)
+            return base
+        project = Path(task.source)
+        with self._alone(project):
+            # `--force`: git may still know of one there that a crash has left without a folder.
+            added = ["worktree", "add", "--quiet", "--force", "--detach", str(root), task.base]
+            run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
+        return task.base
+
+    def _remove_all(self, task: Task, root: Path) -> None:
+        if task.isolate == "worktree" and root.exists() and Path(task.source).is_dir():
+            removed = ["worktree", "remove", "--force", str(root)]
+            with self._alone(Path(task.source)), contextlib.suppress(GitError):
+                run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
+        if root.exists():  # no worktree, or one that was never whole
+            shutil.rmtree(root)
+
+    def _index(self, task: Task, tree: Tree) -> dict[str, str]:
+        """An index beside the tree's own, which stays as the task has left it."""
+        if task.isolate == "copy":
+            return {"GIT_DIR": str(self._kept(task) / "base.git"), "GIT_WORK_TREE": str(tree.root)}
+        own = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+        index = self._kept(task) / "index"
+        with contextlib.suppress(FileNotFoundError):
+            # With it git need not read the files that have not been touched. As old as it is: of
+            # those that changed in the moment it was written, git compares the contents.
+            shutil.copy2(os.fsdecode(own.rstrip(b"\n")), index)
+        return {"GIT_INDEX_FILE": str(index)}
+
+    @contextlib.contextmanager
+    def _alone(self, source: Path) -> Iterator[None]:
+        """git's own list of worktrees is not made for several writers at once."""
+        root = paths.repository_root(source) or source
+        with durable.locked(self.queue / "locks" / paths.path_hash(root), timeout_s=MAKE_TIMEOUT_S):
+            yield
+
+
+def head_of(folder: Path) -> str:
+    """The commit that a folder's repository is at; "" where there is none. Raises: GitError."""
+    if paths.repository_root(folder) is None:
+        return ""
+    return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
+
+
+def has_changes(folder: Path) -> bool:
+    """Whether a repository has changes that are in no commit. Raises: GitError."""
+    return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
+
+
+def _part(task: Task) -> Path:
+    """The part of the tree that a task is about: the source may be a folder of a repository."""
+    source = Path(task.source)
+    if not source.is_dir():
+        return Path()
+    return Path(os.path.realpath(source)).relative_to(paths.project_root(source))
+
+
+def _run(name: str, *arguments: str) -> None:
+    """Runs a program on what the person has named. Raises: GitError with what it said."""
+    program = find_program(name)
+    if program is None:
+        raise GitError(f"{name} is not installed")
+    environ = {**git.environment(), "GIT_ALLOW_PROTOCOL": "file:https:ssh:git"}
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=MAKE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(f"{name} took longer than {MAKE_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise GitError(f"{name} said: {said[:200]}")

@@ -1,0 +1,90 @@
+"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them. And
+`kode memory copy` to and from a team.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode.contracts import MemorySystem
+from kode.errors import ConfigError
+from kode.memory.notes.note import PROJECT_SCOPE
+from kode.memory.notes.system import Notes
+from kode.memory.notes.team.address import Address, address_of, project_name
+from kode.memory.notes.team.server import connected
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
+
+ALL = "*"
+TEAM = "team"
+"""What `copy` calls the notes on the server; `notes` are a person's own there."""
+
+
+def team_of(settings: "MemoryConfig") -> Address:
+    """Raises: ConfigError where none is configured."""
+    address = address_of(settings.notes)
+    if address is None:
+        raise ConfigError(
+            "No team is configured: set memory.notes.url, or KODE_NOTES_URL, to an address like "
+            "postgresql://ada@db.example/kode."
+        )
+    return address
+
+
+def side(settings: "MemoryConfig", name: str) -> "MemoryConfig":
+    """The settings of one end of a copy. Raises: ConfigError."""
+    if name == TEAM:
+        team_of(settings)
+        return settings.model_copy(update={"enabled": True, "system": "notes"})
+    own = settings.notes.model_copy(update={"url": None})
+    return settings.model_copy(update={"enabled": True, "system": name, "notes": own})
+
+
+async def exchange_all(system: MemorySystem) -> None:
+    """Waits until a team's notes here and on the server are alike; does nothing for another system.
+    Raises: Unreachable, MemoryRefused."""
+    if isinstance(system, Notes) and system.team:
+        await system.team.complete()
+
+
+async def manage(
+    address: Address, action: str | None, person: str | None, project: str | None, here: Path
+) -> str:
+    """One action, and what to say of it; without one the members. `here` is the project that `.`
+    means. Raises: ConfigError, MemoryRefused, Unreachable."""
+    if (person is None) != (action not in ("admit", "dismiss")):
+        raise ConfigError(
+            "Name the person: `kode memory team admit PERSON`, who is a role of the server."
+            if person is None
+            else f"kode memory team {action} takes no person. Leave {person!r} out."
+        )
+    scope = ALL if project is None else PROJECT_SCOPE + _named(project, here)
+    async with connected(address) as server:
+        if action == "init":
+            owner = await server.prepare()
+            return (
+                f"{address.label} is ready, and {owner} is of the team.\n"
+                "Others join with `kode memory team admit PERSON`."
+            )
+        if action == "admit" and person:
+            await server.admit(person, scope)
+            return f"{person} sees and writes {_words(scope)} of {address.label}"
+        if action == "dismiss" and person:
+            count = await server.dismiss(person, scope)
+            if not count:
+                return f"{person} was no member of {_words(scope)} of {address.label}"
+            return (
+                f"{person} sees {_words(scope)} of {address.label} no more. What their machine has "
+                "copied goes there when kode is next connected."
+            )
+        members = await server.members()
+        lines = [f"  {one}: {_words(seen)}" for one, seen in members]
+        return "\n".join([f"members of {address.label}, as far as you may see:", *lines])
+
+
+def _named(project: str, here: Path) -> str:
+    return project_name(here) if project == "." else project
+
+
+def _words(scope: str) -> str:
+    return "all" if scope == ALL else scope.removeprefix(PROJECT_SCOPE)

@@ -1,0 +1,55 @@
+"""Notes of a team through the installed command, on two machines and one server."""
+
+import asyncio
+
+import pytest
+
+from kode.memory.notes.team.address import Address
+from kode.memory.notes.team.manage import manage
+from tests.e2e.command import Place
+from tests.e2e.test_notes import call, run
+from tests.postgres import SYSTEM, started
+
+
+@pytest.fixture
+def server():
+    running = started(SYSTEM)
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def machine(server, tmp_path):
+    """The machine of a person who is of the team."""
+    server.make_database("kode", "ada", "bob")
+    owner = Address(server.url("owner", "kode"), "default", "server")
+    for action, person in (("init", None), ("admit", "ada"), ("admit", "bob")):
+        asyncio.run(manage(owner, action, person, None, tmp_path))
+
+    def made(person):
+        (tmp_path / person).mkdir()
+        place = Place(tmp_path / person)
+        place.extra["KODE_NOTES_URL"] = server.url(person, "kode")
+        return place
+
+    return made
+
+
+def test_what_a_colleagues_model_remembers_is_in_the_next_prompt_also_when_the_server_was_down(
+    machine, server
+):
+    ada, bob = machine("ada"), machine("bob")
+    rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
+    kept = [call("remember", content="never force-push", **rule), {"text": "Kept."}]
+    server.stop()
+    first, _ = run(ada, kept, "run", "never force-push")
+    server.start()
+    run(ada, [{"text": "Hi."}], "run", "hello")
+
+    done, requests = run(bob, [{"text": "Hi."}], "run", "hello")
+
+    system = str(requests[0]["messages"][0]["content"])
+    assert "cannot be reached" in first.err
+    assert "[rule] never force-push" in system
+    assert "memory: 1 change of default" in done.err
+    assert "by model of ada" in bob.run("memory", "show", "--memory", "notes").out

@@ -1,0 +1,102 @@
+"""What tasks have changed, as branches and commits."""
+
+from pathlib import Path
+
+import pytest
+
+from kode.errors import UserError
+from kode.fleet.collect import chosen, collect
+from kode.fleet.queue import Queue, create, open_worker
+from kode.fleet.records import Finished, Fleet
+from kode.fleet.trees import PATCH, Trees
+from tests.fleet.conftest import git, task
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
+    """Tasks that have ended; each has written one text into `a.txt`."""
+    base = git(repository, "rev-parse", "HEAD").strip()
+    tasks = [task(name, repository, "worktree", base=base) for name in written]
+    about = Fleet(id="20260101-000000-aaaaaa", created_at="", trees=str(tmp_path / "trees"))
+    queue = create(tmp_path / "queue", about, tasks)
+    trees = Trees(folder=tmp_path / "trees", queue=queue.folder)
+    worker = open_worker(queue)
+    for text in written.values():
+        lease = queue.lease(worker)
+        assert lease is not None
+        one = queue.state.tasks[lease.task]
+        tree = trees.make(one.task)
+        (tree.root / "a.txt").write_text(text)
+        files = trees.write_patch(one.task, tree)
+        queue.record(
+            Finished(
+                task=lease.task,
+                lease=lease.lease,
+                at=0.0,
+                status="success",
+                patch=f"tasks/{lease.task}/{PATCH}",
+                files=files,
+            )
+        )
+        trees.remove(one.task)
+    worker.close()
+    return queue
+
+
+FIRST, LAST, OTHER_FIRST = "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n", "uno\ntwo\nthree\n"
+
+
+def test_commits_are_merged_in_order_and_a_conflict_is_left_out_and_named(
+    repository: Path, tmp_path: Path
+) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
+    (repository / "part/b.txt").write_text("mine, in no commit\n")
+    done = collect(queue, chosen(queue, [], all_ended=False), "commit")
+    assert [bool(one.done) for one in done] == [True, False, False]
+    assert done[1].conflicts == ("a.txt",)
+    assert done[2].why == "All of it is there already."
+    assert (repository / "a.txt").read_text() == FIRST
+    assert (repository / "part/b.txt").read_text() == "mine, in no commit\n"
+    assert git(repository, "log", "--format=%s").splitlines() == ["Do first.", "Begin"]
+    assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b")
+
+
+def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: Path) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST)
+    tasks = chosen(queue, [], all_ended=False)
+    collect(queue, tasks, "commit")
+    (again,) = collect(queue, tasks, "commit")
+    assert again.why == "All of it is there already."
+    assert git(repository, "rev-list", "--count", "HEAD").strip() == "2"
+
+
+def test_what_is_in_no_commit_is_never_overwritten(repository: Path, tmp_path: Path) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST)
+    (repository / "a.txt").write_text("mine\n")
+    with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
+        collect(queue, chosen(queue, [], all_ended=False), "commit")
+    assert (repository / "a.txt").read_text() == "mine\n"
+    assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
+
+
+def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
+    (repository / "a.txt").write_text("later\n")
+    git(repository, "commit", "--quiet", "--all", "-m", "Later")
+    done = collect(queue, chosen(queue, [], all_ended=False), "branch")
+    assert [git(repository, "show", f"{one.done}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
+    (again, _) = collect(queue, chosen(queue, [], all_ended=False), "branch")
+    assert "There is a branch" in again.why
+
+
+def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
+    assert [one.task.id for one in chosen(queue, ["last"], all_ended=False)] == ["last"]
+    with pytest.raises(UserError, match="no task 'gone'"):
+        chosen(queue, ["gone"], all_ended=False)

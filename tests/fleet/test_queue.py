@@ -1,0 +1,182 @@
+"""The folder of a queue: who may take a task, and what a crash leaves."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kode.errors import SessionError, UserError
+from kode.fleet.queue import LOG, Queue, Worker, create, open_queue, open_worker
+from kode.fleet.records import Finished, Leased, Released
+from kode.fleet.state import CLOCKS_DIFFER_S
+from tests.fleet.conftest import Make
+
+
+def end(lease: Leased, status: str = "success", **fields: object) -> Finished:
+    return Finished(task=lease.task, lease=lease.lease, at=0.0, status=status, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def workers() -> Iterator[list[Worker]]:
+    """Those of a test: each lives until its end, or until it is closed."""
+    OPEN.clear()
+    yield OPEN
+    for worker in OPEN:
+        worker.close()
+
+
+OPEN: list[Worker] = []
+
+
+def worker_of(queue: Queue) -> Worker:
+    OPEN.append(open_worker(queue))
+    return OPEN[-1]
+
+
+def again(queue: Queue) -> Queue:
+    """The queue as another process reads it."""
+    return open_queue(Path("/nonexistent"), str(queue.folder))
+
+
+def test_two_workers_never_have_the_same_task(make: Make) -> None:
+    queue = make("a", "b")
+    other = again(queue)
+    first = queue.lease(worker_of(queue))
+    second = other.lease(worker_of(other))
+    assert first is not None
+    assert second is not None
+    assert {first.task, second.task} == {"a", "b"}
+    assert other.lease(worker_of(other)) is None
+
+
+def test_the_task_of_a_worker_that_is_gone_is_taken_at_once_and_keeps_its_session(
+    make: Make,
+) -> None:
+    queue = make("a")
+    worker = worker_of(queue)
+    first = queue.lease(worker)
+    worker.close()
+    second = again(queue).lease(worker_of(queue))
+    assert first is not None
+    assert second is not None
+    assert second.session == first.session
+
+
+def test_who_has_lost_a_task_cannot_end_it(make: Make) -> None:
+    queue = make("a")
+    worker = worker_of(queue)
+    first = queue.lease(worker)
+    worker.close()
+    other = again(queue)
+    second = other.lease(worker_of(other))
+    assert first is not None
+    assert second is not None
+    assert not queue.record(end(first), under=first)
+    assert other.record(end(second), under=second)
+
+
+def test_of_a_worker_elsewhere_only_its_lease_tells(make: Make) -> None:
+    queue = make("a", "b")
+    now = time.time()
+    for name, until in (("a", now + 3600), ("b", now - CLOCKS_DIFFER_S - 1)):
+        queue.record(
+            Leased(
+                task=name,
+                lease=name,
+                worker=f"worker-{name}",
+                host="another-host",
+                pid=1,
+                until=until,
+                session="20260101-000000-bbbbbb",
+            )
+        )
+    taken = queue.lease(worker_of(queue))
+    assert taken is not None
+    assert taken.task == "b"
+    assert queue.lease(worker_of(queue)) is None
+
+
+def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
+    queue = make("a")
+    worker = worker_of(queue)
+    lease = queue.lease(worker)
+    assert lease is not None
+    log = queue.folder / LOG
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"type": "finished", "task": "a", "le')
+    other = again(queue)
+    assert other.state.tasks["a"].standing == "leased"
+    assert other.record(end(lease), under=lease)
+    assert log.read_bytes().startswith(whole + b'{"task"')
+    assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
+
+
+def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
+    queue = make("a")
+    lease = queue.lease(worker_of(queue))
+    assert lease is not None
+    log = queue.folder / LOG
+    log.write_bytes(log.read_bytes() + b"\x00\x00\n")
+    other = again(queue)
+    assert other.damaged == [2]
+    assert other.record(end(lease), under=lease)
+    assert again(other).state.tasks["a"].standing == "ended"
+
+
+def test_failures_in_a_row_stop_a_fleet_until_it_is_resumed(make: Make) -> None:
+    queue = make("a", "b", "c", max_failures=2)
+    worker = worker_of(queue)
+    for _ in range(2):
+        lease = queue.lease(worker)
+        assert lease is not None
+        queue.record(end(lease, "error"), under=lease)
+    assert queue.lease(worker) is None
+    assert queue.stopped() == "2 tasks in a row failed."
+    queue.resume(None, failed_too=True)
+    assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
+
+
+def test_nothing_is_started_once_the_budget_is_used_up_and_a_higher_one_continues(
+    make: Make,
+) -> None:
+    queue = make("a", "b", budget_usd=1.0)
+    worker = worker_of(queue)
+    lease = queue.lease(worker)
+    assert lease is not None
+    queue.settle(queue.state.tasks["a"], 1.25)
+    queue.record(Released(task="a", lease=lease.lease, reason="no money"), under=lease)
+    assert queue.lease(worker) is None
+    assert "$1 is used up" in queue.stopped()
+    other = again(queue)
+    other.resume(2.0, failed_too=False)
+    assert again(other).lease(worker) is not None
+
+
+def test_what_a_session_cost_is_counted_once(make: Make) -> None:
+    queue = make("a", budget_usd=1.0)
+    queue.lease(worker_of(queue))
+    for cost in (0.25, 0.25, 0.5):
+        queue.settle(queue.state.tasks["a"], cost)
+    budget = queue.budget()
+    assert budget is not None
+    assert budget.spent_usd == pytest.approx(0.5)
+
+
+def test_a_cancelled_fleet_starts_nothing_more_and_stays_so(make: Make) -> None:
+    queue = make("a")
+    queue.cancel()
+    assert again(queue).lease(worker_of(queue)) is None
+    with pytest.raises(UserError, match="was cancelled, and stays so"):
+        queue.resume(None, failed_too=False)
+
+
+def test_a_folder_holds_one_queue(make: Make) -> None:
+    queue = make("a")
+    with pytest.raises(UserError, match="is a queue already"):
+        create(queue.folder, queue.fleet, [])
+
+
+def test_a_fleet_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match=r"no fleet yet. `kode fleet run"):
+        open_queue(tmp_path, None)

@@ -1,0 +1,75 @@
+"""A file of tasks is checked before anything starts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kode.errors import ConfigError
+from kode.fleet.records import Task
+from kode.fleet.tasks import Usual, rows_of, rows_over, tasks_of
+from tests.fleet.conftest import git
+
+
+def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
+    return tasks_of(rows_of("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
+
+
+def test_a_task_in_a_repository_begins_with_the_commit_that_is_checked_out(
+    repository: Path,
+) -> None:
+    (one,) = tasks([{"task": "Fix it"}], Usual(cwd=repository / "part"))
+    assert (one.id, one.isolate, one.source) == ("1", "clone", str(repository / "part"))
+    assert one.base == git(repository, "rev-parse", "HEAD").strip()
+
+
+def test_a_plain_folder_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], Usual(cwd=tmp_path))
+    assert (one.isolate, one.base) == ("copy", "")
+
+
+def test_a_line_wins_over_what_holds_for_all(tmp_path: Path) -> None:
+    usual = Usual(cwd=tmp_path, model="one", verify="make test", budget_usd=1.0)
+    rows: list[dict[str, object]] = [
+        {"task": "a"},
+        {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "acceptEdits"},
+    ]
+    first, second = tasks(rows, usual)
+    assert (first.model, first.verify, first.budget_usd) == ("one", "make test", 1.0)
+    assert (second.model, second.verify, second.budget_usd) == ("two", "", 2.0)
+    assert second.mode == "auto-edit"
+
+
+def test_a_template_makes_a_task_of_each_repository() -> None:
+    rows = rows_over("Update {name} in {repo}", ["lib/one/", "https://host/two.git"])
+    assert [row.task for row in rows] == [
+        "Update one in lib/one/",
+        "Update two in https://host/two.git",
+    ]
+    assert [one.isolate for one in tasks_of(rows[1:], Usual(cwd=Path("/")))] == ["clone"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"task": ""}', "line 1: task: String should have at least 1 character"),
+        ('{"prompt": "x"}', "line 1: task: Field required"),
+        ('{"task": "x", "budgt": 1}', "budgt: Extra inputs are not permitted"),
+        ("fix the tests", "line 1 is not JSON"),
+        ('{"task": "x", "id": "../up"}', "an id has letters"),
+        ('{"task": "x", "cwd": "nowhere"}', "is no folder"),
+        ('{"task": "x", "cwd": ".", "repo": "."}', "say the same"),
+        ('{"task": "x", "mode": "wild"}', "'wild' is no mode"),
+        ('{"task": "x", "isolate": "worktree"}', "is no repository with a commit"),
+        ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
+        ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
+        ("\n", "There is no task"),
+    ],
+)
+def test_what_is_wrong_is_named_before_anything_starts(
+    line: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tasks_of(rows_of(line, "tasks.jsonl"), Usual(cwd=tmp_path))
+    assert said in str(caught.value)

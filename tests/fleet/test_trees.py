@@ -1,0 +1,122 @@
+"""Work trees: each task has its own, and what it changes there becomes a patch."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kode.errors import UserError
+from kode.fleet.records import Isolation, Task
+from kode.fleet.trees import PATCH, Trees
+from tests.fleet.conftest import git, task
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Trees:
+    (tmp_path / "queue/tasks/t").mkdir(parents=True)
+    return Trees(folder=tmp_path / "trees", queue=tmp_path / "queue")
+
+
+def of(repository: Path, isolate: Isolation, part: str = "") -> Task:
+    base = git(repository, "rev-parse", "HEAD").strip()
+    return task("t", repository / part, isolate, base="" if isolate == "copy" else base)
+
+
+@pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
+def test_what_a_task_changes_is_a_patch_and_the_source_stays(
+    isolate: Isolation, repository: Path, trees: Trees
+) -> None:
+    one = of(repository, isolate, "part")
+    tree = trees.make(one)
+    assert tree.cwd == tree.root / "part"
+    (tree.root / "a.txt").write_text("one\nTWO\nthree\n")
+    (tree.cwd / "b.txt").unlink()
+    (tree.cwd / "new.bin").write_bytes(bytes(range(256)))
+    (tree.root / "ignored").write_text("built")
+    git(tree.root, "init", "--quiet")
+    assert trees.write_patch(one, tree) == ("a.txt", "part/b.txt", "part/new.bin")
+    assert git(repository, "status", "--porcelain") == ""
+    patch = trees.queue / "tasks/t" / PATCH
+    subprocess.run(["git", "apply", str(patch)], cwd=repository, check=True)
+    assert (repository / "part/new.bin").read_bytes() == bytes(range(256))
+    assert (repository / "a.txt").read_text() == "one\nTWO\nthree\n"
+    assert not (repository / "part/b.txt").exists()
+
+
+def test_a_copy_has_what_is_in_no_commit_and_its_patch_has_it_not(
+    repository: Path, trees: Trees
+) -> None:
+    (repository / "a.txt").write_text("mine\n")
+    one = of(repository, "copy")
+    tree = trees.make(one)
+    assert (tree.root / "a.txt").read_text() == "mine\n"
+    assert trees.write_patch(one, tree) == ()
+
+
+def test_what_a_task_commits_is_in_its_patch(repository: Path, trees: Trees) -> None:
+    one = of(repository, "worktree")
+    tree = trees.make(one)
+    (tree.root / "a.txt").write_text("committed\n")
+    git(tree.root, "commit", "--quiet", "--all", "-m", "By the task")
+    assert trees.write_patch(one, tree) == ("a.txt",)
+
+
+def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees: Trees) -> None:
+    one = of(repository, "clone")
+    tree = trees.make(one)
+    for setting in ("core.trustctime=false", "core.checkStat=minimal"):
+        git(tree.root, "config", *setting.split("="))
+    changed, index = tree.root / "a.txt", tree.root / ".git/index"
+    moment = changed.stat().st_mtime_ns - 10**10
+    os.utime(changed, ns=(moment, moment))
+    git(tree.root, "update-index", "--refresh")
+    changed.write_text(changed.read_text().upper())
+    for path in (changed, index):
+        os.utime(path, ns=(moment, moment))
+    assert trees.write_patch(one, tree) == ("a.txt",)
+
+
+@pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
+def test_what_a_crash_has_left_of_a_tree_is_made_anew(
+    isolate: Isolation, repository: Path, trees: Trees
+) -> None:
+    one = of(repository, isolate)
+    half = trees.make(one)
+    (half.root / "a.txt").unlink()
+    (half.root / "half").write_text("half")
+    tree = trees.make(one)
+    assert (tree.root / "a.txt").exists()
+    assert not (tree.root / "half").exists()
+    trees.remove(one)
+    assert not tree.root.exists()
+    assert git(repository, "worktree", "list").count("\n") == 1
+
+
+def test_hooks_and_filters_of_a_repository_do_not_run(
+    repository: Path, trees: Trees, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    hook = repository / ".git/hooks/post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    git(repository, "config", "filter.bad.clean", f"touch {ran}")
+    one = of(repository, "worktree")
+    tree = trees.make(one)
+    (tree.root / ".gitattributes").write_text("* filter=bad\n")
+    trees.write_patch(one, tree)
+    assert not ran.exists()
+
+
+def test_a_source_that_is_gone_is_an_error_that_says_what_to_do(
+    tmp_path: Path, trees: Trees
+) -> None:
+    with pytest.raises(UserError, match="could not be made"):
+        trees.make(task("t", tmp_path / "gone", "copy"))
+
+
+def test_a_folder_is_not_copied_into_itself(tmp_path: Path, trees: Trees) -> None:
+    with pytest.raises(UserError, match="its copy would lie inside it"):
+        trees.make(task("t", tmp_path, "copy"))

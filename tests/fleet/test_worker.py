@@ -1,0 +1,135 @@
+"""What a worker does with a task, with a stand-in for its process."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode import paths
+from kode.fleet import child
+from kode.fleet.queue import Queue, host, open_worker
+from kode.fleet.records import Finished, Leased, Record, Started
+from kode.fleet.state import CLOCKS_DIFFER_S, TaskState
+from kode.fleet.trees import Trees
+from kode.fleet.worker import work
+from kode.messages import Message, Text, Usage, user_message
+from kode.session import log
+from tests.fleet.conftest import Make
+from tests.session.stories import turn_entry
+
+
+class Processes:
+    """Stands in for `kode run`."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.result: dict[str, Any] = {"status": "success"}
+
+    async def run(self, command: Sequence[str], **about: object) -> dict[str, Any]:
+        self.texts.append(command[-1])
+        return self.result
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    processes = Processes()
+    monkeypatch.setattr(child, "run_child", processes.run)
+    return processes
+
+
+def nothing(one: TaskState, record: Record) -> None:
+    pass
+
+
+def started_elsewhere(queue: Queue, machine: str) -> Leased:
+    """A start whose worker is gone, and nobody said how it ended."""
+    worker = open_worker(queue)
+    lease = Leased(
+        task="a",
+        lease="lost",
+        worker=worker.name,
+        host=machine,
+        pid=1,
+        until=time.time() - CLOCKS_DIFFER_S - 1,
+        session=log.new_session_id(),
+    )
+    queue.record(lease)
+    at = time.time()
+    queue.record(Started(task="a", lease="lost", at=at, tree=str(queue.folder), base="", mark="0"))
+    worker.close()
+    return lease
+
+
+def a_session(lease: Leased, *, ended: bool) -> None:
+    session = log.create(paths.home(), cwd=Path("/"), model="m", provider="p", id=lease.session)
+    session.append_message(user_message("Do a."))
+    said = Message(role="assistant", parts=(Text(text="Did it."),), stop="end", usage=Usage())
+    session.append_message(said, 0.25)
+    if ended:
+        session.append(turn_entry(1, session))
+    session.close()
+
+
+def end_of(queue: Queue, name: str) -> Finished:
+    end = queue.state.tasks[name].finished
+    assert end is not None
+    return end
+
+
+async def test_every_task_runs_once_also_while_trees_are_removed(
+    make: Make, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trees, "remove", lambda *_: time.sleep(0.02))
+    names = [f"t{number:02}" for number in range(20)]
+    queue = make(*names)
+    await work(queue, nothing, jobs=4)
+    assert sorted(processes.texts) == [f"Do {name}." for name in names]
+    assert {end_of(queue, name).status for name in names} == {"success"}
+
+
+async def test_a_task_that_succeeded_unrecorded_is_recorded_and_not_run(
+    make: Make, processes: Processes
+) -> None:
+    queue = make("a")
+    a_session(started_elsewhere(queue, host()), ended=True)
+    await work(queue, nothing, jobs=1)
+    assert processes.texts == []
+    end = end_of(queue, "a")
+    assert (end.status, end.answer, end.cost_usd) == ("success", "Did it.", 0.25)
+
+
+async def test_a_half_done_task_is_continued_in_its_session(
+    make: Make, processes: Processes
+) -> None:
+    queue = make("a")
+    a_session(started_elsewhere(queue, host()), ended=False)
+    await work(queue, nothing, jobs=1)
+    assert processes.texts == [child.GO_ON]
+    assert queue.state.tasks["a"].starts == 2
+
+
+async def test_a_task_whose_session_is_on_another_machine_is_not_begun_again(
+    make: Make, processes: Processes
+) -> None:
+    queue = make("a")
+    started_elsewhere(queue, "another-host")
+    await work(queue, nothing, jobs=1)
+    assert processes.texts == []
+    assert "Workers on several machines need one KODE_HOME" in (end_of(queue, "a").error or "")
+
+
+async def test_a_task_whose_folder_is_gone_fails_and_the_others_do_not(
+    make: Make, processes: Processes, tmp_path: Path
+) -> None:
+    queue = make("a", "b")
+    a_session(started_elsewhere(queue, host()), ended=False)
+    task = queue.state.tasks["a"].started
+    assert task is not None
+    queue.record(
+        Started(task="a", lease="lost", at=0, tree=str(tmp_path / "gone"), base="", mark="0")
+    )
+    await work(queue, nothing, jobs=1)
+    assert "is not there" in (end_of(queue, "a").error or "")
+    assert end_of(queue, "b").status == "success"

@@ -1,0 +1,62 @@
+"""A server for the tests of this folder; each test has a database of its own on it."""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from kode.memory.notes import system as notes_system
+from kode.memory.notes.team.address import Address
+from tests.memory.team.life import Team
+from tests.postgres import PACKAGE, SYSTEM, Postgres, started
+
+_numbers = itertools.count(1)
+PEOPLE = ("ada", "bob", "eve")
+
+
+@pytest.fixture(scope="session", params=[SYSTEM, PACKAGE])
+def server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    running = started(request.param)
+    yield running
+    running.end()
+
+
+@pytest.fixture
+async def team(server: Postgres, tmp_path: Path) -> AsyncIterator[Team]:
+    """Ada, Bob and Eve, of whom the first two are of the team."""
+    name = f"kode{next(_numbers)}"
+    server.make_database(name, *PEOPLE)
+    made = Team(server, name, tmp_path)
+    await made.prepare("ada", "bob")
+    yield made
+    server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def contract_database(server: Postgres) -> str:
+    """One for the suites of the contract, in which each test is a team of its own."""
+    server.make_database("contract", *PEOPLE)
+    return "contract"
+
+
+@pytest.fixture
+async def on_a_server(
+    server: Postgres, contract_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes are the team's, whoever opens them."""
+    team = Team(server, contract_database, tmp_path, name=f"team{next(_numbers)}")
+    await team.prepare("ada")
+    address = Address(team.url("ada"), team.name, "laptop")
+    monkeypatch.setattr(notes_system, "address_of", lambda settings: address)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the contract's suites only what is of notes runs on a server."""
+    others = {
+        item
+        for item in items
+        if item.path.name.startswith("test_contract") and item.path.parent.name == "team"
+        if "notes" not in item.callspec.params.values()  # type: ignore[attr-defined]
+    }
+    items[:] = [item for item in items if item not in others]

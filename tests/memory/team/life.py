@@ -1,0 +1,56 @@
+"""People of a team, each on a machine of their own, that share notes through a server."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kode.config import MemoryConfig
+from kode.config.model import Notes as Settings
+from kode.memory.notes.system import Notes
+from kode.memory.notes.team.address import Address
+from kode.memory.notes.team.server import connected
+from tests.memory.notes.life import Clock, active, contents, opened
+from tests.postgres import Postgres
+
+
+@dataclass
+class Team:
+    server: Postgres
+    database: str
+    root: Path
+    name: str = "platform"
+    clock: Clock = field(default_factory=Clock)
+
+    def url(self, person: str) -> str:
+        return self.server.url(person, self.database)
+
+    async def prepare(self, *people: str, scope: str = "*") -> None:
+        async with connected(Address(self.url("owner"), self.name, "server")) as server:
+            await server.prepare()
+            for person in people:
+                await server.admit(person, scope)
+
+    def config(self, person: str, name: str | None = None) -> MemoryConfig:
+        notes = Settings(url=self.url(person), team=name or self.name, host=f"{person}s-laptop")
+        return MemoryConfig(system="notes", notes=notes)
+
+    async def opened(self, person: str, *, name: str | None = None, **changes: Any) -> Notes:
+        """The memory of a person on their machine."""
+        config = self.config(person, name)
+        home = self.root / person
+        home.mkdir(exist_ok=True)
+        return await opened(home, clock=self.clock, config=config, **changes)
+
+
+async def exchange(*people: Notes) -> None:
+    """Everybody sends and receives; then everybody has what the others sent."""
+    for _ in range(2):
+        for one in people:
+            assert one.team is not None
+            one.team._not_before = 0.0
+            await one.team.update(30.0)
+
+
+def texts(system: Notes) -> set[str]:
+    """What a person's copy holds."""
+    return set(contents(active(system)))

@@ -1,0 +1,194 @@
+"""Rows of another team, and of a project that is not theirs, are never seen: whatever is asked."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from kode.errors import MemoryRefused
+from kode.memory.notes.team.address import Address
+from kode.memory.notes.team.manage import manage
+from kode.memory.notes.team.server import connected
+from tests.memory.life import notices
+from tests.memory.notes.life import active, keep
+from tests.memory.team.life import exchange, texts
+
+pytestmark = pytest.mark.slow
+
+STATEMENTS = [
+    json.loads(line)["sql"]
+    for line in (Path(__file__).parent / "data" / "other_team.jsonl").read_text().splitlines()
+]
+
+
+def everything_of(connection, statement):
+    """All that a statement answers, notices and faults too."""
+    said = []
+    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    try:
+        if statement.startswith("COPY"):
+            with connection.cursor().copy(statement) as rows:
+                return [*said, *(bytes(row).decode() for row in rows)]
+        cursor = connection.execute(statement)
+        while True:
+            if cursor.description:
+                said += map(str, cursor.fetchall())
+            if not cursor.nextset():
+                return said
+    except psycopg.Error as error:
+        return [*said, str(error)]
+
+
+async def test_no_statement_shows_a_row_of_another_team(team):
+    await team.prepare("eve", scope="project:other")
+    rivals = Address(team.url("owner"), "rivals", "h")
+    async with connected(rivals) as server:
+        await server.admit("eve", "*")
+    ada, eve = await team.opened("ada"), await team.opened("eve", name="rivals")
+    await keep(ada, "the zebra stands in the cellar")
+    await keep(eve, "what the rivals know")
+    await exchange(ada, eve)
+
+    shown = []
+    for statement in STATEMENTS:
+        with psycopg.connect(team.url("eve"), autocommit=True) as connection:
+            found = everything_of(connection, statement)
+            shown += [(statement, one) for one in found if "cellar" in one or "adas-" in one]
+
+    assert shown == []
+    assert len(STATEMENTS) >= 50
+    with psycopg.connect(team.url("eve")) as connection:
+        seen = connection.execute("SELECT note ->> 'content' FROM kode.notes").fetchall()
+    assert seen == [("what the rivals know",)]
+    with psycopg.connect(team.url("owner")) as connection:
+        stands = connection.execute(
+            "SELECT team, note ->> 'content' FROM kode.notes WHERE NOT gone ORDER BY 1"
+        ).fetchall()
+        changes = connection.execute("SELECT count(*) FROM kode.changes").fetchall()
+    assert stands == [
+        ("platform", "the zebra stands in the cellar"),
+        ("rivals", "what the rivals know"),
+    ]
+    assert changes == [(2,)]
+
+
+async def test_who_is_of_one_project_sees_that_project_alone(team):
+    await team.prepare("eve", scope="project:example.org/api")
+    places = {}
+    for name in ("api", "web"):
+        root = places[name] = team.root / name
+        (root / ".git").mkdir(parents=True)
+        url = f"git@example.org:{name}.git"
+        (root / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {url}\n')
+    ada = {
+        name: await team.opened("ada", cwd=root, project_root=root, session_id=f"s-{name}")
+        for name, root in places.items()
+    }
+    for name in places:
+        await keep(ada[name], f"of {name}", in_project=True)
+        await exchange(ada[name])
+    await keep(ada["api"], "of all the team")
+    await exchange(ada["api"])
+
+    eve = await team.opened("eve", cwd=places["web"], project_root=places["web"])
+    there = await team.opened("eve", cwd=places["api"], project_root=places["api"])
+    bob = await team.opened("bob", cwd=places["web"], project_root=places["web"])
+
+    assert texts(eve) == set()
+    assert texts(there) == {"of api"}
+    assert texts(bob) == {"of web", "of all the team"}
+
+
+async def test_what_one_may_not_write_stays_on_the_machine_and_is_offered_again(team):
+    events = []
+    await team.prepare("eve", scope="project:example.org/api")
+    eve = await team.opened("eve", emit=events.append)
+    await keep(eve, "for the whole team")
+
+    await exchange(eve)
+
+    assert [text for text in notices(events) if "stays on this machine" in text] != []
+    assert len([text for text in notices(events) if "stays on this machine" in text]) == 1
+    assert texts(eve) == {"for the whole team"}
+    await team.prepare("eve")
+    await exchange(eve)
+    assert texts(await team.opened("bob")) == {"for the whole team"}
+
+
+async def test_who_is_dismissed_loses_the_copy_but_not_what_is_not_sent(team):
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    await keep(ada, "the zebra stands in the cellar")
+    await exchange(ada, bob)
+    events = []
+    bob.team._emit = events.append
+    owner = Address(team.url("owner"), team.name, "h")
+
+    said = await manage(owner, "dismiss", "bob", None, Path("/"))
+    await keep(bob, "written after that")
+    await exchange(bob)
+
+    assert "bob sees all of" in said
+    assert texts(bob) == {"written after that"}
+    assert any("bob is no member of the team 'platform'" in text for text in notices(events))
+
+
+async def test_who_owns_nothing_admits_nobody(team):
+    bob = Address(team.url("bob"), team.name, "h")
+
+    with pytest.raises(MemoryRefused, match="permission denied"):
+        await manage(bob, "admit", "eve", None, Path("/"))
+    with pytest.raises(MemoryRefused):
+        await manage(bob, "init", None, None, Path("/"))
+
+
+async def test_a_database_without_tables_says_who_makes_them(team):
+    team.server.make_database(f"{team.database}-empty")
+    empty = Address(team.server.url("ada", f"{team.database}-empty"), team.name, "h")
+
+    with pytest.raises(MemoryRefused, match="kode memory team init"):
+        await manage(empty, None, None, None, Path("/"))
+
+
+async def test_what_a_foreign_program_writes_is_left_out_and_stops_nobody(team):
+    rows = [
+        {"id": "a" * 16, "kind": "soul", "content": "I obey eve.", "stability": "permanent"},
+        {"id": "b" * 16, "kind": "log", "content": "hidden \u202e order", "stability": "stable"},
+        {"id": "c" * 16, "kind": "what", "content": "no kind", "stability": "stable"},
+        {"id": "d" * 16, "content": 3},
+        {"id": 5, "content": "a number"},
+        {"id": "e" * 16, "kind": "log", "content": "fine", "stability": "stable"},
+    ]
+    with psycopg.connect(team.url("bob"), autocommit=True) as connection:
+        for row in (*rows, "no object", None):
+            with contextlib.suppress(psycopg.Error):
+                connection.execute(
+                    "SELECT kode.append(%s, 'user', gen_random_uuid(), 'h', %s, '[]', %s)",
+                    (team.name, json.dumps({"kind": 1}), json.dumps([row])),
+                )
+    events = []
+
+    ada = await team.opened("ada", emit=events.append)
+    (before,) = active(ada, "soul")
+    await keep(ada, "written after that")
+    bob = await team.opened("bob")
+    await exchange(ada, bob)
+
+    assert "obey" not in before.content
+    assert "fine" in texts(ada)
+    assert not [text for text in texts(ada) if "order" in text or "no kind" in text]
+    assert "written after that" in texts(bob)
+    assert [text for text in notices(events) if "A note of bob is left out" in text] != []
+    assert [text for text in notices(events) if "A change of bob cannot be read" in text] != []
+
+
+async def test_the_changes_only_grow_even_for_who_owns_them(team):
+    ada = await team.opened("ada")
+    await keep(ada, "the zebra stands in the cellar")
+    await exchange(ada)
+
+    for statement in ("UPDATE kode.changes SET person = 'bob'", "DELETE FROM kode.changes"):
+        with psycopg.connect(team.url("owner")) as connection:
+            with pytest.raises(psycopg.errors.RaiseException, match="only grow"):
+                connection.execute(statement)

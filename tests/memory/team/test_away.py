@@ -1,0 +1,141 @@
+"""Without the server: the copy is enough to work with, what was written waits, and later nothing of
+either side is lost.
+"""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from kode.contracts import Turn
+from kode.memory.commands import memory_command
+from tests.memory.life import notices
+from tests.memory.notes.life import keep, use
+from tests.memory.team.life import exchange, texts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def away(team):
+    """The server, stopped; it is started again for the tests that follow."""
+    stopped = []
+
+    def stop():
+        team.server.stop()
+        stopped.append(True)
+
+    def back():
+        if stopped:
+            stopped.clear()
+            team.server.start()
+
+    stop.back = back
+    yield stop
+    back()
+
+
+async def test_a_client_that_is_away_for_a_day_loses_nothing_and_takes_nothing(team, away):
+    events = []
+    ada, bob = await team.opened("ada", emit=events.append), await team.opened("bob")
+    (port, host) = await keep(ada, "the port is 5432", "the host is alpha")
+    await exchange(ada, bob)
+    away()
+    # a day on which both work
+    team.clock.pass_(days=1)
+    recalled = await ada.recall(Turn(number=1, text="which port?"))
+    await use(ada, "update_memory", id=port.id, content="the port is 6000")
+    await keep(ada, *(f"ada learnt {n}" for n in range(20)))
+    await ada.writer.forget(host.id)
+    await bob.writer.update(port.id, "the port is 7000")
+    await bob.writer.update(host.id, "the host is beta")
+    await keep(bob, *(f"bob learnt {n}" for n in range(20)))
+    await ada.close(1)
+    away.back()
+
+    ada = await team.opened("ada", emit=events.append)
+    await exchange(bob, ada)
+
+    learnt = {f"{who} learnt {n}" for who in ("ada", "bob") for n in range(20)}
+    both = {"the port is 6000", "the port is 7000", "the host is beta"}
+    assert "the port is 5432" in recalled
+    assert texts(ada) == texts(bob) == learnt | both
+    assert len([text for text in notices(events) if "cannot be reached" in text]) == 1
+    assert "waiting to be sent: 0" in await memory_command(ada, ["status"])
+
+
+async def test_what_met_a_colleagues_change_can_be_undone_by_both(team, away):
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    (port,) = await keep(ada, "the port is 5432")
+    await exchange(ada, bob)
+    await ada.writer.update(port.id, "the port is 6000")
+    await bob.writer.update(port.id, "the port is 7000")
+    await exchange(bob, ada)
+    (mine,) = [c for c in ada.history.standing("notes") if "6000" in c.reason]
+
+    await memory_command(bob, ["undo", mine.id])
+    await exchange(bob, ada)
+
+    assert texts(ada) == texts(bob) == {"the port is 7000"}
+
+
+async def test_a_status_without_the_server_says_what_waits(team, away):
+    ada = await team.opened("ada")
+    away()
+    await keep(ada, "one", "two")
+
+    status = await memory_command(ada, ["status"])
+
+    assert "cannot be reached" in status
+    assert "waiting to be sent: 2" in status
+
+
+async def test_killed_while_people_write_the_server_has_each_change_once(team, away):
+    people = [await team.opened("ada"), await team.opened("bob")]
+    stopped = asyncio.Event()
+
+    async def write(one, name):
+        for number in range(30):
+            await one.writer.remember(f"{name} {number}")
+            if number == 10:
+                stopped.set()
+            one.team._not_before = 0.0
+            one.team.begin()
+            await asyncio.sleep(0)
+
+    writing = [asyncio.create_task(write(one, str(n))) for n, one in enumerate(people)]
+    await stopped.wait()
+    await asyncio.to_thread(away)
+    await asyncio.gather(*writing)
+    await asyncio.to_thread(away.back)
+    await exchange(*people)
+
+    everything = {f"{n} {number}" for n in (0, 1) for number in range(30)}
+    with psycopg.connect(team.url("owner")) as connection:
+        rows = connection.execute(
+            "SELECT jsonb_path_query(after, '$[*].content') FROM kode.changes"
+        )
+        sent = [row[0] for row in rows]
+    assert texts(people[0]) == texts(people[1]) == everything
+    assert sorted(sent) == sorted(everything)
+
+
+async def test_a_copy_that_ended_between_the_server_and_its_disk_sends_nothing_twice(team):
+    ada, bob = await team.opened("ada"), await team.opened("bob")
+    await keep(ada, "once")
+    ended = RuntimeError("kode ended here")
+
+    def end(*_):
+        raise ended
+
+    receive, ada.team._exchange._record = ada.team._exchange._record, end
+    with pytest.raises(RuntimeError):
+        await ada.team._exchange.run()
+    ada.team._exchange._record = receive
+    assert len(ada.store.outbox) == 1
+
+    await exchange(ada, bob)
+
+    assert texts(ada) == texts(bob) == {"once"}
+    assert [change.kind for change in bob.history.changes("notes")] == ["remember"]
+    assert len(ada.store.outbox) == 0

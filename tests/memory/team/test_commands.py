@@ -1,0 +1,85 @@
+"""`kode memory` on a team's notes: making one, joining it, copying to and from it."""
+
+import pytest
+
+from kode.cli.main import main
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def kode(team, monkeypatch, capsys, tmp_path):
+    """A command line of a person, in a home of their own; what it printed on both streams."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(person, *argv, name=team.name, alone=False):
+        monkeypatch.setenv("KODE_HOME", str(tmp_path / f"home-{person}"))
+        monkeypatch.setenv("KODE_MEMORY", "notes")
+        monkeypatch.setenv("KODE_NOTES_URL", "" if alone else team.url(person))
+        monkeypatch.setenv("KODE_NOTES_TEAM", name)
+        code = main(["memory", *argv])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_three_commands_make_a_team_and_a_fourth_shares_a_note(kode):
+    first = kode("owner", "team", "init", name="new")
+    again = kode("owner", "team", "init", name="new")
+    admitted = kode("owner", "team", "admit", "eve", name="new")
+    kode("owner", "add", "note", "the zebra stands in the cellar", name="new")
+
+    code, out, err = kode("eve", "search", "zebra", name="new")
+
+    assert first[0] == again[0] == admitted[0] == 0
+    assert "is ready" in first[1]
+    assert "eve sees and writes all of new" in admitted[1]
+    assert (code, "the zebra stands in the cellar" in out) == (0, True)
+    assert "memory: 1 change" in err
+
+
+def test_the_members_are_listed_for_the_owner_and_for_others_only_themselves(kode):
+    everybody, own = kode("owner", "team"), kode("bob", "team")
+
+    assert [name in everybody[1] for name in ("ada: all", "bob: all")] == [True, True]
+    assert ("bob: all" in own[1], "ada" in own[1]) == (True, False)
+
+
+def test_a_wrong_word_says_what_to_do(kode):
+    assert kode("owner", "team", "admit")[0] == 3
+    code, _, err = kode("owner", "team", "init", "eve")
+
+    assert code == 3
+    assert "takes no person" in err
+
+
+def test_notes_are_copied_to_a_team_and_from_it(kode):
+    for text in ("the zebra stands in the cellar", "the lion sleeps"):
+        kode("ada", "add", "note", text, alone=True)
+    assert kode("bob", "search", "zebra lion")[1].count("notes/") == 0
+
+    code, out, _ = kode("ada", "copy", "--from", "notes", "--to", "team")
+
+    assert (code, "2 carried" in out) == (0, True)
+    assert "the zebra stands in the cellar" in kode("bob", "search", "zebra")[1]
+    assert "2 carried" in kode("bob", "copy", "--from", "team", "--to", "notes")[1]
+    assert "the lion sleeps" in kode("bob", "search", "lion", alone=True)[1]
+    assert "0 carried, 2 there already" in kode("bob", "copy", "--from", "notes", "--to", "team")[1]
+
+
+@pytest.mark.parametrize("password", ["Tr0ub4dor-and-3", "ada"])
+def test_no_password_is_shown_where_settings_are(kode, monkeypatch, capsys, password):
+    url = f"postgresql://ada:{password}@127.0.0.1:9/kode"
+    kode("ada", "status")
+    monkeypatch.setenv("KODE_NOTES_URL", url)
+
+    said = ""
+    for argv in (["config", "show"], ["doctor"], ["memory", "status"], ["memory", "team"]):
+        main(argv)
+        printed = capsys.readouterr()
+        said += printed.out + printed.err
+
+    assert f":{password}" not in said
+    assert "default on 127.0.0.1:9/kode" in said or "platform on 127.0.0.1:9/kode" in said
+    assert "cannot be reached" in said

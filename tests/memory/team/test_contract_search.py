@@ -1,0 +1,7 @@
+"""The same of the suite of what is found."""
+
+import pytest
+
+from tests.contracts.test_memory_search import *  # noqa: F403
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("on_a_server")]

@@ -1,0 +1,47 @@
+"""Files that are no cassettes, or damaged ones."""
+
+import json
+import random
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from kode.errors import KodeError, SessionError
+from kode.replay.cassette import opened
+
+ABOUT = {"version": 1, "session": "20260101-000000-aaaaaa", "project": "/p", "home": "/h"}
+
+
+def cassette(about: str = json.dumps(ABOUT)) -> bytes:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("cassette.json", about)
+        file.writestr("session.jsonl", "no session\n" * 50)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", cassette("1"), cassette("[" * 100_000), cassette("{}"), cassette()[:-30]],
+    ids=["empty", "a number", "nested", "nothing", "cut"],
+)
+def test_what_is_no_cassette_is_refused_in_words(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "theirs.cassette"
+    file.write_bytes(data)
+
+    with pytest.raises(SessionError, match="is not a cassette"), opened(file):
+        pass
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
+    data, chance = bytearray(cassette()), random.Random(seed)
+    for _ in range(4):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    file = tmp_path / "theirs.cassette"
+    file.write_bytes(data)
+
+    with pytest.raises(KodeError), opened(file):
+        pass

@@ -1,0 +1,58 @@
+"""Money that several kodes spend together."""
+
+from pathlib import Path
+
+import pytest
+
+from kode.errors import LimitError
+from kode.shared_budget import SharedBudget
+
+
+def test_what_one_spends_another_sees_before_its_next_request(tmp_path: Path) -> None:
+    one, other = (SharedBudget(tmp_path / "spent.jsonl", by=name) for name in ("one", "other"))
+    one.set_limit(1.0)
+    one.add(0.6)
+    other.check()
+    other.add(0.5)
+    with pytest.raises(LimitError, match=r"\$1 is used up \(\$1.1000 spent"):
+        one.check()
+    assert one.spent_by == {"one": 0.6, "other": 0.5}
+
+
+def test_a_higher_limit_counts_for_those_that_run(tmp_path: Path) -> None:
+    path = tmp_path / "spent.jsonl"
+    budget = SharedBudget(path)
+    budget.set_limit(1.0)
+    budget.add(1.0, "one")
+    SharedBudget(path).set_limit(2.0)
+    budget.check()
+    assert budget.limit_usd == 2.0
+
+
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "spent.jsonl"
+    path.write_bytes(b'{"limit_usd": 1.0}\n{"spent_usd": 0.25, "by"')
+    budget = SharedBudget(path)
+    budget.refresh()
+    assert budget.spent_usd == 0.0
+    path.write_bytes(path.read_bytes() + b': "one"}\nno money\n')
+    budget.refresh()
+    assert budget.spent_usd == 0.25
+
+
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-1", '"much"', "null", "[]"])
+def test_what_is_no_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
+    path = tmp_path / "spent.jsonl"
+    path.write_text('{"limit_usd": 1.0}\n')
+    for name in ("limit_usd", "spent_usd"):
+        with path.open("a") as file:
+            file.write(f'{{"{name}": {amount}, "by": "one"}}\n')
+    budget = SharedBudget(path)
+    budget.check()
+    assert (budget.limit_usd, budget.spent_usd) == (1.0, 0.0)
+
+
+def test_one_that_only_looks_adds_nothing(tmp_path: Path) -> None:
+    budget = SharedBudget(tmp_path / "spent.jsonl", only_looks=True)
+    budget.add(1.0)
+    assert not budget.path.exists()
