@@ -27,7 +27,7 @@ from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import Image, ToolCall, ToolResult, calls_of, failure_of
+from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 
@@ -36,10 +36,6 @@ MAX_RESULT_CHARS = 60_000
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
-WRITTEN_CALL = (
-    "[You wrote this call into your text. It was run, once and as if you had made it. From now on "
-    "call tools through the tool interface, with no JSON, tags or fences in your text.]"
-)
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
@@ -87,12 +83,6 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
                 tasks.create_task(one)
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
-
-
-def _written_before(run: Run, call: ToolCall) -> bool:
-    """Whether another call in the conversation was written as text: the model knows by then."""
-    said = (one for message in run.context.session.messages for one in calls_of(message))
-    return next((one for one in said if one.written), call).id != call.id
 
 
 def _cut_short(run: Run, call: ToolCall) -> ToolResult:
@@ -159,8 +149,6 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     for_model = fenced(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
-    if call.written and not _written_before(run, call):
-        for_model = f"{for_model}\n\n{WRITTEN_CALL}"
     if reminder := run.repeats.note(call, text):
         for_model = f"{for_model}\n\n{reminder}"
     # No await between the two: what is shown is recorded, and what is recorded is shown.

@@ -443,22 +443,15 @@ async def test_a_turn_of_calls_that_cannot_be_read_is_no_success(bench: MakeBenc
     assert run.of(ToolStarted) == []
 
 
-async def test_the_model_learns_once_that_its_text_was_run_as_a_call(bench: MakeBench) -> None:
-    def written(text: str) -> Message:
-        call = ToolCall(
-            id=f"w-{text}", name="echo", arguments=f'{{"text": "{text}"}}', written="..."
-        )
-        return Message(role="assistant", parts=(call,), stop="tool_calls")
-
-    run = bench(
-        written("a"), written("b"), says("done"), calls(("echo", '{"text": "c"}')), says("")
-    )
+async def test_a_call_written_as_text_goes_back_as_any_other_call(bench: MakeBench) -> None:
+    """The right form, as an example: words about it were repeated as an answer."""
+    call = ToolCall(id="w", name="echo", arguments='{"text": "a"}', written="...")
+    run = bench(Message(role="assistant", parts=(call,), stop="tool_calls"), says("done"))
 
     await run.turn()
-    first, second = (results_of(run.provider.requests[at].messages[-1])[0] for at in (1, 2))
 
-    assert first.text.startswith("echo a\n\n[")
-    assert "tool interface" in first.text
-    assert second.text == "echo b"
-    assert [call.written for m in run.session.messages for call in calls_of(m)] == ["...", "..."]
+    *_, asked, answered = run.provider.requests[1].messages
+    assert [one.name for one in calls_of(asked)] == ["echo"]
+    assert text_of(asked) == ""
+    assert [one.text for one in results_of(answered)] == ["echo a"]
     assert '"written":"..."' in run.session.path.read_text()

@@ -37,6 +37,9 @@ from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
 """Reflections on one task that did not come to their end; then it stays in `pending/` untried."""
+SHORT_CHARS = 1_000
+"""Files of facts that together have no more go with the index, whole."""
+ABOUT_SHORT = "What the files of facts say."
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
 
@@ -61,6 +64,7 @@ class Vault(VaultByHand):
         self._writer = self.writer(self.files, {})
         index = state.get("index")
         self._index = index if isinstance(index, str) else ""
+        self._shown_facts: dict[str, str] = {}
         self._reflecting: asyncio.Task[None] | None = None
         self._again = False
 
@@ -68,13 +72,14 @@ class Vault(VaultByHand):
         """The index, as the first user message. A resumed session has it already."""
         if self._index and reason == "resume":
             return Injection()
-        self._index = ""
+        self._index, self._shown_facts = "", {}
         return Injection(first_user=self._changed_index())
 
     async def recall(self, turn: Turn) -> str:
-        """The index once more when it is another than the model was shown."""
+        """The index once more when it is another than the model was shown, and what short files of
+        facts say: to read them would cost a request, which a weak model does not make."""
         self._hear(turn)
-        return self._changed_index()
+        return "\n\n".join(filter(None, (self._changed_index(), self._short_facts())))
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -283,6 +288,15 @@ class Vault(VaultByHand):
 
     async def _undo(self, change: Change, batch: str) -> str:
         return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
+
+    def _short_facts(self) -> str:
+        """The files of facts that together are short, but for what the model was shown already."""
+        texts = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
+        if sum(map(len, texts.values())) > SHORT_CHARS or texts == self._shown_facts:
+            return ""
+        self._shown_facts = texts
+        body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
+        return self._framed(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
         """The index as the model is to see it; "" when that is what it was shown last."""

@@ -2,8 +2,10 @@ import re
 
 import pytest
 
+from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
+from kode.memory.vault.system import SHORT_CHARS
 from tests.memory.life import notices
 from tests.memory.vault.life import file, opened, put, use
 
@@ -37,6 +39,25 @@ async def test_the_index_comes_before_the_first_message_in_the_grammar_of_its_do
         "- facts/user.md (320B): user name, language, role",
         "- episodes/2026-02.md (1.2KB): logger fix",
     ]
+
+
+async def test_short_facts_go_with_the_task_once_and_again_when_they_change(tmp_path):
+    put(tmp_path, "facts/project.md", "- Port: 8437")
+    system = await opened(tmp_path)
+    await system.inject("start")
+    turn = Turn(number=1, text="Which port?", tainted=False)
+
+    first, again = await system.recall(turn), await system.recall(turn)
+    put(tmp_path, "facts/project.md", "- Port: 9000")
+    changed = await system.recall(turn)
+    put(tmp_path, "facts/project.md", "- Port: 9001\n" + "x" * SHORT_CHARS)
+    long = await system.recall(turn)
+
+    assert "- Port: 8437" in first
+    assert first.startswith("<memory>")
+    assert again == ""
+    assert "- Port: 9000" in changed
+    assert "9001" not in long
 
 
 async def test_a_session_that_goes_on_gets_no_second_index_but_after_a_compaction(tmp_path):
