@@ -105,10 +105,11 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-async def learn_window(config: Config, provider: Provider) -> None:
-    """Lets a provider ask its server for the window, unless the config says it. Never raises."""
+async def learn_window(config: Config, provider: Provider, emit: Emit = silent) -> None:
+    """Lets a provider ask its server for the window, unless the config says it; `emit` gets a line
+    where the server still loads the model. Never raises."""
     if config.context.window is None and isinstance(provider, SdkProvider):
-        await provider.learn_window()
+        await provider.learn_window(emit)
 
 
 def is_small(config: Config, provider: Provider) -> bool:

@@ -64,13 +64,20 @@ class ProviderError(KodeError):
 
 
 class TransientError(ProviderError):
-    """Likely to pass: the loop asks again. `retry_after_s` is what the server asked for."""
+    """Likely to pass: the loop asks again. `retry_after_s` is what the server asked for. `loading`:
+    it says that it still loads its model."""
 
     def __init__(
-        self, text: str, *, status: int | None = None, retry_after_s: float | None = None
+        self,
+        text: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        loading: bool = False,
     ) -> None:
         super().__init__(text, status=status)
         self.retry_after_s = retry_after_s
+        self.loading = loading
 
 
 LARGER_WINDOW = (

@@ -278,5 +278,11 @@ Emit = Callable[[Event], None]
 """Must not raise and must not block."""
 
 
+def loading_notice(model: str) -> Notice:
+    """What a person reads while a server loads its model."""
+    text = f"The server is loading {model}: kode waits until it is there."
+    return Notice(text=text, level="info")
+
+
 def silent(event: Event) -> None:
     """An `Emit` that nobody watches."""

@@ -184,7 +184,7 @@ class Conversation:
         async with self.opening:
             if self.opened:
                 return
-            await learn_window(self.config, self.agent.provider)
+            await learn_window(self.config, self.agent.provider, self.emit)
             small = is_small(self.config, self.agent.provider)
             if small:
                 self.agent = shorten(self.agent, self.config)
@@ -261,7 +261,7 @@ class Conversation:
             the message, or the prompt of a server needs more words; ServerError.
         """
         if self.opened:  # else `open` does it
-            await learn_window(self.config, self.agent.provider)
+            await learn_window(self.config, self.agent.provider, self.emit)
         await self.open()
         if self.unread_results:
             await self._read_late_results()

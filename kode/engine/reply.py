@@ -5,15 +5,19 @@ The provider makes single attempts; the policy of asking again is here and nowhe
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 
 from kode.contracts import Provider, Request
 from kode.errors import ContextOverflow, ProviderError, TransientError
-from kode.events import Emit, Event, RetryScheduled, TextDelta
+from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
 from kode.messages import Message
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
+LOADING_PAUSE_S = 1.0
+MAX_LOADING_S = 900.0
+"""So long a server may load its model, which can be large and on a slow disk."""
 MAX_RETRY_AFTER_S = 120.0
 """A server that asks for a longer pause is reported instead of waited for."""
 
@@ -48,7 +52,7 @@ async def ask(
         for attempt in range(1, max_attempts + 1):
             streamed.clear()
             try:
-                return await provider.reply(request, hear)
+                return await _loaded_reply(provider, request, hear)
             except TransientError as error:
                 delay_s = _delay_s(attempt, error.retry_after_s)
                 _give_up(error, attempt, max_attempts, delay_s)
@@ -68,6 +72,22 @@ async def ask(
         broke_off("".join(streamed))
         raise
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Message:
+    """One attempt, and a further one as long as the server says that it loads its model."""
+    ends_at = time.monotonic() + MAX_LOADING_S
+    said = False
+    while True:
+        try:
+            return await provider.reply(request, emit)
+        except TransientError as error:
+            if not error.loading or time.monotonic() > ends_at:
+                raise
+        if not said:
+            said = True
+            emit(loading_notice(provider.model))
+        await asyncio.sleep(LOADING_PAUSE_S)
 
 
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:

@@ -55,33 +55,23 @@ class Reply:
     detail: str = ""
 
 
+@dataclass
 class MemoryModel:
     """Asks the model of one session. `ask_model` of None answers every question with `no model`."""
 
-    def __init__(
-        self,
-        ask_model: AskModel | None,
-        ask_reply: AskReply | None = None,
-        *,
-        max_calls: int = MAX_CALLS,
-        max_prompt_chars: int = MAX_PROMPT_CHARS,
-        timeout_s: float = TIMEOUT_S,
-        expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0,
-    ) -> None:
-        self._ask_model = ask_model
-        self._ask_reply = ask_reply
-        self._max_calls = max_calls
-        self._max_prompt_chars = max_prompt_chars
-        self._timeout_s = timeout_s
-        self._expected_s = expected_s
-        self.calls = 0
-        """Questions asked so far."""
+    _ask_model: AskModel | None
+    _ask_reply: AskReply | None = None
+    max_calls: int = MAX_CALLS
+    max_prompt_chars: int = MAX_PROMPT_CHARS
+    expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
+    calls: int = 0
+    """Questions asked so far."""
 
     @property
     def usable(self) -> bool:
         return (
             self._ask_model is not None or self._ask_reply is not None
-        ) and self.calls < self._max_calls
+        ) and self.calls < self.max_calls
 
     async def ask(
         self,
@@ -100,8 +90,8 @@ class MemoryModel:
         ask_model = self._ask_model
         if ask_model is None:
             return Answer(text=None, failure="no model")
-        prompt = keep_ends(prompt, self._max_prompt_chars)
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        prompt = keep_ends(prompt, self.max_prompt_chars)
+        limit_s = TIMEOUT_S if timeout_s is None else timeout_s
         if patient:
             limit_s = self.limit_s(limit_s, len(system) + len(prompt), max_output_tokens)
         text, failure, detail = await self._attempt(
@@ -116,7 +106,7 @@ class MemoryModel:
     @property
     def hands_tools(self) -> bool:
         """Whether a request with tools can be answered."""
-        return self._ask_reply is not None and self.calls < self._max_calls
+        return self._ask_reply is not None and self.calls < self.max_calls
 
     async def reply(
         self, request: Request, *, timeout_s: float | None = None, patient: bool = False
@@ -142,7 +132,7 @@ class MemoryModel:
             if answer.text is None:
                 return Reply(message=None, failure=answer.failure, detail=answer.detail)
             return Reply(message=Message(role="assistant", parts=(Text(text=answer.text),)))
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        limit_s = TIMEOUT_S if timeout_s is None else timeout_s
         if patient:
             said = "".join(map(text_of, request.messages))
             most = request.max_output_tokens or MAX_OUTPUT_TOKENS
@@ -153,13 +143,13 @@ class MemoryModel:
     def limit_s(self, timeout_s: float, prompt_chars: int, output_tokens: int) -> float:
         """How long a question may take: `timeout_s`, or up to `MOST_TIMES` as long where the server
         has shown in this process that it needs that for one of this size."""
-        expected_s = self._expected_s(prompt_chars // CHARS_PER_TOKEN, output_tokens)
+        expected_s = self.expected_s(prompt_chars // CHARS_PER_TOKEN, output_tokens)
         return max(timeout_s, min(expected_s, MOST_TIMES * timeout_s))
 
     async def _attempt(
         self, start: Callable[[], Awaitable[T]], limit_s: float
     ) -> tuple[T | None, Failure, str]:
-        if self.calls >= self._max_calls:
+        if self.calls >= self.max_calls:
             return None, "too many calls", f"{self.calls} so far"
         self.calls += 1
         try:
@@ -175,8 +165,8 @@ class MemoryModel:
 
     def _bounded(self, message: Message) -> Message:
         def bounded(part: Part) -> Part:
-            if isinstance(part, Text | ToolResult) and len(part.text) > self._max_prompt_chars:
-                return replace(part, text=keep_ends(part.text, self._max_prompt_chars))
+            if isinstance(part, Text | ToolResult) and len(part.text) > self.max_prompt_chars:
+                return replace(part, text=keep_ends(part.text, self.max_prompt_chars))
             return part
 
         return replace(message, parts=tuple(map(bounded, message.parts)))

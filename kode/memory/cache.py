@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,23 +28,16 @@ T = TypeVar("T")
 BUSY_MS = 5_000
 
 
+@dataclass
 class CacheFile:
     """One object serves one thread. `prepare` makes the tables, `version` is that of their shape.
     With `read_only` a file that is missing or of another version is left as it is."""
 
-    def __init__(
-        self,
-        path: Path,
-        prepare: Callable[["apsw.Connection"], None],
-        *,
-        version: int,
-        read_only: bool = False,
-    ) -> None:
-        self.path = path
-        self._prepare = prepare
-        self._version = version
-        self._read_only = read_only
-        self._connection: apsw.Connection | None = None
+    path: Path
+    _prepare: Callable[["apsw.Connection"], None]
+    version: int
+    read_only: bool = False
+    _connection: "apsw.Connection | None" = None
 
     def rows(self, sql: str, values: "Values" = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement, within `read` or `change`."""
@@ -90,7 +84,7 @@ class CacheFile:
     def throw_away(self) -> None:
         """Deletes the file; the next use begins with an empty one."""
         self.close()
-        if not self._read_only:
+        if not self.read_only:
             for suffix in ("", "-journal", "-wal", "-shm"):
                 with suppress(OSError):
                     os.unlink(f"{self.path}{suffix}")
@@ -111,7 +105,7 @@ class CacheFile:
         if self._connection is not None:
             return self._connection
         flags = apsw.SQLITE_OPEN_READONLY
-        if not self._read_only:
+        if not self.read_only:
             durable.make_folder(self.path.parent)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(str(self.path), flags=flags)
@@ -124,8 +118,8 @@ class CacheFile:
                 # With its version at once: without, another process would throw it away.
                 with transaction(connection):
                     self._prepare(connection)
-                    connection.execute(f"PRAGMA user_version={self._version}")
-            elif connection.pragma("user_version") == self._version:
+                    connection.execute(f"PRAGMA user_version={self.version}")
+            elif connection.pragma("user_version") == self.version:
                 self._prepare(connection)
             else:
                 raise apsw.NotADBError("it was made by another version of kode")

@@ -187,7 +187,7 @@ def _log(system: BaseMemory, count: int) -> str:
     tail = system.history.tail(max(1, count))
     lines = [_change(change) for change in reversed(tail.changes)]
     if tail.damaged:
-        lines.append(f"({tail.damaged} damaged lines of {system.history.path} were passed over)")
+        lines.append(f"(damaged lines skipped in {system.history.path}: {tail.damaged})")
     return "\n".join(lines) or "Nothing was changed yet."
 
 

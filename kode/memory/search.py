@@ -3,6 +3,7 @@ they find too little, what a model picks from the texts nearest by vectors and b
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from kode import credentials
@@ -33,24 +34,17 @@ SYSTEM = (
 )
 
 
+@dataclass
 class Finder:
-    """`llm`: whether a model may be asked; `always`: also where the words found all that was said
-    in the query. `now` is the clock."""
+    """Ranks the texts that a query may mean."""
 
-    def __init__(
-        self,
-        door: MemoryModel,
-        embedder: Embedder,
-        now: Callable[[], datetime],
-        *,
-        llm: bool,
-        always: bool = False,
-    ) -> None:
-        self._door = door
-        self._embedder = embedder
-        self._now = now
-        self._llm = llm
-        self._always = always
+    _door: MemoryModel
+    _embedder: Embedder
+    _now: Callable[[], datetime]
+    llm: bool
+    """Whether a model may be asked."""
+    always: bool = False
+    """Also where the words found all that was said in the query."""
 
     async def hits(
         self,
@@ -66,8 +60,8 @@ class Finder:
         newest texts come, with a score of 0: nothing but their age speaks for them.
         """
         by_words = [_hit(text, ranked.score, ranked.why) for text, ranked in found[:k]]
-        enough = not self._always and any(ranked.is_whole for _, ranked in found)
-        if not self._llm or not self._door.usable or enough or not query.strip():
+        enough = not self.always and any(ranked.is_whole for _, ranked in found)
+        if not self.llm or not self._door.usable or enough or not query.strip():
             return by_words
         why = {text: ranked.why for text, ranked in found}
         candidates = await self._candidates(query, list(why), await pool())

@@ -80,6 +80,8 @@ _BAD_KEY = re.compile(
     r"|authentication_error",
     re.IGNORECASE,
 )
+LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
+"""How llama.cpp and others say that a model is not there yet."""
 _NO_MODEL = re.compile(
     r"model_not_found|unknown model|no such model|invalid model|not a valid model"
     r"|model.{0,120}(not found|does not exist|not exist|is not available|not supported|not loaded)"
@@ -250,6 +252,7 @@ def from_status(
             f"{_passing(status, endpoint)}{said}",
             status=status,
             retry_after_s=retry_after_s(headers),
+            loading=status == 503 and LOADING.search(whole) is not None,
         )
     if status in (400, 404, 422) and _NO_MODEL.search(whole):
         return RefusedError(

@@ -8,16 +8,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from kode.contracts import ModelInfo, ProviderSettings, Request
 from kode.errors import ContextOverflow
-from kode.events import Emit
+from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message
 from kode.providers.boundary import Endpoint, translated
 from kode.providers.draft import Draft
-from kode.providers.served import served_window
+from kode.providers.served import is_near, served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
@@ -79,20 +80,36 @@ class SdkProvider(ABC):
         )
         self._client: Any = None
         self._windows_asked = 0
+        self._said_reading = False
 
-    async def learn_window(self) -> None:
+    async def learn_window(self, emit: Emit = silent) -> None:
         """Asks a server of the person's own how large its window is: what is known of the model is
         only what it could be. Asks once more where it did not say: some know when the model is
         loaded. Never raises."""
         if self._windows_asked < 2:
             self._windows_asked += 1
-            if tokens := await served_window(self.name, self._endpoint):
+            say_so = partial(emit, loading_notice(self.model))
+            if tokens := await served_window(self.name, self._endpoint, say_so):
                 self._windows_asked = 2
                 self._take_window(tokens)
 
     def _take_window(self, tokens: int) -> None:
         output = min(self.info.max_output_tokens, max(1, tokens // 2))
         self.info = replace(self.info, context_window=tokens, max_output_tokens=output, known=True)
+
+    def _say_reading(self, emit: Emit) -> None:
+        """One line, once in a process, while a server of the person's own reads a request."""
+        if not self._said_reading:
+            self._said_reading = True
+            limit_s = self._settings.total_timeout_s
+            emit(
+                Notice(
+                    text=f"{self._endpoint.shown_url} has sent nothing yet: it may still read the "
+                    f"request or load the model. kode waits for it, at most {limit_s:g} s "
+                    "(`retry.total_timeout_s` in the config).",
+                    level="info",
+                )
+            )
 
     @property
     def is_official(self) -> bool:
@@ -146,8 +163,9 @@ class SdkProvider(ABC):
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
-        settings = self._settings
-        deadline = Deadline(settings.idle_timeout_s, settings.total_timeout_s, self._endpoint)
+        settings, endpoint = self._settings, self._endpoint
+        reading = partial(self._say_reading, draft.emit) if is_near(endpoint.base_url) else None
+        deadline = Deadline(settings.idle_timeout_s, settings.total_timeout_s, endpoint, reading)
         async with deadline:
             stream = await self._client.post(
                 path,

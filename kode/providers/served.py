@@ -8,14 +8,15 @@ what the model could take. Ollama cuts what is too long without a word, so it mu
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.config.choice import LOCAL_KEY
-from kode.providers.boundary import Endpoint
+from kode.providers.boundary import LOADING, Endpoint
 from kode.registry import owner_of, provider_row
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 ASK_TIMEOUT_S = 3.0
 LOAD_TIMEOUT_S = 120.0
 """For Ollama to load the model, which the first request would wait for too."""
+LOADING_PAUSE_S = 1.0
+MAX_LOADING_S = 900.0
+"""So long a server may load its model, which can be large and on a slow disk."""
 MAX_BYTES = 4_000_000
 OLLAMA_DEFAULT = 4_096
 """What Ollama takes where neither the model nor the server's settings say more."""
@@ -32,9 +36,20 @@ LISTED = ("max_model_len", "loaded_context_length", "context_length", "context_w
 """Keys that servers have for the window in an entry of their list of models."""
 
 
-async def served_window(provider: str, endpoint: Endpoint) -> int | None:
+class LoadingError(Exception):
+    """The server says that it still loads its model."""
+
+
+def nothing() -> None:
+    """For whom it does not matter that the server loads its model."""
+
+
+async def served_window(
+    provider: str, endpoint: Endpoint, loading: Callable[[], None] = nothing
+) -> int | None:
     """The window in tokens; None for a provider's own server and its models, and for a server that
-    does not say. Never raises."""
+    does not say. One that still loads its model is waited for, after a call of `loading`. Never
+    raises."""
     row = provider_row(provider)
     url = endpoint.base_url.rstrip("/")
     if row is None or url == row.own_url or owner_of(endpoint.model) is not None:
@@ -47,14 +62,28 @@ async def served_window(provider: str, endpoint: Endpoint) -> int | None:
             endpoint.api_key if row.key_header else f"Bearer {endpoint.api_key}"
         )
     try:
-        async with httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers) as client:
-            listed = await _asked(client, f"{url}{row.models_path}")
-            window = _of_list(listed, endpoint.model)
-            if window is None and _is_near(url):
-                root = url.removesuffix("/v1")
-                window = await _of_own_api(client, root, endpoint.model)
+        async with (
+            asyncio.timeout(MAX_LOADING_S),
+            httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers) as client,
+        ):
+            try:
+                return await _window_of(client, url, row.models_path, endpoint.model)
+            except LoadingError:
+                loading()
+            while True:
+                await asyncio.sleep(LOADING_PAUSE_S)
+                with contextlib.suppress(LoadingError):
+                    return await _window_of(client, url, row.models_path, endpoint.model)
     except Exception:  # a client has errors of many families; the first request will name the fault
         return None
+
+
+async def _window_of(
+    client: "httpx2.AsyncClient", url: str, models_path: str, model: str
+) -> int | None:
+    window = _of_list(await _asked(client, f"{url}{models_path}"), model)
+    if window is None and is_near(url):
+        window = await _of_own_api(client, url.removesuffix("/v1"), model)
     return window
 
 
@@ -84,10 +113,12 @@ async def _asked(
     body: Mapping[str, Any] | None = None,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> Any:
-    """The answer as JSON; None for anything else."""
+    """The answer as JSON; None for anything else. Raises: LoadingError; faults of the client."""
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
+            if answer.status_code == 503 and LOADING.search((await answer.aread()).decode()):
+                raise LoadingError
             if answer.status_code != 200:
                 return None
             data = b""
@@ -127,7 +158,7 @@ def _running(answer: Any, model: str) -> int | None:
     return None
 
 
-def _is_near(url: str) -> bool:
+def is_near(url: str) -> bool:
     """Whether a server is on this machine or in its own network, where people run such servers."""
     host = urlsplit(url).hostname or ""
     try:

@@ -53,12 +53,24 @@ class Event:
 class Deadline:
     """An idle limit and a total limit around an exchange, as `async with`.
 
-    The idle limit starts again with every `touch()`, which is called for bytes that arrive. Between
+    The idle limit starts again with every `touch()`, which is called for bytes that arrive. With
+    `reading`, a server that has sent nothing yet has until the total limit: a slow one reads a long
+    request in silence. `reading` is called once, when the idle limit passes.
+
+    Between
     `soften()` (the reply could end here) and `harden()` the limit is a short one, and running out
     of time only ends the waiting.
     """
 
-    def __init__(self, idle_s: float, total_s: float, endpoint: Endpoint) -> None:
+    def __init__(
+        self,
+        idle_s: float,
+        total_s: float,
+        endpoint: Endpoint,
+        reading: Callable[[], None] | None = None,
+    ) -> None:
+        self.reading = reading
+        self._reminder: asyncio.TimerHandle | None = None
         self.idle_s = idle_s
         self.total_s = total_s
         self.endpoint = endpoint
@@ -71,10 +83,15 @@ class Deadline:
     async def __aenter__(self) -> "Deadline":
         self._end = asyncio.get_running_loop().time() + self.total_s
         await self._timeout.__aenter__()
-        self.touch()
+        if self.reading is None:
+            self.touch()
+            return self
+        self._timeout.reschedule(self._end)
+        self._reminder = asyncio.get_running_loop().call_later(self.idle_s, self.reading)
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self._stop_reminder()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
@@ -85,6 +102,7 @@ class Deadline:
 
     def touch(self) -> None:
         """Something arrived."""
+        self._stop_reminder()
         if self._timeout.expired():
             return
         idle_end = asyncio.get_running_loop().time() + self.idle_s
@@ -104,6 +122,11 @@ class Deadline:
         if self.soft:
             self.soft, self._soft_mark, self._soft_end = False, -1, math.inf
             self.touch()
+
+    def _stop_reminder(self) -> None:
+        if self._reminder is not None:
+            self._reminder.cancel()
+            self._reminder = None
 
     def _ran_out(self) -> ProviderError:
         url = self.endpoint.shown_url

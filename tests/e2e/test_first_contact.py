@@ -44,11 +44,20 @@ def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> Non
 def test_without_a_terminal_or_a_task_the_demo_plays_to_its_end(
     place: Place, stdin: str | None
 ) -> None:
+    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     done = place.run(stdin=stdin)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("Next: set up a model with `kode init`")
     assert "demo" in done.err
     assert place.session_files == []
+
+
+def test_an_empty_pipe_into_a_kode_that_is_set_up_is_no_wish_for_the_demo(place: Place) -> None:
+    done = place.run(stdin="")
+
+    assert done.code == 3
+    assert "There is no task" in done.err
+    assert done.out == ""
 
 
 def test_without_a_task_json_says_what_is_missing(place: Place) -> None:

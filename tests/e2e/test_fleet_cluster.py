@@ -137,7 +137,7 @@ def test_a_worker_that_a_scheduler_asks_to_end_gives_its_task_back(cluster: Clus
     node.send_signal(signal.SIGTERM)
 
     assert node.wait(60) == 130
-    assert cluster.status()["1"]["status"] == "waiting"
+    assert cluster.status()["1"]["status"] == "interrupted"
 
 
 def test_pods_of_an_indexed_job_work_on_the_same_queue_as_this_machine(cluster: Cluster) -> None:

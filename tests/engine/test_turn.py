@@ -10,7 +10,15 @@ from kode.errors import (
     StorageError,
     TransientError,
 )
-from kode.events import Replied, RetryScheduled, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from kode.events import (
+    Notice,
+    Replied,
+    RetryScheduled,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
 from kode.memory.base import NullMemory
 from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
@@ -272,6 +280,19 @@ async def test_passing_faults_are_retried_and_shown(bench: MakeBench, monkeypatc
     retries = run.of(RetryScheduled)
     assert [r.attempt for r in retries] == [1, 2]
     assert retries[1].delay_s >= 0.01
+
+
+async def test_a_server_that_loads_its_model_is_waited_for_and_one_line_says_so(
+    bench: MakeBench, monkeypatch
+) -> None:
+    monkeypatch.setattr("kode.engine.reply.LOADING_PAUSE_S", 0.0)
+    run = bench(*[TransientError("503", loading=True)] * 9, says("there"))
+
+    ended = await run.turn()
+
+    assert ended.result == "there"
+    assert run.of(RetryScheduled) == []
+    assert ["loading" in notice.text for notice in run.of(Notice)] == [True]
 
 
 async def test_after_five_attempts_the_turn_ends_with_the_next_step(

@@ -16,7 +16,7 @@ from kode.errors import (
     RefusedError,
     TransientError,
 )
-from kode.events import Event, TextDelta
+from kode.events import Event, Notice, TextDelta
 from kode.messages import Message, calls_of, text_of, user_message
 from kode.providers import open_provider
 from tests.providers.conftest import Connect
@@ -91,8 +91,9 @@ async def test_a_server_that_is_down_is_named_with_what_to_check(name: str) -> N
 @pytest.mark.parametrize("wire", [{"stall_before_s": 60}, {"stall_after": 2, "stall_s": 60}])
 @pytest.mark.slow
 async def test_a_stall_ends_at_the_idle_limit(
-    connect: Connect, name: str, wire: dict[str, Any]
+    connect: Connect, name: str, wire: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kode.providers.exchange.is_near", lambda url: False)
     provider, server = connect(name, [{"text": "Hello there", "wire": wire}], idle_timeout_s=1.0)
 
     error = await fault(provider)
@@ -100,6 +101,24 @@ async def test_a_stall_ends_at_the_idle_limit(
     assert type(error) is TransientError
     assert "nothing for 1 s" in str(error)
     server.wait_for_disconnect()
+
+
+@both
+@pytest.mark.slow
+async def test_a_server_of_ones_own_may_read_a_request_in_silence_and_one_line_says_so(
+    connect: Connect, name: str
+) -> None:
+    wire = {"stall_before_s": 1.0}
+    script = [{"text": "Hello", "wire": wire}, {"text": "there", "wire": wire}]
+    provider, _ = connect(name, script, idle_timeout_s=0.2)
+    events: list[Event] = []
+
+    said = [text_of(await provider.reply(HELLO, events.append)) for _ in range(2)]
+
+    assert said == ["Hello", "there"]
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert "retry.total_timeout_s" in notice.text
+    await provider.aclose()
 
 
 @both

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kode.contracts import Request
-from kode.errors import ContextOverflow
+from kode.errors import ContextOverflow, TransientError
 from kode.events import silent
 from kode.messages import user_message
-from kode.providers import open_provider
+from kode.providers import open_provider, served
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.exchange import SdkProvider
 from kode.providers.served import served_window
@@ -87,3 +87,33 @@ async def test_a_server_that_does_not_say_is_asked_twice_and_one_that_does_once(
 
     assert asked == [1, 2, 2, 3]
     assert other.info.context_window == 512
+
+
+LOADING = {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}
+
+
+async def test_a_server_that_loads_its_model_is_asked_until_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(served, "LOADING_PAUSE_S", 0.0)
+    windows = iter([served.LoadingError, served.LoadingError, 8192])
+    said: list[int] = []
+
+    async def asked(client: Any, url: str, *_: Any, **__: Any) -> Any:
+        window = next(windows)
+        if window is served.LoadingError:
+            raise served.LoadingError
+        return {"data": [{"id": "m", "meta": {"n_ctx": window}}]}
+
+    monkeypatch.setattr(served, "_asked", asked)
+    assert await served_window("openai", ENDPOINT, lambda: said.append(1)) == 8192
+    assert said == [1]
+
+
+def test_only_a_server_that_says_so_is_loading() -> None:
+    loads = from_status(503, LOADING, {}, ENDPOINT)
+    busy = from_status(503, {"error": {"message": "overloaded"}}, {}, ENDPOINT)
+
+    assert isinstance(loads, TransientError)
+    assert isinstance(busy, TransientError)
+    assert (loads.loading, busy.loading) == (True, False)

@@ -31,7 +31,7 @@ def test_what_is_no_cassette_is_refused_in_words(tmp_path: Path, data: bytes) ->
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
-    with pytest.raises(SessionError, match="is no cassette"), opened(file):
+    with pytest.raises(SessionError, match="is not a cassette"), opened(file):
         pass
 
 

@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kode.cli.flags import add_conversation_flags
+from kode.cli.flags import add_conversation_flags, working_directory
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
             f"kode: unknown command {arguments.task!r}. "
             f"To run a task of one word: `kode run {arguments.task}`."
         )
-    from kode.cli.commands.opening import open_repl, stdin_is_terminal
+    from kode.cli.commands.opening import is_set_up, open_repl, stdin_is_terminal
 
     if stdin_is_terminal():
         return open_repl(arguments, arguments.task, None)
@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
     from kode.cli.commands.task import read_task
 
     task, piped = read_task(arguments.task)
-    if not task.strip() and arguments.output_format in (None, "text"):
+    wants_text = arguments.output_format in (None, "text")
+    if not task.strip() and wants_text and not is_set_up(arguments, working_directory(arguments)):
         from kode.cli.commands.demo import main as demo
 
         print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)

@@ -32,12 +32,12 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
     cwd = working_directory(arguments)
-    is_set_up = _set_up(arguments, cwd)
-    if not is_set_up and task is None and not sys.stdout.isatty():
+    ready = is_set_up(arguments, cwd)
+    if not ready and task is None and not sys.stdout.isatty():
         from kode.cli.commands.demo import main as demo
 
         return demo([])
-    if not is_set_up and sys.stdout.isatty():
+    if not ready and sys.stdout.isatty():
         from kode.cli.commands.init import first_run
 
         code = first_run(home())
@@ -46,7 +46,7 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
     return asyncio.run(_repl(arguments, cwd, task, session_id))
 
 
-def _set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
+def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     """Whether there is a provider to ask, or at least a setting whose fault is worth telling. The
     common cases are seen without loading the configuration, which can wait for the prompt."""
     from kode.paths import config_file, home

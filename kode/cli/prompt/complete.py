@@ -4,6 +4,7 @@ What may follow a command is `choices`; which files and folders there are is `fi
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -16,22 +17,17 @@ HELD = 2
 """So many letters are looked for inside of choices too; one is only a beginning."""
 
 
+@dataclass(eq=False)
 class ReplCompleter(Completer):
     """Completes what stands before the cursor. Runs in a thread of the editor's."""
 
-    def __init__(
-        self,
-        commands: Mapping[str, str],
-        arguments: Mapping[str, Choices],
-        files: FileIndex,
-        more: Callable[[], Mapping[str, str]] = dict,
-    ) -> None:
-        """`commands`: name → what it does; `more`: those that come and go. `arguments`: name → what
-        may follow it."""
-        self.commands = commands
-        self.more = more
-        self.arguments = arguments
-        self.files = files
+    commands: Mapping[str, str]
+    """Name → what it does."""
+    arguments: Mapping[str, Choices]
+    """Name → what may follow it."""
+    files: FileIndex
+    more: Callable[[], Mapping[str, str]] = dict
+    """Commands that come and go."""
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent

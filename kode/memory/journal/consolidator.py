@@ -45,35 +45,26 @@ class Consolidated:
     done: bool = False
 
 
+@dataclass(kw_only=True)
 class Consolidator:
     """The consolidations of one session."""
 
-    def __init__(
-        self,
-        *,
-        context: MemoryContext,
-        files: JournalFiles,
-        queue: Queue,
-        committer: Committer,
-        door: MemoryModel | None,
-        limit_bytes: int,
-    ) -> None:
-        self._context = context
-        self._files = files
-        self._queue = queue
-        self._committer = committer
-        self._door = door
-        self._limit_bytes = limit_bytes
+    context: MemoryContext
+    files: JournalFiles
+    queue: Queue
+    committer: Committer
+    door: MemoryModel | None
+    limit_bytes: int
 
     def put_down(self, entries: Sequence[Said], *, turn: int | None, tainted: bool) -> list[Item]:
         """The conversation as items of the queue: from here on it is not lost.
 
         Raises: StorageError.
         """
-        context = self._context
+        context = self.context
         session = context.session_id or ""
         items: list[Item] = []
-        known = self._queue.ids(session)
+        known = self.queue.ids(session)
         for batch in batches(entries):
             item = Item(
                 id=new_id(session, known),
@@ -89,7 +80,7 @@ class Consolidator:
             items.append(item)
             known.append(item.id)
         for item in items:
-            self._queue.write(item)
+            self.queue.write(item)
         return items
 
     async def consolidate(self, item: Item, timeout_s: float) -> Consolidated:
@@ -99,11 +90,11 @@ class Consolidator:
         """
         ends_at = time.monotonic() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s), self._queue.turn(timeout_s):
-                fresh = self._queue.read(item.id)
+            async with asyncio.timeout(timeout_s), self.queue.turn(timeout_s):
+                fresh = self.queue.read(item.id)
                 if fresh is None:
                     return Consolidated(done=True)  # another process has done it
-                memory = credentials.redact(self._files.read_memory())
+                memory = credentials.redact(self.files.read_memory())
                 decision = Decision(problem="kode ended in the middle of it")
                 if fresh.attempts < MAX_ATTEMPTS:
                     fresh = self._counted(fresh)
@@ -114,15 +105,15 @@ class Consolidator:
             decision = Decision(problem=f"no answer within {round(timeout_s, 1):g} s")
         except asyncio.CancelledError:
             # No await here: the process may be on its way out. What fails leaves the item.
-            with suppress(KodeError), durable.locked(self._files.root, timeout_s=CANCELLED_WAIT_S):
+            with suppress(KodeError), durable.locked(self.files.root, timeout_s=CANCELLED_WAIT_S):
                 self._fall_back(item.id, "it was interrupted", "")
             raise
-        async with locked(self._files.root):
+        async with locked(self.files.root):
             outcomes = self._fall_back(item.id, decision.problem, decision.entry)
         self._report(outcomes)
         if not self._can_ask:
             return Consolidated()  # nobody can change that, so there is no notice
-        is_given_up = self._queue.read(item.id) is None
+        is_given_up = self.queue.read(item.id) is None
         rest = (
             f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "
             "names the file that has all of them."
@@ -136,33 +127,33 @@ class Consolidator:
 
     @property
     def _can_ask(self) -> bool:
-        return self._door is not None and self._door.usable
+        return self.door is not None and self.door.usable
 
     async def finish_waiting(self, timeout_s: float, is_closing: Callable[[], bool]) -> None:
         """Tries again what earlier processes and failures have left; nothing more is begun once
         `is_closing`. Raises as `consolidate`."""
-        for path in self._queue.set_aside_damaged():
+        for path in self.queue.set_aside_damaged():
             self._notice(
                 f"A conversation in memory's queue cannot be read. It was moved to {path}."
             )
-        for id in self._queue.ids():
-            item = self._queue.read(id)
+        for id in self.queue.ids():
+            item = self.queue.read(id)
             if is_closing():
                 return
-            if item is None or self._door is None or not self._door.usable:
+            if item is None or self.door is None or not self.door.usable:
                 continue
             # Nobody waits for it here, so a slow server gets the time it needs.
-            limit_s = self._door.limit_s(timeout_s, len(item.text), MAX_OUTPUT_TOKENS)
+            limit_s = self.door.limit_s(timeout_s, len(item.text), MAX_OUTPUT_TOKENS)
             outcome = await self.consolidate(item, limit_s)
             if not outcome.done:
                 return
 
     async def recover(self) -> None:
         """Finishes what was decided before a crash. Raises: StorageError, MemoryRefused."""
-        if not self._queue.ids():
+        if not self.queue.ids():
             return
-        async with locked(self._files.root):
-            outcomes = self._committer.recover()
+        async with locked(self.files.root):
+            outcomes = self.committer.recover()
         self._report(outcomes)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -171,38 +162,38 @@ class Consolidator:
         """With one attempt more, on disk. Raises: StorageError."""
         if self._can_ask:
             item = replace(item, attempts=item.attempts + 1)
-            self._queue.write(item)
+            self.queue.write(item)
         return item
 
     async def _ask(self, item: Item, memory: str, timeout_s: float) -> Decision:
-        if self._door is None:
+        if self.door is None:
             return Decision(problem="asking a model is off (memory.llm_consolidate)")
-        asked = prompt(memory, item.text, self._context.now(), limit_bytes=self._limit_bytes)
+        asked = prompt(memory, item.text, self.context.now(), limit_bytes=self.limit_bytes)
         request = Request(
             system=SYSTEM_PROMPT,
             messages=(user_message(asked),),
             max_output_tokens=MAX_OUTPUT_TOKENS,
         )
-        reply = await self._door.reply(request, timeout_s=max(0.01, timeout_s))
+        reply = await self.door.reply(request, timeout_s=max(0.01, timeout_s))
         if reply.message is None:
             return Decision(problem=reply.detail or reply.failure)
         return decide(
-            text_of(reply.message), reply.message.stop, memory, limit_bytes=self._limit_bytes
+            text_of(reply.message), reply.message.stop, memory, limit_bytes=self.limit_bytes
         )
 
     async def _finish(self, item: Item, memory: str, decision: Decision) -> Consolidated:
-        async with locked(self._files.root):
+        async with locked(self.files.root):
             if decision.problem:
-                self._files.back_up_memory()
-            item = self._committer.decide(
+                self.files.back_up_memory()
+            item = self.committer.decide(
                 item,
                 decision.entry,
-                self._context.now(),
+                self.context.now(),
                 base=memory,
                 update=decision.update,
                 done=True,
             )
-            outcomes = self._committer.commit(item)
+            outcomes = self.committer.commit(item)
         self._report(outcomes)
         if decision.problem:
             self._notice(f"Memory was not updated: {decision.problem}")
@@ -211,32 +202,32 @@ class Consolidator:
     def _fall_back(self, id: str, why: str, entry: str) -> list[Outcome]:
         """Under the journal's lock. An item that was done meanwhile is left alone; one that was
         tried often enough is done with its raw fallback."""
-        item = self._queue.read(id)
+        item = self.queue.read(id)
         if item is None:
             return []
         if item.decided is not None:
-            return self._committer.commit(item, recovering=True)
-        self._files.back_up_memory()
+            return self.committer.commit(item, recovering=True)
+        self.files.back_up_memory()
         if not item.fallen_back:
-            item = self._committer.decide(
+            item = self.committer.decide(
                 item,
                 _raw(item, why, entry),
-                self._context.now(),
+                self.context.now(),
                 base="",
                 update=None,
-                done=self._door is None or item.attempts >= MAX_ATTEMPTS,
+                done=self.door is None or item.attempts >= MAX_ATTEMPTS,
             )
-            return self._committer.commit(item)
+            return self.committer.commit(item)
         if item.attempts >= MAX_ATTEMPTS:
-            self._queue.finish(item)
+            self.queue.finish(item)
         return []
 
     def _report(self, outcomes: Sequence[Outcome]) -> None:
         for written in outcomes:
-            self._context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
+            self.context.emit(MemoryChanged(text=written.line, change_id=written.change_id))
 
     def _notice(self, text: str) -> None:
-        self._context.emit(Notice(text=text))
+        self.context.emit(Notice(text=text))
 
 
 def _raw(item: Item, why: str, entry: str) -> str:

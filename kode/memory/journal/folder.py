@@ -1,6 +1,7 @@
 """MEMORY.md as a file of the memory tool; the history beside it, to be read."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kode.errors import MemoryRefused
 from kode.memory import folder, scan
@@ -12,20 +13,14 @@ from kode.memory.journal.files import MEMORY, SYSTEM, JournalFiles, size_of
 from kode.memory.stored import locked, read_text
 
 
+@dataclass
 class JournalFolder:
     notice = f"{MEMORY} is in every prompt. The history is written by kode."
 
-    def __init__(
-        self,
-        files: JournalFiles,
-        committer: Committer,
-        author: Callable[[], Author],
-        limit_bytes: int,
-    ) -> None:
-        self._files = files
-        self._committer = committer
-        self._author = author
-        self._limit_bytes = limit_bytes
+    _files: JournalFiles
+    _committer: Committer
+    _author: Callable[[], Author]
+    _limit_bytes: int
 
     async def files(self) -> Sequence[MemoryFile]:
         memory = self._files.read_memory()

@@ -78,7 +78,7 @@ def status(
         "system: journal",
         f"folder: {files.root}",
         f"{MEMORY}: {fill(memory, limit_bytes)}{over}",
-        f"history: {len(files.entries())} entries in {len(files.history_files())} files",
+        f"history entries: {len(files.entries())}, files: {len(files.history_files())}",
     ]
     if waiting:
         lines.append(f"conversations still to be consolidated: {waiting} (done at the next start)")

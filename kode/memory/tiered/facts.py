@@ -158,20 +158,18 @@ def shorten(text: str, max_chars: int) -> str:
     return plain.shorten(credentials.redact(text), max_chars)
 
 
+@dataclass
 class FactStore:
     """The fact files of one memory folder, seen from one project."""
 
-    def __init__(
-        self, root: Path, project: Path, *, in_repository: bool, limits: Mapping[Target, int]
-    ) -> None:
-        """`project`: the canonical project root, or the working directory outside a repository."""
-        self.root = root
-        self.project = project
-        self._in_repository = in_repository
-        self._limits = limits
+    root: Path
+    project: Path
+    """The canonical project root, or the working directory outside a repository."""
+    in_repository: bool
+    limits: Mapping[Target, int]
 
     def default_scope(self, target: Target) -> Scope:
-        return "project" if target == "env" and self._in_repository else "global"
+        return "project" if target == "env" and self.in_repository else "global"
 
     def path(self, target: Target, scope: Scope) -> Path:
         if scope == "global":
@@ -225,7 +223,7 @@ class FactStore:
     def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
         entries = parse(read_text(path) or "")
         file = FactFile(
-            path=path, target=target, scope=scope, entries=entries, limit=self._limits[target]
+            path=path, target=target, scope=scope, entries=entries, limit=self.limits[target]
         )
         archived = dict.fromkeys(parse(read_text(file.archive_path) or ""))
         for entry in entries:

@@ -95,12 +95,16 @@ def episode(one: Episode) -> str:
     return f"{head}\n\n{credentials.redact(one.text)}"
 
 
+def _entries(file: FactFile) -> str:
+    return "1 entry" if len(file.standing) == 1 else f"{len(file.standing)} entries"
+
+
 def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:
     """The system, its fill levels and what is pending."""
     episodes, waiting, pending = counts
     lines = ["system: tiered", f"folder: {root}"]
     lines += [
-        f"{file.label}: {len(file.standing)} entries, {file.fill}"
+        f"{file.label}: {_entries(file)}, {file.fill}"
         for file in files
         if file.scope == "global" or file.entries
     ]
@@ -110,7 +114,5 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
     if pending:
         lines.append(f"sessions still to be noted: {pending} (done at the next start)")
     if pairs:
-        lines.append(
-            f"pairs of facts that may be one: {pairs} (a model is asked when a session ends)"
-        )
+        lines.append(f"similar facts to compare: {pairs} (a model does that when a session ends)")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
@@ -44,27 +44,19 @@ COMMONPLACES = (
 COMMONPLACE_WEIGHT = 0.3
 
 
+@dataclass
 class Searcher:
     """Facts and episodes, seen from one session; the one outside of sessions is None."""
 
-    def __init__(
-        self,
-        index: EpisodeIndex,
-        finder: Finder,
-        session_id: str | None,
-        outdated: Callable[[str], str],
-        marked: Marked,
-        now: Callable[[], datetime],
-    ) -> None:
-        """`outdated` says what no longer holds of what a session kept, `marked` the same of some
-        entries of fact files. `now` is the clock."""
-        self._index = index
-        self._finder = finder
-        self._session_id = session_id
-        self._outdated = outdated
-        self._marked = marked
-        self._now = now
-        self._shown: list[str] = []
+    _index: EpisodeIndex
+    _finder: Finder
+    _session_id: str | None
+    _outdated: Callable[[str], str]
+    """What no longer holds of what a session kept."""
+    _marked: Marked
+    """The same of some entries of fact files."""
+    _now: Callable[[], datetime]
+    _shown: list[str] = field(default_factory=list)
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
         """The best `k`; nothing for a query that matches nothing."""

@@ -273,8 +273,8 @@ class Tiered(FactMemory):
             )
         if settled.given_up:
             self._notice(
-                f"Of {settled.given_up} pairs of facts no model said in several attempts whether "
-                "they are one. Both texts of each stay; `kode memory show` has them."
+                f"No model could say of {settled.given_up} similar facts whether they mean the "
+                "same. They all stay: `kode memory show` lists them."
             )
 
 

@@ -52,25 +52,16 @@ class Settled:
     """Pairs about which no model said anything, too often."""
 
 
+@dataclass
 class FactWriter:
     """The operations on the facts of one session."""
 
-    def __init__(
-        self,
-        store: FactStore,
-        history: History,
-        door: MemoryModel,
-        judge: Judge,
-        review: Review,
-        *,
-        may_consolidate: bool = True,
-    ) -> None:
-        self._store = store
-        self._history = history
-        self._door = door
-        self._judge = judge
-        self._review = review
-        self._may_consolidate = may_consolidate
+    _store: FactStore
+    _history: History
+    _door: MemoryModel
+    _judge: Judge
+    _review: Review
+    may_consolidate: bool
 
     async def add(self, target: Target, scope: Scope, content: str, author: Author) -> Outcome:
         """Adds a fact, or merges it into the entry that is one with it.
@@ -181,7 +172,7 @@ class FactWriter:
                 line=f"nothing to consolidate in {file.label}",
                 detail=f"that takes two entries, and it has {len(file.standing)}",
             )
-        if not self._may_consolidate:
+        if not self.may_consolidate:
             raise MemoryRefused(
                 "Consolidating by a model is off (memory.llm_consolidate). "
                 "Replace or remove single entries instead."

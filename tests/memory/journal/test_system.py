@@ -647,7 +647,7 @@ async def test_show_and_status_tell_what_there_is(tmp_path):
     assert "last consolidate by consolidation" in shown
     assert "edited by hand" not in shown
     assert "Did it." in shown
-    assert "history: 1 entries in 2 files" in status
+    assert "history entries: 1, files: 2" in status
     put_memory(tmp_path, "- mine")
     assert "edited by hand since" in await memory_command(system, ["show"])
 

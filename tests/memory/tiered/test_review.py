@@ -48,7 +48,7 @@ async def test_without_a_model_both_stay_and_the_pair_waits(tmp_path):
     assert entries(tmp_path) == (OLD, NEW)
     assert waiting(tmp_path) == [(OLD, NEW)]
     assert f'similar to "{OLD}"' in told
-    assert "pairs of facts that may be one: 1" in await (await opened(tmp_path)).status()
+    assert "similar facts to compare: 1" in await (await opened(tmp_path)).status()
 
 
 @pytest.mark.parametrize("answer", [ProviderError("down"), "perhaps"])
@@ -96,7 +96,7 @@ async def test_a_pair_without_a_word_waits_on_and_is_given_up_with_a_line(tmp_pa
 
     assert waiting(tmp_path) == []
     assert entries(tmp_path) == (OLD, NEW)
-    assert "Both texts of each stay" in notices(events)[0]
+    assert "They all stay" in notices(events)[0]
 
 
 async def test_a_session_without_a_model_or_only_for_reading_leaves_pairs_alone(tmp_path):
