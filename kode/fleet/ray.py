@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ RETRIES = 3
 ONE_CPU: Mapping[str, float] = {"CPU": 1.0}
 END_S = END_GRACE_S + 10.0
 """For workers that are asked to end: they give their tasks back."""
+CONNECT_S = 15.0
 OWN_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 """Resources that Ray takes under names of their own."""
 
@@ -205,6 +207,7 @@ def _connect(queue: Queue, address: str | None) -> None:
     # What matters of it comes as the error of a task, and all of it is in Ray's own logs.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
     try:
+        _reach(address or os.environ.get("RAY_ADDRESS", ""))
         # Ray puts its driver's working directory before all else where its workers look for
         # modules: a project's `json.py` must not become part of them.
         with contextlib.chdir(queue.folder):
@@ -215,11 +218,18 @@ def _connect(queue: Queue, address: str | None) -> None:
                 logging_level=logging.ERROR,
             )
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        said = [*str(getattr(error, "strerror", "") or error).splitlines(), type(error).__name__]
         raise UserError(
-            f"No Ray cluster could be used{f' at {address}' if address else ''}: {said[0]} "
-            "`ray status` looks at it; --executor local needs none."
+            f"No Ray cluster could be used{f' at {address}' if address else ''}: "
+            f"{said[0].rstrip('.')}. `ray status` looks at it; --executor local needs none."
         ) from None
+
+
+def _reach(address: str) -> None:
+    """Ray would try an address that nobody listens on for minutes. Raises: OSError."""
+    name, _, port = address.rpartition(":")
+    if name and port.isdigit():
+        socket.create_connection((name.rpartition("/")[2], int(port)), CONNECT_S).close()
 
 
 def _check_that_a_node_has(resources: Mapping[str, float]) -> None:

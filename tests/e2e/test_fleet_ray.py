@@ -245,6 +245,12 @@ def test_cancel_reaches_what_ray_has(place: RayPlace) -> None:
     assert {row["status"] for row in place.rows().values()} == {"cancelled"}
 
 
+def test_an_address_where_no_cluster_is_is_named(place: RayPlace) -> None:
+    ran = place.run("fleet", "run", *ON_RAY, "--ray-address", "127.0.0.1:9", *place.waiting("a"))
+    assert ran.code == 3
+    assert "No Ray cluster could be used at 127.0.0.1:9: Connection refused." in ran.err
+
+
 def test_what_no_node_has_is_said_before_anything_starts(place: RayPlace) -> None:
     ran = place.run("fleet", "run", *ON_RAY, "--ray-resources", "CPU=64,TPU=1", *place.waiting("a"))
     assert ran.code == 3
