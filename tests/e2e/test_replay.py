@@ -287,7 +287,7 @@ def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
     done = place.run("replay", str(path))
 
     assert done.code == 1
-    assert "no cassette" in done.err
+    assert "not a cassette" in done.err
 
 
 def beside(tmp_path: Path, name: str, **extra: str) -> Place:
