@@ -225,6 +225,7 @@ async def test_the_index_is_given_again_at_a_task_when_it_changed_and_only_then(
     system = await opened(tmp_path, "vault", "first")
     await memory_command(system, ["add", "user", "name is Zhang"])
     first = (await system.inject("start")).first_user
+    short = await system.recall(turn(1, "hello"))
     unchanged = await system.recall(turn(1, "hello"))
     (system.files.path("facts/project.md")).parent.mkdir(parents=True)
     (system.files.path("facts/project.md")).write_text("> Summary: the stack\n- Stack: Rust\n")
@@ -235,6 +236,7 @@ async def test_the_index_is_given_again_at_a_task_when_it_changed_and_only_then(
     resumed = (await again.inject("resume")).first_user, await again.recall(turn(3, "go on"))
 
     assert "facts/user.md" in first
+    assert "name is Zhang" in short
     assert unchanged == ""
     assert "facts/project.md" in changed
     assert "the stack" in changed

@@ -174,7 +174,7 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
     again, second = log.load(tmp_path, str(session.id))
     again.close()
 
-    assert "was stopped during a call" in faults[0]
+    assert "in the middle of a call" in faults[0]
     assert [r.text for r in results_of(loaded.messages[-1])] == [UNKNOWN_RESULT, "done"]
     assert len(repairs) == 1
     assert repairs[0].count("shell") == 1

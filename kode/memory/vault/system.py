@@ -1,7 +1,6 @@
 """The vault: Markdown files that the model reads and writes by five tools, and a reflector."""
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,11 +9,10 @@ from typing import Any
 from kode import credentials
 from kode.contracts import Hit, Injection, InjectReason, MemoryContext, SnapshotSection, Tool, Turn
 from kode.errors import BusyError
-from kode.memory import embed, stale, when
+from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
 from kode.memory.base import WORDS_CHARS, reason_of
 from kode.memory.folder_tool import folder_tool
-from kode.memory.frame import transcript
 from kode.memory.history import Author, Change
 from kode.memory.rank import Text
 from kode.memory.search import Finder
@@ -64,7 +62,8 @@ class Vault(VaultByHand):
         self._writer = self.writer(self.files, {})
         index = state.get("index")
         self._index = index if isinstance(index, str) else ""
-        self._shown_facts: dict[str, str] = {}
+        facts = state.get("facts")
+        self._facts = facts if isinstance(facts, str) else ""
         self._reflecting: asyncio.Task[None] | None = None
         self._again = False
 
@@ -72,7 +71,7 @@ class Vault(VaultByHand):
         """The index, as the first user message. A resumed session has it already."""
         if self._index and reason == "resume":
             return Injection()
-        self._index, self._shown_facts = "", {}
+        self._index = self._facts = ""
         return Injection(first_user=self._changed_index())
 
     async def recall(self, turn: Turn) -> str:
@@ -104,7 +103,7 @@ class Vault(VaultByHand):
                 session=session,
                 turn=turn.number,
                 at=self.now().isoformat(timespec="seconds"),
-                text=transcript(turn.messages),
+                text=frame.transcript(turn.messages),
                 tainted=tainted,
             )
         )
@@ -151,7 +150,8 @@ class Vault(VaultByHand):
         return tuple(sections)
 
     def state(self) -> Mapping[str, Any]:
-        return {"index": self._index} if self._index else {}
+        shown = {"index": self._index, "facts": self._facts}
+        return {name: value for name, value in shown.items() if value}
 
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
@@ -291,17 +291,19 @@ class Vault(VaultByHand):
 
     def _short_facts(self) -> str:
         """The files of facts that together are short, but for what the model was shown already."""
-        texts = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
-        if sum(map(len, texts.values())) > SHORT_CHARS or texts == self._shown_facts:
+        read = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
+        texts = {name: text for name, text in read.items() if not frame.suspicion(text)}
+        digest = fingerprint("\n".join(texts.values()))
+        if sum(map(len, texts.values())) > SHORT_CHARS or digest == self._facts:
             return ""
-        self._shown_facts = texts
+        self._facts = digest
         body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
         return self._framed(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
         """The index as the model is to see it; "" when that is what it was shown last."""
         message = report.index_message(report.rows_of(self.files))
-        digest = hashlib.sha256(message.encode(errors="replace")).hexdigest()[:16]
+        digest = fingerprint(message)
         if not message or digest == self._index:
             return ""
         self._index = digest

@@ -408,7 +408,7 @@ async def test_short_starts_that_are_cut_off_each_time_give_up_after_their_limit
     assert len(asked) == 4  # the fifth question was the first session's own
     assert pending(tmp_path) == []
     assert "fix the tokenizer" in index(tmp_path)[0]["summary"]
-    assert any("given up after 5" in text for text in notices(events))
+    assert any("in 5 attempts" in text for text in notices(events))
 
 
 async def test_what_another_process_works_on_is_left_to_it(tmp_path):
@@ -489,7 +489,7 @@ async def test_starts_that_are_killed_while_the_model_works_come_to_an_end_too(t
 
     assert asked == 4  # and the one of the session itself
     assert "Asked: one; two; three" in (folder(tmp_path) / f"{SESSION}.md").read_text()
-    assert [text for text in notices(events) if "given up after 5 questions" in text] != []
+    assert [text for text in notices(events) if "in 5 attempts" in text] != []
 
 
 async def test_a_damaged_pending_file_is_set_aside(tmp_path):
