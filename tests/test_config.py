@@ -391,13 +391,6 @@ def test_a_file_that_is_not_text_a_folder_or_too_large_is_a_fault(place: Place) 
     assert "cannot be read: Is a directory" in place.fault()
 
 
-def test_a_home_that_is_a_file_is_a_fault_and_not_a_home_without_settings(place: Place) -> None:
-    place.home.rmdir()
-    place.home.write_text("")
-
-    assert "cannot be read: Not a directory" in place.fault()
-
-
 def test_a_project_file_that_is_a_pipe_is_not_waited_for(place: Place) -> None:
     os.mkfifo(place.cwd / "kode.json")
     assert place.load().files == (place.cwd / "kode.json",)

@@ -38,7 +38,7 @@ def read_layer(path: Path) -> Layer | None:
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigError(

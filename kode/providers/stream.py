@@ -57,9 +57,8 @@ class Deadline:
     `reading`, a server that has sent nothing yet has until the total limit: a slow one reads a long
     request in silence. `reading` is called once, when the idle limit passes.
 
-    Between
-    `soften()` (the reply could end here) and `harden()` the limit is a short one, and running out
-    of time only ends the waiting.
+    Between `soften()` (the reply could end here) and `harden()` the limit is a short one, and
+    running out of time only ends the waiting.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class Deadline:
     ) -> None:
         self.reading = reading
         self._reminder: asyncio.TimerHandle | None = None
+        self._is_silent = True
         self.idle_s = idle_s
         self.total_s = total_s
         self.endpoint = endpoint
@@ -84,7 +84,7 @@ class Deadline:
         self._end = asyncio.get_running_loop().time() + self.total_s
         await self._timeout.__aenter__()
         if self.reading is None:
-            self.touch()
+            self.touch()  # a server that does not answer at once is asked again
             return self
         self._timeout.reschedule(self._end)
         self._reminder = asyncio.get_running_loop().call_later(self.idle_s, self.reading)
@@ -102,6 +102,7 @@ class Deadline:
 
     def touch(self) -> None:
         """Something arrived."""
+        self._is_silent = False
         self._stop_reminder()
         if self._timeout.expired():
             return
@@ -130,6 +131,11 @@ class Deadline:
 
     def _ran_out(self) -> ProviderError:
         url = self.endpoint.shown_url
+        if self._is_silent:
+            return RefusedError(
+                f"{url} sent nothing for {self.total_s:g} s. Check that the server is well; for a "
+                "slow one raise `retry.total_timeout_s` in the config."
+            )
         if asyncio.get_running_loop().time() >= self._end:
             # Not to be asked for again: it would take as long, and cost as much, once more.
             return RefusedError(

@@ -187,7 +187,7 @@ def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place:
         (["run", "x", "--max-steps", "none"], "whole number"),
         (["run", "x", "--output-format", "xml"], "text"),
         (["run", "x", "--permission-mode", "yolo"], "auto-edit"),
-        (["run", "x", "--cwd", "not-there"], "not there"),
+        (["run", "x", "--cwd", "not-there"], "not-there does not exist"),
         (["run", "x", "--ctx", "missing.txt"], "missing.txt"),
         (["run", "x", "--allow", "shell("], "shell("),
         (["run", "two", "words"], "quotes"),

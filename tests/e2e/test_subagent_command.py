@@ -153,7 +153,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
         (("--goal", "g", "--from-parent"), "for kode itself"),
         (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),
         (("--goal", "g", "--timeout", "-1"), "above 0"),
-        (("--goal", "g", "--max-steps", "0"), "from 1"),
+        (("--goal", "g", "--max-steps", "0"), "1 or more"),
         (("--task", "missing.json"), "missing.json"),
         (("--task", "bad.json"), "not JSON"),
         (("--task", "odd.json"), "goal"),

@@ -19,6 +19,7 @@ from typing import Any
 
 from kode import durable, paths
 from kode.errors import SessionError
+from kode.events import STOPPED
 from kode.memory.history import History
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
@@ -142,7 +143,11 @@ def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
     session_id = session_of(shown)
     turns = [event for event in shown if _is_kept_result(event, shown)]
     replies = [event["message"] for event in shown if event["type"] == "replied"]
-    done = [event["call_id"] for event in shown if event["type"] == "tool_finished"]
+    done = [
+        event["call_id"]
+        for event in shown
+        if event["type"] == "tool_finished" and event["summary"] != STOPPED
+    ]
     if not replies or session_id is None:
         return []
     try:
