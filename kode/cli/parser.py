@@ -13,7 +13,10 @@ COMMANDS = {
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "fleet": ("kode.cli.commands.fleet", "run many tasks from a durable queue, and collect them"),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
-    "replay": ("kode.cli.commands.replay", "play a session again, or continue it from one of its steps"),
+    "replay": (
+        "kode.cli.commands.replay",
+        "play a session again, or continue it from one of its steps",
+    ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
     "cost": ("kode.cli.commands.cost", "what requests took and cost, and why a cache was lost"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
