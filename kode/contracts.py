@@ -404,12 +404,13 @@ MODE_MEANS: Mapping[PermissionMode, str] = {
 }
 """Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
 
-OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
+MODE_CALLED: Mapping[str, PermissionMode] = {
+    **{mode: mode for mode in MODE_MEANS},
     "acceptEdits": "auto-edit",
     "bypassPermissions": "full",
     "default": "ask",
 }
-"""Names of other agents' modes that are taken wherever a mode is named."""
+"""Each mode by the names that are taken for it: its own, and those of other agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
