@@ -360,7 +360,7 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """How a model is told of it."""
+        """Its description for a model."""
         return ToolSpec(
             name=self.name,
             description=self.description,
@@ -370,7 +370,7 @@ class Tool:
 
     @property
     def brief_spec(self) -> ToolSpec:
-        """How a weak model is told of it."""
+        """Its description for a weak model."""
         brief, known = self.brief, self.parameters().get("properties", {})
         if brief is None:
             return self.spec

@@ -158,7 +158,7 @@ def whole(text: str) -> int:
 
 def natural(text: str) -> int:
     """A whole number from 0."""
-    return int(_number(text, int, "a whole number from 0", lambda value: value >= 0))
+    return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
 
 
 def seconds(text: str) -> float:

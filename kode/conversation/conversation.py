@@ -24,7 +24,7 @@ from kode.assembly import (
     make_provider,
     of_session,
     secrets_of,
-    shorten,
+    simplify,
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
@@ -49,7 +49,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, text_of
+from kode.messages import Image, Text, Usage, shorten, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
@@ -187,7 +187,7 @@ class Conversation:
             await learn_window(self.config, self.agent.provider, self.emit)
             small = is_small(self.config, self.agent.provider)
             if small:
-                self.agent = shorten(self.agent, self.config)
+                self.agent = simplify(self.agent, self.config)
             memory = self.agent.memory
             context = make_memory_context(
                 self.agent,
@@ -539,8 +539,7 @@ class Conversation:
     def _asked(self, turn: int) -> str:
         """The beginning of what the person asked in a turn; "" when that is not known."""
         prompts = self.prompts()
-        asked = " ".join(prompts[turn - 1].split()) if 0 < turn <= len(prompts) else ""
-        return asked if len(asked) <= 60 else asked[:59] + "…"
+        return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""
 
     def diffs(self) -> list[FileDiff]:
         """What this session has changed in files through tools, file by file."""

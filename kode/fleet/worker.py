@@ -2,7 +2,7 @@
 the driver's own process, in a job of a cluster and on another machine.
 
 A task that another start has begun is continued in its session. What that start had in flight is
-unknown: it is recorded as such, the model is told, and nothing is made again by itself.
+unknown: it is recorded as such, the model learns it, and no call is made again by itself.
 """
 
 import asyncio

@@ -105,12 +105,17 @@ class Change:
     @property
     def whose(self) -> str:
         """` of bob on bobs-laptop` where a colleague made it; "" where it was made here."""
-        return f" of {self.person} on {self.host}" if self.person else ""
+        return whose(self.person, self.host)
 
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by somebody in a turn of a session; `values` are its other fields."""
         return cls(system=system, kind=kind, target=target, **asdict(author), **values)
+
+
+def whose(person: str, host: str) -> str:
+    """` of bob on bobs-laptop`; "" without a person."""
+    return f" of {person} on {host}" if person else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -260,6 +260,6 @@ def test_a_line_a_task_at_a_terminal(fleet: FleetPlace) -> None:
         encoding="utf-8",
         timeout=60,
     )
-    child.expect(r"1/1  1  success  1 files  \$[0-9.]+  [0-9.]+ s  Write one")
+    child.expect(r"1/1  1  success  1 file  \$[0-9.]+  [0-9.]+ s  Write one")
     child.expect("1 of 1 tasks succeeded")
     child.expect(pexpect.EOF)

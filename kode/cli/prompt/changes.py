@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import cell_width, one_line, plural
+from kode.cli.screen.lines import cell_width, one_line
 from kode.cli.screen.screen import Screen
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.session.file_diffs import FileDiff

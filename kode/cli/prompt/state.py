@@ -18,12 +18,13 @@ from kode.cli.parser import nearest
 from kode.cli.prompt import brought
 from kode.cli.prompt.attach import attach
 from kode.cli.prompt.paste import Pastes
-from kode.cli.screen.lines import clip, one_line, plural
+from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
 from kode.errors import KodeError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
