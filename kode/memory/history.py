@@ -98,7 +98,7 @@ class Change:
     """The machine on which they made it."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
-    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
 
