@@ -119,7 +119,7 @@ def is_small(config: Config, provider: Provider) -> bool:
     return config.profile == "small"
 
 
-def shorten(agent: Agent, config: Config) -> Agent:
+def simplify(agent: Agent, config: Config) -> Agent:
     """The agent with the tools and the prompt of the small profile."""
     return replace(
         agent,

@@ -360,7 +360,7 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """How a model is told of it."""
+        """Its description for a model."""
         return ToolSpec(
             name=self.name,
             description=self.description,
@@ -370,7 +370,7 @@ class Tool:
 
     @property
     def brief_spec(self) -> ToolSpec:
-        """How a weak model is told of it."""
+        """Its description for a weak model."""
         brief, known = self.brief, self.parameters().get("properties", {})
         if brief is None:
             return self.spec
@@ -404,12 +404,13 @@ MODE_MEANS: Mapping[PermissionMode, str] = {
 }
 """Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
 
-OTHER_MODE_NAMES: Mapping[str, PermissionMode] = {
+MODE_CALLED: Mapping[str, PermissionMode] = {
+    **{mode: mode for mode in MODE_MEANS},
     "acceptEdits": "auto-edit",
     "bypassPermissions": "full",
     "default": "ask",
 }
-"""Names of other agents' modes that are taken wherever a mode is named."""
+"""Each mode by the names that are taken for it: its own, and those of other agents."""
 
 
 @dataclass(frozen=True, kw_only=True)

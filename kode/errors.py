@@ -80,6 +80,11 @@ class TransientError(ProviderError):
         self.loading = loading
 
 
+LOADING_PAUSE_S = 1.0
+MAX_LOADING_S = 900.0
+"""How often a server that loads its model is asked again, and for how long: a model can be large
+and on a slow disk."""
+
 LARGER_WINDOW = (
     "use a model with a larger window, or give your own server one (`-c` of llama.cpp, `num_ctx` "
     "of Ollama, `--max-model-len` of vLLM, Context Length in LM Studio); where kode is wrong about "

@@ -156,3 +156,8 @@ def shorten(text: str, max_chars: int) -> str:
     """The text on one line, its white space folded; what is over `max_chars` gives way to "…"."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+def plural(number: int, noun: str, several: str = "") -> str:
+    """`1 line`, `2,000 lines`; `several` where the plural is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"

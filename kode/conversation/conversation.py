@@ -24,12 +24,13 @@ from kode.assembly import (
     make_provider,
     of_session,
     secrets_of,
-    shorten,
+    simplify,
 )
 from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
+from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -53,21 +54,12 @@ from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
-from kode.session.checkpoints import Checkpoints, Undone
+from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
-    CompactionEntry,
-    MessageEntry,
-    PruneEntry,
-    RestoreEntry,
-    RewindEntry,
     TaintEntry,
-    UndoEntry,
 )
-from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
-from kode.session.messages import effective, is_turn
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
-from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
@@ -179,6 +171,11 @@ class Conversation:
     def gate(self) -> Gate:
         return self.agent.gate
 
+    @property
+    def past(self) -> Past:
+        """The prompts so far, and ways back."""
+        return Past(self)
+
     async def open(self) -> None:
         """Opens memory and renders the system prompt, once; the first turn does it by itself."""
         async with self.opening:
@@ -187,7 +184,7 @@ class Conversation:
             await learn_window(self.config, self.agent.provider, self.emit)
             small = is_small(self.config, self.agent.provider)
             if small:
-                self.agent = shorten(self.agent, self.config)
+                self.agent = simplify(self.agent, self.config)
             memory = self.agent.memory
             context = make_memory_context(
                 self.agent,
@@ -289,7 +286,7 @@ class Conversation:
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """A turn whose message is no command. Raises: StorageError."""
-        prompts = self._prompt_entries()
+        prompts = self.past.messages()
         notes = notes_before_turn(self, prompts[-1] if prompts else None)
         if self.extensions is not None:
             self.attach_outside(*await self.extensions.mentioned(text))
@@ -336,49 +333,6 @@ class Conversation:
             Text(text=fenced(one.text, one.source), source="outside") for one in texts
         )
 
-    def take_back_last_message(self) -> bool:
-        """Rewinds the session to before the person's last message, so that another takes its place;
-        False when there is none. It stays in the file; file changes stay, `undo` is for those.
-
-        Raises: StorageError.
-        """
-        turns = len(self._prompt_entries())
-        if turns:
-            self._drop_from(turns)
-        return turns > 0
-
-    def prompts(self) -> list[str]:
-        """What the person asked in each turn of the conversation, oldest first."""
-        return [text_of(entry) for entry in self._prompt_entries()]
-
-    def _prompt_entries(self) -> list[MessageEntry]:
-        entries = effective(self.session.entries)
-        return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
-
-    def _drop_from(self, turn: int) -> None:
-        """Rewinds the session to before the prompt of this turn (from 1). Raises: StorageError."""
-        self.session.append(RewindEntry(to=self._prompt_entries()[turn - 1].id))
-        self.context.known_messages = 0
-
-    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
-        """Goes back to before the prompt of this turn (from 1); says what was done, a line each.
-        What the conversation loses stays in the session's file; what files lose `redo` brings back.
-
-        Raises: StorageError.
-        """
-        done = []
-        if files:
-            undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
-            for one in undone:
-                done.append(undo_text(one, self.cwd, self._asked, redo=False))
-                self._record_undo(one)
-            if not undone:
-                done.append("No file was changed since.")
-        if conversation:
-            self._drop_from(turn)
-            done.append(f"The conversation is back to before prompt {turn}.")
-        return done
-
     async def compact(self, wish: str = "") -> ContextReduced | None:
         """`/compact`: compacts now; None when there is nothing to compact. `wish` is what the
         person wants of the note that takes the place of what was said. Raises KodeError."""
@@ -386,31 +340,6 @@ class Conversation:
         if not is_worth_compacting(self.session):
             return None
         return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
-
-    def undo_compaction(self) -> str | None:
-        """`/compact undo`: the model gets again what the last compaction, or the last dropping of
-        old tool output, has taken from it; says so. None when there was none.
-
-        Raises: StorageError.
-        """
-        reductions = [
-            one
-            for one in effective(self.session.entries)
-            if isinstance(one, CompactionEntry | PruneEntry)
-        ]
-        if not reductions:
-            return None
-        self.session.append(RestoreEntry(of=reductions[-1].id))
-        self.context.known_messages, self.context.fruitless = 0, 0
-        size, limit = context_tokens(self.context), self.agent.provider.info.context_window
-        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
-        again = ""
-        if size > limit * self.agent.limits.compact_at:
-            again = (
-                " The next request would compact it again: switch to a model with a larger "
-                "window first (/model), or raise `context.compact_at`."
-            )
-        return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
 
     async def new_session(self) -> None:
         """`/new`: memory takes in what was said, then an empty session begins.
@@ -509,42 +438,6 @@ class Conversation:
         day = await asyncio.to_thread(spending_since, self.home, midnight)
         turn, session = spending_of(last_turn(entries)), spending_of(entries)
         return {"turn": turn, "session": session, "day": day}
-
-    async def undo(self) -> str:
-        """Takes back the newest turn that changed files and is not undone; says what it did.
-
-        Raises: StorageError.
-        """
-        undone = await asyncio.to_thread(self.checkpoints.undo)
-        self._record_undo(undone)
-        return undo_text(undone, self.cwd, self._asked, redo=False)
-
-    async def redo(self) -> str:
-        """Brings back the turn that was undone last; says what it did. Raises: StorageError."""
-        undone = await asyncio.to_thread(self.checkpoints.redo)
-        self._record_undo(undone, redo=True)
-        return undo_text(undone, self.cwd, self._asked, redo=True)
-
-    def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
-        """Records it, and has the next message say so. Raises: StorageError."""
-        if undone.turn is None or not undone.touched:
-            return
-        self.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
-        for path in undone.touched:
-            self.agent.seen_files.pop(path, None)
-        did = "redid" if redo else "undid"
-        note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
-        self.attachments += (Text(text=note, source="note"),)
-
-    def _asked(self, turn: int) -> str:
-        """The beginning of what the person asked in a turn; "" when that is not known."""
-        prompts = self.prompts()
-        asked = " ".join(prompts[turn - 1].split()) if 0 < turn <= len(prompts) else ""
-        return asked if len(asked) <= 60 else asked[:59] + "…"
-
-    def diffs(self) -> list[FileDiff]:
-        """What this session has changed in files through tools, file by file."""
-        return self.checkpoints.diffs(self.cwd)
 
     def last_answer(self) -> str:
         """The latest text of the model; "" when there is none."""

@@ -9,15 +9,18 @@ import time
 from collections.abc import Callable
 
 from kode.contracts import Provider, Request
-from kode.errors import ContextOverflow, ProviderError, TransientError
+from kode.errors import (
+    LOADING_PAUSE_S,
+    MAX_LOADING_S,
+    ContextOverflow,
+    ProviderError,
+    TransientError,
+)
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
 from kode.messages import Message
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
-LOADING_PAUSE_S = 1.0
-MAX_LOADING_S = 900.0
-"""So long a server may load its model, which can be large and on a slow disk."""
 MAX_RETRY_AFTER_S = 120.0
 """A server that asks for a longer pause is reported instead of waited for."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from kode import paths
 from kode.contracts import AtStake
 from kode.errors import StorageError
+from kode.messages import plural
 from kode.session.change_log import Change, RepositoryChange
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
 from kode.session.git import GitError, Survey, Tracked, blobs, survey
@@ -55,7 +56,7 @@ class Kept:
         held = any(seen.state is not None for seen in self.files.values())
         stashed = any(one.stashes for one in self.surveys)
         if self.left_out:
-            count = f"{self.left_out} file{'s' if self.left_out > 1 else ''}"
+            count = plural(self.left_out, "file")
             size = f"{max(self.left_out_bytes // 1_000_000, 1)} MB"
             if not held:
                 return f"{what} is too much to keep ({count}, {size}): /undo cannot restore it."

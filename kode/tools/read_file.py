@@ -11,6 +11,7 @@ from typing import IO, Annotated
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.session.messages import EARLIER
 from kode.tools import files
 
@@ -77,7 +78,7 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
     window = _converted(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
     shown, count = _rendered(window, offset, limit)
-    return ToolOutput(text=shown, summary=f"{count:,} line{'s' if count != 1 else ''}")
+    return ToolOutput(text=shown, summary=plural(count, "line"))
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutput:
@@ -101,7 +102,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
     else:
         text, count_shown = _rendered(window, offset, limit)
-        summary = f"{count_shown:,} line{'s' if count_shown != 1 else ''}"
+        summary = plural(count_shown, "line")
     return ToolOutput(
         text=text,
         summary=summary,

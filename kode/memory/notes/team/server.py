@@ -20,6 +20,7 @@ CONNECT_S = 5
 LOCK_MS = 20_000
 """How long a change waits for those of colleagues."""
 SCHEMA = Path(__file__).with_name("schema.sql")
+VECTORS = Path(__file__).with_name("vectors.sql")
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('kode ' || %s, 0))"
 
 
@@ -37,10 +38,22 @@ class Membership:
     """The role that logged in."""
     scopes: tuple[str, ...]
     """`*` for all of the team, else projects as `project:NAME`; none for somebody else."""
+    has_vectors: bool
+    """Whether members share vectors of notes there."""
 
     def sees(self, scope: str) -> bool:
         """Whether notes of this scope are theirs to see."""
         return "*" in self.scopes or scope in self.scopes
+
+    @property
+    def ranking(self) -> str:
+        """Where vectors of notes are, in words."""
+        if self.has_vectors:
+            return "vectors of notes: shared on the server, by pgvector"
+        return (
+            "vectors of notes: made by each member; the database has no pgvector, or had none when "
+            "`kode memory team init` was last run"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,10 +79,10 @@ class Server:
         """Raises: MemoryRefused where the server has no notes; Unreachable."""
         sql = (
             "SELECT session_user, array(SELECT scope FROM kode.members WHERE team = %s "
-            "AND person = session_user ORDER BY scope)"
+            "AND person = session_user ORDER BY scope), to_regclass('kode.vectors') IS NOT NULL"
         )
-        ((person, scopes),) = await self._rows(sql, (self._team,))
-        return Membership(person, tuple(scopes))
+        ((person, scopes, has_vectors),) = await self._rows(sql, (self._team,))
+        return Membership(person, tuple(scopes), has_vectors)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -120,6 +133,66 @@ class Server:
             ((person,),) = await self._rows("SELECT session_user", ())
         await self.admit(str(person), "*")
         return str(person)
+
+    async def prepare_vectors(self) -> str:
+        """Makes the tables of vectors, or brings them up to date, where there is pgvector; else why
+        there are none, for who can change that. After `prepare`. Raises: Unreachable."""
+        offered = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+        if not await self._rows(offered, ()):
+            return "the server has no pgvector"
+        sql = (
+            "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n "
+            "ON n.oid = e.extnamespace WHERE e.extname = 'vector' "
+            "AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')"
+        )
+        try:
+            await self._run("CREATE EXTENSION IF NOT EXISTS vector", ())
+            found = await self._rows(sql, ())
+            if not found:
+                return "its pgvector is older than 0.5, and an administrator can update it"
+            with _faults():
+                async with self._connection.transaction():
+                    text = VECTORS.read_text().replace("@ext@", found[0][0])
+                    await self._connection.execute(text.encode())
+        except Unreachable:
+            raise
+        except MemoryRefused as error:
+            return f"{error} An administrator can run CREATE EXTENSION vector in this database"
+        return ""
+
+    # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
+
+    async def vectors(
+        self, model: str, dims: int, ids: Sequence[str]
+    ) -> dict[str, tuple[str, str]]:
+        """Of these notes, by id: the digest of what a vector was made from, and the vector as a
+        JSON array."""
+        sql = (
+            "SELECT v.id, v.digest, v.embedding::text FROM kode.vectors v JOIN kode.spaces s "
+            "USING (space) WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
+        )
+        rows = await self._rows(sql, (self._team, model, dims, ids))
+        return {id: (digest, vector) for id, digest, vector in rows}
+
+    async def lacking(self, model: str, dims: int, after: str, most: int) -> list[str]:
+        """The ids after this one, in order, of notes that have no vector there."""
+        sql = "SELECT kode.lacking(%s, %s, %s, %s, %s)"
+        return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
+
+    async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
+        """Each of them `id`, `digest` and `vector`, as `vectors` gives them. What fits no note that
+        stands is passed over. Raises: MemoryRefused, Unreachable."""
+        sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
+        await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
+
+    async def nearest(
+        self, model: str, vector: str, project: str | None, most: int
+    ) -> dict[str, float]:
+        """Cosines by id; of all projects, or of notes that a project sees."""
+        sql = "SELECT id, cosine FROM kode.nearest(%s, %s, %s, %s, %s)"
+        return dict(await self._rows(sql, (self._team, model, vector, project, most)))
+
+    # ── who is of the team ───────────────────────────────────────────────────────────────────
 
     async def admit(self, person: str, scope: str) -> None:
         """Lets a role see and write a scope. Raises: MemoryRefused for who may not decide that."""
