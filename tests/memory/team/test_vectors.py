@@ -6,16 +6,16 @@ import json
 import psycopg
 import pytest
 
+from kode.memory import index
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.team import vectors as team_vectors
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.manage import manage
 from kode.memory.notes.team.server import Server, connected
 from tests.memory.life import notices
-from tests.memory.notes.life import keep, opened
+from tests.memory.notes.life import keep, opened, use
 from tests.memory.notes.test_system import with_embedder
 from tests.memory.team.life import DIMS, MEANINGS, Model, exchange, texts, using
-from tests.postgres import PACKAGE, programs
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +32,8 @@ def rows(team, sql="SELECT id FROM kode.vectors", person="owner"):
 
 
 @pytest.fixture
-def has_pgvector(server):
-    if server.binaries != programs(PACKAGE) and "pixeltable" not in str(server.binaries):
+def has_pgvector(team):
+    if not rows(team, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
         pytest.skip("needs pgvector on the server")
 
 
@@ -87,6 +87,46 @@ async def test_what_one_has_made_nobody_makes_again(shared):
     assert await found(bob, "drive") == ["the automobile is red"]
 
 
+async def test_what_a_tool_writes_comes_with_its_vector(shared, team):
+    ada, _ = shared
+
+    await use(ada, "remember", content="rain in June")
+    await asyncio.gather(*ada._work._tasks)
+
+    (note,) = ada.store.get(Wanted(limit=1))
+    assert (note.id,) in rows(team)
+
+
+async def test_a_copy_with_more_notes_than_it_measures_finds_the_old_ones(shared, monkeypatch):
+    _, bob = shared
+    while await bob.vectors.make_missing():
+        pass
+    assert await found(bob, "drive") == ["the automobile is red"]
+    for module in (index, team_vectors):
+        monkeypatch.setattr(module, "MEASURED", 2)
+
+    assert await found(bob, "drive") == ["the automobile is red"]
+    monkeypatch.setattr(team_vectors, "MEASURED", 20)
+    assert await found(bob, "drive") == []  # which it would not, by itself
+
+
+async def test_people_who_send_and_forget_leave_no_vector_of_what_is_gone(team, has_pgvector):
+    people = [using(await team.opened(name), Model()) for name in ("ada", "bob")]
+    notes = await keep(people[0], *(f"{word} {n}" for n in range(25) for word in ("car", "rain")))
+    await exchange(*people)
+
+    async def forget():
+        for note in notes[::2]:
+            await people[1].writer.forget(note.id)
+            await exchange(people[1])
+
+    await asyncio.gather(forget(), *(one.vectors.make_missing() for one in people))
+
+    assert {id for (id,) in rows(team)} <= {note.id for note in notes[1::2]}
+    await people[0].vectors.make_missing()
+    assert {id for (id,) in rows(team)} == {note.id for note in notes[1::2]}
+
+
 async def test_a_copy_without_vectors_finds_what_the_server_has(shared):
     _, bob = shared
 
@@ -100,7 +140,7 @@ async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, 
     await keep(ada, "the automobile is red")
     await exchange(ada, bob)
     await ada.vectors.make_missing()
-    assert "made by each member" in (await _membership(team)).ranking
+    assert not (await _membership(team)).has_vectors
     assert await found(bob, "drive") == []
 
     said = await manage(Address(team.url("owner"), team.name, "h"), "init", None, None, team.root)
@@ -108,7 +148,7 @@ async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, 
     await ada.vectors.make_missing()
 
     assert "pgvector" in said
-    assert "by pgvector" in await ada.status()
+    assert "pgvector: yes" in await ada.status()
     bob = using(await team.opened("bob"), Model())
     assert await found(bob, "drive") == ["the automobile is red"]
 
@@ -138,7 +178,7 @@ async def test_without_the_rights_to_pgvector_a_team_works_and_learns_who_has_th
 
     assert "permission denied" in said
     assert "CREATE EXTENSION vector" in said
-    assert "made by each member" in members
+    assert "pgvector: not when" in members
     assert "permission denied for schema elsewhere" in closed
     assert "Members share the vectors" in again
     async with connected(address) as server:

@@ -46,13 +46,13 @@ class Membership:
         return "*" in self.scopes or scope in self.scopes
 
     @property
-    def ranking(self) -> str:
-        """Where vectors of notes are, in words."""
+    def pgvector(self) -> str:
+        """What that means for a member."""
         if self.has_vectors:
-            return "vectors of notes: shared on the server, by pgvector"
+            return "pgvector: yes (vectors of memory.embedding are shared)"
         return (
-            "vectors of notes: made by each member; the database has no pgvector, or had none when "
-            "`kode memory team init` was last run"
+            "pgvector: not when `kode memory team init` was last run (each member makes the "
+            "vectors of memory.embedding)"
         )
 
 
@@ -139,7 +139,7 @@ class Server:
         there are none, for who can change that. After `prepare`. Raises: Unreachable."""
         offered = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
         if not await self._rows(offered, ()):
-            return "the server has no pgvector"
+            return "the server does not offer it"
         sql = (
             "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n "
             "ON n.oid = e.extnamespace WHERE e.extname = 'vector' "
@@ -149,7 +149,9 @@ class Server:
             await self._run("CREATE EXTENSION IF NOT EXISTS vector", ())
             found = await self._rows(sql, ())
             if not found:
-                return "its pgvector is older than 0.5, and an administrator can update it"
+                return (
+                    "it is older than 0.5; an administrator can update it, before this runs again"
+                )
             with _faults():
                 async with self._connection.transaction():
                     text = VECTORS.read_text().replace("@ext@", found[0][0])
@@ -157,7 +159,10 @@ class Server:
         except Unreachable:
             raise
         except MemoryRefused as error:
-            return f"{error} An administrator can run CREATE EXTENSION vector in this database"
+            return (
+                f"{error} An administrator can run CREATE EXTENSION vector in this database, "
+                "before this runs again"
+            )
         return ""
 
     # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
