@@ -172,7 +172,7 @@ class TeamVectors(NoteVectors):
 
 
 def _digest(content: str) -> str:
-    """As `kode.digest` on the server makes it."""
+    """As the function `digest` makes it on the server."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
