@@ -125,9 +125,7 @@ async def _by_vectors(
     for one in (first, second):
         assert one.team is not None
         address, start, notice = one.team.address, one._work.start, one._notice
-        one.vectors = TeamVectors(
-            one.store, model, address, Embedding(model="bench"), start, notice
-        )
+        one.vectors = TeamVectors(one.store, model, address, settings, start, notice)
     async with connected(address) as server:
         if not (await server.membership()).has_vectors:
             return {}

@@ -135,11 +135,15 @@ async def test_a_copy_without_vectors_finds_what_the_server_has(shared):
 
 
 async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, has_pgvector):
-    drop_tables(team)
+    rows(team, "DROP TABLE kode.vectors, kode.spaces")
     ada, bob = [using(await team.opened(name), Model()) for name in ("ada", "bob")]
-    await keep(ada, "the automobile is red")
+    await keep(ada, "the lion sleeps")
+    (note,) = await keep(ada, "the automobile is blue")
+    await exchange(ada)
+    await ada.writer.update(note.id, "the automobile is red")
     await exchange(ada, bob)
     await ada.vectors.make_missing()
+    assert texts(bob) == {"the lion sleeps", "the automobile is red"}
     assert not (await _membership(team)).has_vectors
     assert await found(bob, "drive") == []
 
@@ -151,12 +155,6 @@ async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, 
     assert "pgvector: yes" in await ada.status()
     bob = using(await team.opened("bob"), Model())
     assert await found(bob, "drive") == ["the automobile is red"]
-
-
-def drop_tables(team):
-    """The database as an earlier kode made it."""
-    rows(team, "DROP TABLE kode.vectors, kode.spaces CASCADE")
-    rows(team, "DROP FUNCTION kode.drop_vectors CASCADE")
 
 
 async def test_without_the_rights_to_pgvector_a_team_works_and_learns_who_has_them(
