@@ -6,6 +6,7 @@ import json
 import psycopg
 import pytest
 
+from kode.config import Embedding
 from kode.memory import index
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.team import vectors as team_vectors
@@ -16,6 +17,7 @@ from tests.memory.life import notices
 from tests.memory.notes.life import keep, opened, use
 from tests.memory.notes.test_system import with_embedder
 from tests.memory.team.life import DIMS, MEANINGS, Model, exchange, texts, using
+from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +87,33 @@ async def test_what_one_has_made_nobody_makes_again(shared):
 
     assert [text[:9] for text in bob.vectors._embedder.texts] == ["I am kode"]  # his own
     assert await found(bob, "drive") == ["the automobile is red"]
+
+
+async def test_members_with_embedding_servers_of_their_own_ask_them_once_for_all(
+    team, has_pgvector
+):
+    asked = {}
+    with ScriptedServer([]) as of_ada, ScriptedServer([]) as of_bob:
+        people = {"ada": of_ada, "bob": of_bob}
+        systems = {}
+        for name, server in people.items():
+            embedding = Embedding(provider="openai", base_url=server.openai_url, model="small")
+            config = team.config(name).model_copy(update={"embedding": embedding})
+            (team.root / name).mkdir()
+            systems[name] = await opened(team.root / name, clock=team.clock, config=config)
+        await keep(systems["ada"], "the automobile is red", "cheese is yellow")
+        await exchange(*systems.values())
+        for name, system in systems.items():
+            await system.maintain()
+            asked[name] = [text for one in people[name].requests for text in one.json["input"]]
+        missing = [system.vectors.count_missing() for system in systems.values()]
+        hits = await found(systems["bob"], "which automobile")
+
+    assert "the automobile is red" in asked["ada"]
+    # One to learn how long a vector is, and who kode is for him.
+    assert [text[:9] for text in asked["bob"]] == ["cheese is", "I am kode"]
+    assert missing == [0, 0]
+    assert hits == ["the automobile is red"]
 
 
 async def test_what_a_tool_writes_comes_with_its_vector(shared, team):
