@@ -18,7 +18,7 @@ from kode.config import (
     shown,
 )
 from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
-from kode.contracts import OTHER_MODE_NAMES
+from kode.contracts import MODE_CALLED
 from kode.errors import ConfigError, UserError
 
 ROOT = Path(__file__).parent.parent
@@ -503,10 +503,10 @@ def test_keys_are_shown_by_their_end_only() -> None:
     assert values["providers"]["openai"]["api_key"] == "set"
 
 
-@pytest.mark.parametrize("mode", OTHER_MODE_NAMES)
+@pytest.mark.parametrize("mode", MODE_CALLED)
 def test_a_mode_may_be_named_as_elsewhere_in_every_layer(place: Place, mode: str) -> None:
     place.own({"permissions": {"mode": mode}})
-    own = OTHER_MODE_NAMES[mode]
+    own = MODE_CALLED[mode]
     assert place.load().config.permissions.mode == own
     place.own({"permissions": {"mode": "plan"}})
     assert place.load({"KODE_PERMISSION_MODE": mode}).config.permissions.mode == own

@@ -3,7 +3,6 @@ that a message may begin with.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from acp.schema import (
     AvailableCommand,
@@ -17,7 +16,7 @@ from acp.schema import (
     UnstructuredCommandInput,
 )
 
-from kode.contracts import MODE_MEANS, OTHER_MODE_NAMES, PermissionMode
+from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import UserError
 
 ConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
@@ -28,10 +27,9 @@ MODE, MODEL = "mode", "model"
 
 def mode_named(name: str) -> PermissionMode:
     """Raises: UserError for what is no mode."""
-    mode = OTHER_MODE_NAMES.get(name, name)
-    if mode not in MODE_MEANS:
+    if name not in MODE_CALLED:
         raise UserError(f"There is no mode {name[:40]!r}. The modes are: {', '.join(MODE_MEANS)}.")
-    return cast("PermissionMode", mode)
+    return MODE_CALLED[name]
 
 
 def modes(current: PermissionMode) -> SessionModeState:

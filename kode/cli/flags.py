@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.cli.parser import Parser
-from kode.contracts import MODE_MEANS, OTHER_MODE_NAMES
+from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import ConfigError
 from kode.extensions.tool_names import rules_of
 from kode.registry import provider_names
@@ -67,7 +67,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--append-system", metavar="TEXT", help="add to the system prompt")
     add(
         "--permission-mode",
-        type=lambda name: OTHER_MODE_NAMES.get(name, name),
+        type=lambda name: MODE_CALLED.get(name, name),
         choices=MODES,
         help="ask (default), auto-edit, plan or full",
     )
@@ -158,7 +158,7 @@ def whole(text: str) -> int:
 
 def natural(text: str) -> int:
     """A whole number from 0."""
-    return int(_number(text, int, "a whole number from 0", lambda value: value >= 0))
+    return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
 
 
 def seconds(text: str) -> float:

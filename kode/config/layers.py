@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from kode import paths
 from kode.config.files import Layer, expanded, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
-from kode.contracts import OTHER_MODE_NAMES
+from kode.contracts import MODE_CALLED
 from kode.credentials import redact
 from kode.errors import ConfigError
 
@@ -189,7 +189,7 @@ def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
 
 
 def _respelled(layer: Layer | None) -> Layer | None:
-    """The layer with `OTHER_SPELLINGS` and `OTHER_MODE_NAMES` under their own names. Raises:
+    """The layer with `OTHER_SPELLINGS` and `MODE_CALLED` under their own names. Raises:
     ConfigError for both spellings of a key."""
     if layer is not None:
         layer = replace(layer, values=_with_own_mode(layer.values))
@@ -212,9 +212,9 @@ def _respelled(layer: Layer | None) -> Layer | None:
 def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
     section = values.get("permissions")
     mode = section.get("mode") if isinstance(section, dict) else None
-    if not isinstance(mode, str) or mode not in OTHER_MODE_NAMES:
+    if not isinstance(mode, str) or mode not in MODE_CALLED:
         return values
-    return {**values, "permissions": {**values["permissions"], "mode": OTHER_MODE_NAMES[mode]}}
+    return {**values, "permissions": {**values["permissions"], "mode": MODE_CALLED[mode]}}
 
 
 def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:

@@ -5,7 +5,7 @@ how it works. How one is started is the business of `kode.subagents`.
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.contracts import MODE_CALLED, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
@@ -16,11 +16,6 @@ from kode.messages import shorten
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 400
 INHERIT = ("", "inherit")
-
-_MODES: dict[str, PermissionMode] = {
-    **OTHER_MODE_NAMES,
-    **{"ask": "ask", "auto-edit": "auto-edit", "plan": "plan", "full": "full"},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +62,7 @@ def _agent(path: Path, place: Place) -> AgentDefinition:
         prompt=document.body,
         tools=_tools(document),
         model="" if model in INHERIT else model,
-        mode=_MODES.get(document.text("permissionMode")),
+        mode=MODE_CALLED.get(document.text("permissionMode")),
     )
 
 

@@ -8,8 +8,8 @@ named. Files of the working tree change at the very end, and only where that ove
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +23,12 @@ APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 UNDO = ("apply", "--cached", "--reverse", "--check")
 """Works where all of a patch is there already."""
 Way = Literal["patch", "branch", "commit"]
-WHO = {"GIT_AUTHOR_NAME": "kode", "GIT_AUTHOR_EMAIL": "kode@localhost"}
-COMMITTER = {"GIT_COMMITTER_NAME": "kode", "GIT_COMMITTER_EMAIL": "kode@localhost"}
+KODE = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "kode"), ("EMAIL", "kode@localhost"))
+}
+"""Who commits where git does not know the person."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,8 @@ class _Repository:
 
     root: Path
     head: str
-    collected: list[Collected] = field(default_factory=list)
+    who: Mapping[str, str]
+    """What git is to be started with so that it can commit."""
 
 
 def chosen(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskState]:
@@ -90,8 +95,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
             continue
         try:
             if root not in repositories:
-                head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
-                repositories[root] = _Repository(root, head)
+                repositories[root] = _repository(root)
             done = _add(queue, repositories[root], one, patch, way)
         except GitError as error:
             done = Collected(task=one.task.id, why=f"{error}.")
@@ -99,6 +103,16 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     for repository in repositories.values() if way == "commit" else ():
         _move(repository)
     return results
+
+
+def _repository(root: Path) -> _Repository:
+    """Raises: GitError where nothing is committed yet."""
+    head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
+    try:
+        run_git(root, ["var", "GIT_COMMITTER_IDENT"])
+    except GitError:
+        return _Repository(root, head, KODE)
+    return _Repository(root, head, {})
 
 
 def _add(
@@ -113,8 +127,8 @@ def _add(
     if tree == run_git(root, ["rev-parse", f"{begins_at}^{{tree}}"]).decode().strip():
         return Collected(task=id, why="All of it is there already.")
     made = ["commit-tree", tree, "-p", begins_at]
-    who = {} if _has_identity(root) else {**WHO, **COMMITTER}
-    commit = run_git(root, made, given=_message(queue, one), environ=who).decode().strip()
+    message = _message(queue, one)
+    commit = run_git(root, made, given=message, environ=repository.who).decode().strip()
     if way == "commit":
         repository.head = commit
         return Collected(task=id, done=commit)
@@ -158,14 +172,6 @@ def _move(repository: _Repository) -> None:
             f"The commits are made, and no file of {repository.root} was changed: {error}. Commit "
             f"or set aside your own changes, then: git merge --ff-only {repository.head}"
         ) from None
-
-
-def _has_identity(root: Path) -> bool:
-    try:
-        run_git(root, ["var", "GIT_COMMITTER_IDENT"])
-    except GitError:
-        return False
-    return True
 
 
 def _message(queue: Queue, one: TaskState) -> bytes:

@@ -4,14 +4,14 @@ checked before anything starts.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
 from kode.fleet.records import Isolation, Task
 from kode.fleet.trees import head_of
@@ -91,9 +91,10 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
     """The tasks of these rows, each with an id of its own and the commit it begins with. Raises:
     ConfigError for what cannot be done, before anything is started."""
     width = len(str(len(rows)))
+    base_of = cache(_base_of)  # asked once a folder
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
-        task = _task_of(row, usual, f"{number:0{width}}")
+        task = _task_of(row, usual, f"{number:0{width}}", base_of)
         name = task.id.casefold()  # as file systems have it that ignore case
         if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
@@ -103,7 +104,7 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
     return list(tasks.values())
 
 
-def _task_of(row: Row, usual: Usual, number: str) -> Task:
+def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str]) -> Task:
     where = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{where}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
@@ -118,7 +119,9 @@ def _task_of(row: Row, usual: Usual, number: str) -> Task:
             raise ConfigError(f"{where}: {named} can only be cloned, so `isolate` is `clone`.")
     else:
         source = str((usual.cwd / Path(named).expanduser()).resolve())
-        base = _base(where, source)
+        if not Path(source).is_dir():
+            raise ConfigError(f"{where}: {source} is no folder. Paths are relative to --cwd.")
+        base = base_of(source)
         isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             raise ConfigError(
@@ -139,25 +142,16 @@ def _task_of(row: Row, usual: Usual, number: str) -> Task:
 
 
 def _mode(where: str, name: str | None) -> PermissionMode | None:
-    modes: Mapping[str, PermissionMode] = OTHER_MODE_NAMES
-    known: Sequence[PermissionMode] = ("ask", "auto-edit", "plan", "full")
     if name is None:
         return None
-    for mode in known:
-        if name == mode or modes.get(name) == mode:
-            return mode
-    raise ConfigError(f"{where}: {name!r} is no mode. The modes are: {', '.join(known)}.")
+    if name not in MODE_CALLED:
+        raise ConfigError(f"{where}: {name!r} is no mode. The modes are: {', '.join(MODE_MEANS)}.")
+    return MODE_CALLED[name]
 
 
-@cache
 def _base_of(source: str) -> str:
+    """The commit that a folder is at; "" where it is no repository, or has none."""
     try:
         return head_of(Path(source))
     except GitError:
         return ""
-
-
-def _base(where: str, source: str) -> str:
-    if not Path(source).is_dir():
-        raise ConfigError(f"{where}: {source} is no folder. Paths are relative to --cwd.")
-    return _base_of(source)

@@ -2,7 +2,7 @@
 the driver's own process, in a job of a cluster and on another machine.
 
 A task that another start has begun is continued in its session. What that start had in flight is
-unknown: it is recorded as such, the model is told, and nothing is made again by itself.
+unknown: it is recorded as such, the model learns it, and no call is made again by itself.
 """
 
 import asyncio
@@ -176,9 +176,7 @@ class _Work:
         task, queue = self.one.task, self.queue
         text = task.task
         if seen is not None and seen.begun:
-            text, end = child.GO_ON, seen.ended
-            if end is not None and end.status != "interrupted":
-                text = child.TRY_AGAIN.format(why=end.error or self.one.reason)
+            text = child.next_message(task, seen)
         command = child.command_line(
             queue.fleet,
             task,

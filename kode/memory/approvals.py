@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kode.errors import MemoryRefused
 from kode.memory import proposals
 from kode.memory.base import UNDO_WITH, BaseMemory, Waiting, change_of
-from kode.memory.foreign.entries import AGENTS, NAMES
+from kode.memory.foreign.entries import NAMES
 from kode.memory.history import Author
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Following, undo_all
@@ -41,8 +41,7 @@ async def approve_many(
     named. Raises: MemoryRefused, StorageError, BusyError."""
     found = await waiting(system)
     if whose:
-        imported = next((NAMES[agent] for agent in AGENTS if agent == whose), "")
-        of_them = _proposals(system).of(whose, imported, system.project)
+        of_them = _proposals(system).of(whose, NAMES.get(whose, ""), system.project)
         found = [one for one in found if one.id in of_them]
     if not found:
         return "Nothing of this waits for approval."

@@ -18,6 +18,7 @@ from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory.history import Author
 from kode.memory.scan import scan
+from kode.messages import plural
 
 Row = Mapping[str, Any]
 
@@ -244,7 +245,7 @@ async def export(system: MemorySystem, file: Path | None) -> str:
     if file is None:
         return text.rstrip("\n")
     durable.replace(file, text.encode(errors="replace"))
-    entries = "1 entry" if len(rows) == 1 else f"{len(rows)} entries"
+    entries = plural(len(rows), "entry", "entries")
     return f"exported {entries} of {system.name} to {file}"
 
 

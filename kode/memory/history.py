@@ -98,19 +98,24 @@ class Change:
     """The machine on which they made it."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
-    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
 
     @property
     def whose(self) -> str:
         """` of bob on bobs-laptop` where a colleague made it; "" where it was made here."""
-        return f" of {self.person} on {self.host}" if self.person else ""
+        return whose(self.person, self.host)
 
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by somebody in a turn of a session; `values` are its other fields."""
         return cls(system=system, kind=kind, target=target, **asdict(author), **values)
+
+
+def whose(person: str, host: str) -> str:
+    """` of bob on bobs-laptop`; "" without a person."""
+    return f" of {person} on {host}" if person else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> str:
     stands in the way."""
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
-    batch = secrets.token_hex(4) if len(changes) > 1 else ""
+    batch = secrets.token_hex(6) if len(changes) > 1 else ""
     proposals = Proposals(system.history.path.parent)
     lines: list[str] = []
     try:

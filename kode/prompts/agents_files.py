@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode.messages import plural
+
 MAX_BYTES = 32 * 1024
 """For all files of one prompt together; the nearest file is served first."""
 
@@ -48,7 +50,7 @@ class ProjectInstructions:
         """A line a file, relative to `folder`: `CLAUDE.md (40 lines)`."""
         lines = []
         for source in self.sources:
-            about = f"{source.lines} line" + ("" if source.lines == 1 else "s")
+            about = plural(source.lines, "line")
             if source.imported_by:
                 about += f", imported by {_relative(source.imported_by, folder)}"
             lines.append(f"{_relative(source.path, folder)} ({about})")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kode.config.choice import LOCAL_KEY
+from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.providers.boundary import LOADING, Endpoint
 from kode.registry import owner_of, provider_row
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 ASK_TIMEOUT_S = 3.0
 LOAD_TIMEOUT_S = 120.0
 """For Ollama to load the model, which the first request would wait for too."""
-LOADING_PAUSE_S = 1.0
-MAX_LOADING_S = 900.0
-"""So long a server may load its model, which can be large and on a slow disk."""
 MAX_BYTES = 4_000_000
 OLLAMA_DEFAULT = 4_096
 """What Ollama takes where neither the model nor the server's settings say more."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from kode import __version__, durable, paths
 from kode.credentials import redact
 from kode.errors import KodeError, SessionError
-from kode.messages import images_of
+from kode.messages import images_of, plural
 from kode.permissions.sensitive import is_named_like_keys
 from kode.replay.recording import Recording, make
 from kode.session.checkpoints import LOG
@@ -201,7 +201,7 @@ def _tools(recording: Recording) -> dict[str, bytes]:
 def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[str]:
     entries = recording.entries
     turns = turns_of(entries)
-    yield f"{turns} turn{'s' if turns > 1 else ''}: what you and the model said, with all results"
+    yield f"{plural(turns, 'turn')}: what you and the model said, with all results"
     if files:
         more = len(files) - NAMED_FILES
         named = ", ".join(files[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")

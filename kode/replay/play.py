@@ -13,7 +13,7 @@ from typing import cast, get_args
 
 from kode import paths
 from kode.assembly import (
-    shorten,
+    simplify,
 )
 from kode.config import Config
 from kode.contracts import InjectReason, PermissionMode, Sandbox
@@ -200,7 +200,7 @@ class _Player:
         agent = agent_of(self.config, self.changes, self.answers, self.context.session, turn)
         self.skills = skills_of(self.played.recording.entries[turn.begins]) or self.skills
         if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
-            agent = shorten(agent, self.config)
+            agent = simplify(agent, self.config)
         self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
         self.context.specs = ()
         pending = self.context.pending_first_user

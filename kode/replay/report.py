@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kode.messages import shorten
+from kode.messages import plural, shorten
 from kode.replay.play import Replay
 from kode.replay.played import Step
 from kode.replay.recording import Recording
@@ -17,7 +17,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     """A line a step, the first difference as a diff, and what is to be known."""
     header = recording.header
     turns = len({step.turn for step in replay.steps})
-    yield f"Session {header.id}, {header.model}: {_counted(turns, 'turn')} played again in a copy."
+    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} played again in a copy."
     width = max((len(shorten(step.what, WHAT_CHARS)) for step in replay.steps), default=0)
     for step in replay.steps:
         word = "same" if step.same else "differs"
@@ -34,16 +34,16 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     yield from replay.notes
     same = sum(step.same for step in replay.steps)
     yield (
-        f"Identical: all {_counted(len(replay.steps), 'step')}."
+        f"Identical: all {plural(len(replay.steps), 'step')}."
         if replay.same
-        else f"Differs: {same} of {_counted(len(replay.steps), 'step')} as recorded."
+        else f"Differs: {same} of {plural(len(replay.steps), 'step')} as recorded."
     )
 
 
 def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
     """The figures of each variant in a line."""
     by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
-    yield f"Live from step {plan.step}, {_counted(plan.times, 'time')} each, judged by {by}:"
+    yield f"Live from step {plan.step}, {plural(plan.times, 'time')} each, judged by {by}:"
     rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]
     for one in outcomes:
         low, high = one.interval
@@ -107,7 +107,3 @@ def _step(step: Step) -> dict[str, Any]:
             {"part": one.part, "name": one.name, "diff": one.diff()} for one in step.differences
         ],
     }
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

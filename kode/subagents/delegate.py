@@ -15,7 +15,7 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
-from kode.messages import shorten
+from kode.messages import plural, shorten
 from kode.subagents import records
 from kode.subagents.channel import Child, Delegation
 from kode.subagents.parent import run_tasks
@@ -130,7 +130,7 @@ def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     return ToolOutput(
         text="\n\n".join(blocks),
-        summary=f"{len(children)} subagent{'' if len(children) == 1 else 's'}: {summary}",
+        summary=f"{plural(len(children), 'subagent')}: {summary}",
         files_changed=tuple(files),
         untrusted="a subagent" if any(child.untrusted for child in children) else "",
     )

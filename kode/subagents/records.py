@@ -23,7 +23,7 @@ from kode import durable
 from kode.credentials import redact
 from kode.engine.fence import fenced
 from kode.errors import StorageError
-from kode.messages import Text, ToolResult, shorten
+from kode.messages import Text, ToolResult, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
@@ -203,7 +203,7 @@ def describe(agents: Path) -> list[str]:
             status = "running" if record.alive else "interrupted, without a result"
             lines.append(f"{record.id}  {status}  {goal}")
             continue
-        steps = f"{record.result.steps} step{'' if record.result.steps == 1 else 's'}"
+        steps = plural(record.result.steps, "step")
         why = f" ({' '.join(record.result.error.split())[:100]})" if record.result.error else ""
         lines.append(f"{record.id}  {record.result.status}, {steps}  {goal}{why}")
     return lines

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.tools import diffs, files
 from kode.tools.files import with_line_feeds
 from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
@@ -64,7 +65,7 @@ async def edit_file(
     plan = _planned(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
     diff = diffs.unified(plan.name, plan.file.text, plan.after)
-    places = f"{plan.places} place{'s' if plan.places != 1 else ''}"
+    places = plural(plan.places, "place")
     parts = [f"Edited {plan.name} in {places}.", *plan.notes]
     lines = diffs.changed_lines(diff)
     return ToolOutput(

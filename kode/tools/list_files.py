@@ -8,6 +8,7 @@ from typing import Annotated
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.tools import file_search, files
 
 MAX_FILES = 1_000
@@ -32,7 +33,7 @@ async def list_files(
     ended = await file_search.run(program, b"\0", found.take)
     return ToolOutput(
         text=_rendered(found, ended),
-        summary=f"{found.total:,} file{'s' if found.total != 1 else ''}",
+        summary=plural(found.total, "file"),
         untrusted=files.outside(context, root),
     )
 

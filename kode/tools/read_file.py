@@ -11,6 +11,7 @@ from typing import IO, Annotated
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.session.messages import EARLIER
 from kode.tools import files
 
@@ -58,8 +59,10 @@ async def read_file(
 ) -> ToolOutput:
     """Read a text file. Each line is shown as number, tab, text; the number and tab are not part
     of the file. Up to 2000 lines or 50 KB a call."""
-    if offset < 1 or limit < 1:
-        raise ToolError("`offset` and `limit` count lines from 1: give positive numbers.")
+    if offset < 0:
+        raise ToolError("`offset` counts lines from 1: give a positive number.")
+    # Some models fill in 0 or -1 for what they mean to leave out.
+    offset, limit = offset or 1, limit if limit > 0 else MAX_LINES
     if path.startswith(EARLIER):
         return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
     real = files.resolve(context, path)
@@ -75,7 +78,7 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
     window = _converted(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
     shown, count = _rendered(window, offset, limit)
-    return ToolOutput(text=shown, summary=f"{count:,} line{'s' if count != 1 else ''}")
+    return ToolOutput(text=shown, summary=plural(count, "line"))
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutput:
@@ -99,7 +102,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
     else:
         text, count_shown = _rendered(window, offset, limit)
-        summary = f"{count_shown:,} line{'s' if count_shown != 1 else ''}"
+        summary = plural(count_shown, "line")
     return ToolOutput(
         text=text,
         summary=summary,

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.permissions import sensitive
 from kode.tools import file_search, files
 
@@ -58,7 +59,7 @@ async def search_files(
     ended = await _searched(tool_context, hits, pattern, ignore_case, around)
     return ToolOutput(
         text=_rendered(hits, ended, pattern),
-        summary=f"{hits.total:,} hit{'s' if hits.total != 1 else ''}",
+        summary=plural(hits.total, "hit"),
         files_read=tuple(hits.files),
         untrusted=files.outside(tool_context, root),
     )

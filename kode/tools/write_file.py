@@ -8,6 +8,7 @@ from typing import Any
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.messages import plural
 from kode.tools import diffs, files
 
 
@@ -46,7 +47,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
     files.write(context, plan.path, plan.data, mode=plan.mode)
     diff = diffs.unified(plan.name, plan.before or "", plan.after)
     count = len(files.lines_of(plan.after))
-    lines = f"{count:,} line{'s' if count != 1 else ''}"
+    lines = plural(count, "line")
     done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"
     return ToolOutput(
         text=" ".join([f"{done}: {lines}.", *plan.notes]),

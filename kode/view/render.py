@@ -16,6 +16,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from kode.messages import plural
+
 STYLE = Path(__file__).with_name("style.css")
 
 _UNSEEN = re.compile(
@@ -90,11 +92,6 @@ def dollars(amount: float | None) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def plural(count: int, noun: str, several: str = "") -> str:
-    """`1 turn`, `1,200 turns`."""
-    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def seconds(duration_ms: int) -> str:

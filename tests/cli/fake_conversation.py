@@ -118,6 +118,10 @@ class FakeConversation:
         self.pictures.append(name)
         return keep(self.home / "images", name, data)
 
+    @property
+    def past(self) -> "FakeConversation":
+        return self
+
     def prompts(self) -> list[str]:
         return list(self.asked)
 
@@ -179,6 +183,11 @@ class FakeConversation:
             return
         if text == "evil":
             await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
+            return
+        if text == "once the editor is open":
+            while not (self.cwd / "opened").exists():
+                await asyncio.sleep(0.01)
+            await self._say("It is open now.")
             return
         if text == "slow":
             emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kode.cli import elsewhere
 from kode.cli.flags import MODES, add_conversation_flags, config_flags
 from kode.cli.parser import COMMANDS, Parser, nearest
-from kode.contracts import OTHER_MODE_NAMES, PermissionMode
+from kode.contracts import MODE_CALLED, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions.tool_names import rules_of
 from kode.permissions.rules import parse
@@ -53,7 +53,7 @@ def test_no_name_from_elsewhere_stands_in_the_way_of_one_of_kodes_own() -> None:
     own = conversation_parser()._option_string_actions
     assert not set(elsewhere.FLAGS) & set(own)
     assert not set(elsewhere.COMMANDS) & set(COMMANDS)
-    assert not set(OTHER_MODE_NAMES) & set(MODES)
+    assert all(MODE_CALLED[mode] == mode for mode in MODES)
 
 
 @given(st.sampled_from([name for name in COMMANDS if len(name) > 5]), st.data())

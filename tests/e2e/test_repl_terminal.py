@@ -282,17 +282,19 @@ def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
 
 def test_what_a_turn_says_waits_while_an_editor_has_the_terminal(repl, tmp_path):
     script = tmp_path / "slow-editor"
-    script.write_text('#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.05; done; echo later > "$1"\n')
+    script.write_text(
+        '#!/bin/sh\ntouch opened; while [ ! -e go ]; do sleep 0.05; done; echo later > "$1"\n'
+    )
     script.chmod(0o755)
     terminal = repl(EDITOR=str(script))
 
-    terminal.type("fix it", "enter", "\x18\x05")
+    terminal.type("once the editor is open", "enter", "\x18\x05")
     for _ in range(20):
         terminal.read(0.05)
-    assert "I fixed add" not in terminal.text
+    assert "It is open now." not in terminal.text
     (tmp_path / "project" / "go").touch()
 
-    terminal.until("I fixed add", "> later")
+    terminal.until("It is open now.", "> later")
 
 
 def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):

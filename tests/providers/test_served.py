@@ -95,7 +95,7 @@ LOADING = {"error": {"code": 503, "message": "Loading model", "type": "unavailab
 async def test_a_server_that_loads_its_model_is_asked_until_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(served, "LOADING_PAUSE_S", 0.0)
+    monkeypatch.setattr("kode.providers.served.LOADING_PAUSE_S", 0.0)
     windows = iter([served.LoadingError, served.LoadingError, 8192])
     said: list[int] = []
 

@@ -11,10 +11,11 @@ from typing import Any
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import command_of
-from kode.cli.screen.lines import clean, plural
+from kode.cli.screen.lines import clean
 from kode.cli.screen.output import settings_lines, to_json
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
+from kode.messages import plural
 
 COMMANDS = {
     "show": "every key, its value, and its layer (--json: one object)",

@@ -21,7 +21,7 @@ from kode.cli.parser import Parser, command_of
 from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
-from kode.contracts import OTHER_MODE_NAMES
+from kode.contracts import MODE_CALLED
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
 from kode.interrupts import cancelled_by_signals
 
@@ -71,7 +71,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     add("--model", metavar="M", help="the model to use")
     add(
         "--permission-mode",
-        type=lambda name: OTHER_MODE_NAMES.get(name, name),
+        type=lambda name: MODE_CALLED.get(name, name),
         choices=MODES,
         help="auto-edit, but ask with --isolate none",
     )
@@ -82,9 +82,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
-    check_cluster_flags(arguments)
-    check_ray_flags(arguments)
-    executor = None if arguments.executor == PRINT else executor_of(arguments)
+    executor = _executor(arguments)
     from kode.fleet.queue import Queue, create
     from kode.fleet.records import Fleet
     from kode.fleet.tasks import Usual, tasks_of
@@ -131,9 +129,7 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     _add_executor(parser)
     arguments = parser.parse(argv)
-    check_cluster_flags(arguments)
-    check_ray_flags(arguments)
-    executor = None if arguments.executor == PRINT else executor_of(arguments)
+    executor = _executor(arguments)
     queue = _open(arguments)
     queue.resume(arguments.budget_usd, failed_too=arguments.failed)
     return _drive(queue, executor, arguments)
@@ -187,10 +183,10 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
         asyncio.run(end_orphans(started.mark))
     running = [one for one in queue.state.open_tasks() if one.lease is not None]
     alive = [one for one in running if one.lease is not None and not queue.is_gone(one.lease)]
-    said = f"Fleet {queue.fleet.id} is cancelled."
+    text = f"Fleet {queue.fleet.id} is cancelled."
     if alive:
-        said += f" {len(alive)} running tasks are being ended by their workers."
-    print_line(f"{said} What was done: kode fleet collect {queue.fleet.id}")
+        text += f" {len(alive)} running tasks are being ended by their workers."
+    print_line(f"{text} What was done: kode fleet collect {queue.fleet.id}")
     return EXIT_OK
 
 
@@ -215,12 +211,11 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
             else:
                 sys.stdout.buffer.write(patch)
         return EXIT_OK
-    left_out = 0
-    for one in collect(queue, tasks, arguments.way):
-        left_out += not one.done
+    collected = collect(queue, tasks, arguments.way)
+    for one in collected:
         files = f" Files: {', '.join(one.conflicts)}." if one.conflicts else ""
         print_line(clean(f"{one.task}  {one.done or f'left out: {one.why}{files}'}"))
-    return EXIT_FAILED if left_out else EXIT_OK
+    return EXIT_OK if all(one.done for one in collected) else EXIT_FAILED
 
 
 def _drive(queue: "Queue", executor: "Executor | None", arguments: argparse.Namespace) -> int:
@@ -317,6 +312,13 @@ def _add_executor(parser: Parser) -> None:
     add_cluster_flags(parser)
     add_ray_flags(parser)
     add("--json", action="store_true", help="JSON lines, as in a pipe")
+
+
+def _executor(arguments: argparse.Namespace) -> "Executor | None":
+    """What runs the tasks; None where they are printed. Raises: ConfigError."""
+    check_cluster_flags(arguments)
+    check_ray_flags(arguments)
+    return None if arguments.executor == PRINT else executor_of(arguments)
 
 
 def _open(arguments: argparse.Namespace) -> "Queue":

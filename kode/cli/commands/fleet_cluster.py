@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, plural
+from kode.cli.screen.lines import clean
 from kode.errors import EXIT_OK, ConfigError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.fleet.queue import Queue

@@ -16,7 +16,7 @@ from kode import paths
 from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, plural
+from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
@@ -24,6 +24,7 @@ from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
+from kode.messages import plural
 from kode.permissions.gate import visible
 from kode.programs import depth
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import __version__, paths
-from kode.cli.flags import whole, working_directory
+from kode.cli.flags import natural, whole, working_directory
 from kode.cli.parser import Parser, command_of
-from kode.cli.screen.lines import clean, money, one_line, plural
+from kode.cli.screen.lines import clean, money, one_line
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
 from kode.cli.screen.session_table import short_folder, table
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
+from kode.messages import plural
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
@@ -189,9 +190,7 @@ def _delete(parser: Parser, argv: Sequence[str]) -> int:
 
 def _trim(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument(
-        "messages", metavar="N", type=_not_negative, help="how many messages to keep"
-    )
+    parser.add_argument("messages", metavar="N", type=natural, help="how many messages to keep")
     arguments, session_id = _session_argument(parser, argv)
     kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
@@ -199,7 +198,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("days", metavar="DAYS", type=_not_negative, help="unused for so many days")
+    parser.add_argument("days", metavar="DAYS", type=natural, help="unused for so many days")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     arguments = parser.parse(argv)
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
@@ -333,9 +332,3 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
     advice = "" if arguments.repair else "; `kode session check --repair` fixes what it can"
     print(f"{count}: faults in {plural(len(open_faults), 'session')}{advice}")
     return EXIT_FAILED
-
-
-def _not_negative(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from kode import __version__, paths
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, count, explained, one_line, plural
+from kode.cli.screen.lines import clean, count, explained, one_line
 from kode.errors import KodeError, UserError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

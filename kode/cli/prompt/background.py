@@ -6,8 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, clip, duration, one_line, plural
+from kode.cli.screen.lines import clean, clip, duration, one_line
 from kode.errors import UserError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand

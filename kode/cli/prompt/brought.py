@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.lines import clean, clip, one_line, plural
+from kode.cli.screen.lines import clean, clip, one_line
 from kode.extensions.brought import Kind
 from kode.extensions.listing import lines_of, rows_of
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState

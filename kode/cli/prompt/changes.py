@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import cell_width, one_line, plural
+from kode.cli.screen.lines import cell_width, one_line
 from kode.cli.screen.screen import Screen
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.session.file_diffs import FileDiff
@@ -26,12 +27,12 @@ async def undo(state: PromptState, argument: str) -> None:
     if argument:
         state.screen.print("/undo takes no argument: it undoes one turn at a time.", "dim")
         return
-    state.screen.print(await state.conversation.undo())
+    state.screen.print(await state.conversation.past.undo())
 
 
 async def redo(state: PromptState, argument: str) -> None:
     """Redoes the last `/undo`."""
-    state.screen.print(await state.conversation.redo())
+    state.screen.print(await state.conversation.past.redo())
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
@@ -40,7 +41,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     from kode.cli.screen.pager import show_paged
 
     # In a thread: comparing long files takes a while, and a turn may be running.
-    diffs = await asyncio.to_thread(state.conversation.diffs)
+    diffs = await asyncio.to_thread(state.conversation.past.diffs)
     if not diffs:
         state.screen.print("No files changed through tools in this session.", "dim")
         return

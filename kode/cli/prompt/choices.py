@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, count, one_line, plural
+from kode.cli.screen.lines import clip, count, one_line
 from kode.contracts import MODE_MEANS
 from kode.errors import KodeError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import ModelInfo

@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import one_line, plural
+from kode.cli.screen.lines import one_line
 from kode.errors import UserError
+from kode.messages import plural
 from kode.programs import find_program
 
 CLIPBOARD_TIMEOUT_S = 2.0

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from kode.cli.prompt.files import list_files
 from kode.cli.prompt.mentions import mentions
-from kode.cli.screen.lines import plural
-from kode.messages import Text
+from kode.messages import Text, plural
 
 MAX_LISTED = 200
 """Of a folder with more files, its direct contents are listed, with the number of files in each."""

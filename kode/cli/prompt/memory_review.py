@@ -5,11 +5,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.lines import clean, plural
+from kode.cli.screen.lines import clean
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.plain import read_key
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kode.cli.prompt.pick import own_sessions, pick_session, print_sessions
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, one_line, plural
+from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.menu import Choice, Menu
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.session.index import Summary

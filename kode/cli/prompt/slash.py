@@ -25,7 +25,7 @@ from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
 from kode.cli.screen.lines import count, explained, one_line
-from kode.contracts import MODE_MEANS, OTHER_MODE_NAMES
+from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ async def compact(state: PromptState, argument: str) -> None:
     """Summarizes the conversation now; what follows says what the summary should keep above all.
     `undo` gives the model back what the last one took from it."""
     if argument == "undo":
-        undone = state.conversation.undo_compaction()
+        undone = state.conversation.past.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
         return
     reduced = await state.conversation.compact(argument)
@@ -200,8 +200,7 @@ async def compact(state: PromptState, argument: str) -> None:
 async def permissions(state: PromptState, argument: str) -> None:
     """Shows mode and rules, or switches the mode."""
     if argument:
-        wanted = OTHER_MODE_NAMES.get(argument, argument)
-        mode = next((known for known in MODES if known == wanted), None)
+        mode = MODE_CALLED.get(argument)
         if mode is None:
             state.screen.print(
                 f"There is no mode {one_line(argument)!r}.{nearest(argument, MODES)} "

@@ -18,12 +18,13 @@ from kode.cli.parser import nearest
 from kode.cli.prompt import brought
 from kode.cli.prompt.attach import attach
 from kode.cli.prompt.paste import Pastes
-from kode.cli.screen.lines import clip, one_line, plural
+from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
 from kode.errors import KodeError
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
@@ -360,7 +361,7 @@ class PromptState:
         talk = self.conversation
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
-        if prompts := talk.prompts():
+        if prompts := talk.past.prompts():
             self.screen.print_prompt(prompts[-1])
         if answer := talk.last_answer():
             self.renderer.show_answer(answer)
@@ -415,7 +416,7 @@ class PromptState:
             return
         if self.replacing:
             self.replacing = False
-            self.conversation.take_back_last_message()
+            self.conversation.past.take_back_last_message()
         self.sent = text
         pastes = self.editor.pastes if self.editor is not None else None
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line, plural
+from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line
 from kode.cli.screen.screen import Screen
 from kode.events import (
     Event,
@@ -21,7 +21,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.extensions.tool_names import verbs_of
-from kode.messages import Thinking, calls_of
+from kode.messages import Thinking, calls_of, plural
 
 MAX_ENTRIES = 50
 MAX_CHARS = 100_000

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from kode.cli.screen.lines import cell_width, clean, head, plural
+from kode.cli.screen.lines import cell_width, clean, head
 from kode.cli.screen.screen import Screen
+from kode.messages import plural
 
 MAX_ROWS = 4
 """Rows that one line may take where a diff is cut; a minified file has very long ones."""

@@ -14,7 +14,6 @@ from kode.cli.screen.lines import (
     duration,
     money,
     one_line,
-    plural,
 )
 from kode.events import (
     AgentFinished,
@@ -27,6 +26,7 @@ from kode.events import (
     TurnEnded,
 )
 from kode.extensions.tool_names import verbs_of
+from kode.messages import plural
 
 ENDED_WELL = "exit status 0"
 """The summary of a command of which there is nothing to say."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import print_line, to_json
+from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.fleet.queue import Queue
@@ -39,15 +40,30 @@ def lines(queue: "Queue") -> "Show":
     return show
 
 
+def _cost(row: "Row") -> str:
+    return "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+
+
+def _time(row: "Row") -> str:
+    return f"{row.seconds:.1f} s" if row.seconds else ""
+
+
 def _cells(row: "Row") -> list[str]:
-    cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-    files = f"{len(row.files)} files" if row.files else ""
+    files = plural(len(row.files), "file") if row.files else ""
     verify = {"passed": "verified", "failed": "check failed", "": ""}[row.verify]
-    time = f"{row.seconds:.1f} s" if row.seconds else ""
     again = f"{row.starts} starts" if row.starts > 1 else ""
     unknown = f"result unknown: {row.unknown[-1]}" if row.unknown else ""
     what = row.error if row.error and row.status != "success" else row.text
-    cells = [row.task, row.status, verify, files, cost, time, again, one_line(unknown)[:60]]
+    cells = [
+        row.task,
+        row.status,
+        verify,
+        files,
+        _cost(row),
+        _time(row),
+        again,
+        one_line(unknown)[:60],
+    ]
     return [*(cell for cell in cells if cell), one_line(what)[:80]]
 
 
@@ -56,10 +72,9 @@ def table(rows: "Sequence[Row]") -> list[str]:
     titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
     lines: list[tuple[str, ...]] = [titles]
     for row in rows:
-        cost = "" if row.cost_usd is None else f"${row.cost_usd:.4f}"
         what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
-        time = f"{row.seconds:.1f} s" if row.seconds else ""
-        lines.append((*what, cost, str(row.tokens or ""), time, row.host or ""))
+        used = (_cost(row), str(row.tokens or ""), _time(row))
+        lines.append((*what, *used, row.host or ""))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -71,16 +86,16 @@ def conclusion(queue: "Queue") -> str:
     """Where a fleet stands, and what to do next."""
     from kode.fleet.report import summary_of
 
-    told = summary_of(queue)
-    parts = [f"{told.good} of {told.tasks} tasks succeeded"]
-    parts += [f"{told.bad} failed"] if told.bad else []
-    parts += [f"{told.running} running"] if told.running else []
-    parts += [f"{told.waiting} waiting"] if told.waiting else []
-    text = f"{', '.join(parts)}. ${told.cost_usd:.4f}, {told.tokens:,} tokens."
-    if told.stopped:
-        text += f" {told.stopped}"
-    if told.damaged:
-        text += f" {told.damaged} lines of {told.folder}/log.jsonl cannot be read and are left out."
-    if (told.waiting or told.running) and not queue.state.cancelled:
-        return f"{text} Continue with: kode fleet resume {told.id}"
-    return f"{text} The changes: kode fleet collect {told.id}"
+    of = summary_of(queue)
+    parts = [f"{of.good} of {of.tasks} tasks succeeded"]
+    parts += [f"{of.bad} failed"] if of.bad else []
+    parts += [f"{of.running} running"] if of.running else []
+    parts += [f"{of.waiting} waiting"] if of.waiting else []
+    text = f"{', '.join(parts)}. ${of.cost_usd:.4f}, {of.tokens:,} tokens."
+    if of.stopped:
+        text += f" {of.stopped}"
+    if of.damaged:
+        text += f" {of.damaged} lines of {of.folder}/log.jsonl cannot be read and are left out."
+    if (of.waiting or of.running) and not queue.state.cancelled:
+        return f"{text} Continue with: kode fleet resume {of.id}"
+    return f"{text} The changes: kode fleet collect {of.id}"

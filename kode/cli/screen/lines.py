@@ -159,11 +159,6 @@ def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
     return money(cost_usd) + ("+" if some_unpriced else "")
 
 
-def plural(number: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
     """A bar chart, one line a part: name, bar, amount, share of `whole`."""
     names = max((len(name) for name, _ in parts), default=0)

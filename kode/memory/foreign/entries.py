@@ -8,7 +8,7 @@ from kode.memory.proposals import About
 
 Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
 AGENTS: Sequence[Agent] = get_args(Agent)
-NAMES: Mapping[Agent, str] = {
+NAMES: Mapping[str, str] = {
     "claude": "Claude Code",
     "codex": "Codex",
     "letta": "Letta",

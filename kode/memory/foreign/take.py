@@ -18,7 +18,7 @@ from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, 
 from kode.memory.foreign.places import Source, shown
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
-from kode.messages import shorten
+from kode.messages import plural, shorten
 from kode.prompts.agents_files import read_agents_files
 
 SHOWN_CHARS = 100
@@ -111,7 +111,7 @@ def _described(project: Path, sources: Sequence[Source], today: date) -> str:
     lines = []
     for source in sources:
         count = len(_entries(source, today).entries)
-        entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+        entries = plural(count, "entry", "entries")
         about = _doubled(project, source) or entries
         lines.append(f"{NAMES[source.agent]}  {shown(source.path)}: {about}")
     agents = dict.fromkeys(source.agent for source in sources)

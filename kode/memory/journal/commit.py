@@ -44,7 +44,7 @@ class Committer:
         decided = Decided(
             at=at.isoformat(),
             block=block_of(entry, at),
-            changes=(secrets.token_hex(4), secrets.token_hex(4)),
+            changes=(secrets.token_hex(6), secrets.token_hex(6)),
             base=base,
             update=update,
             done=done,

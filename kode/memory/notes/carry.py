@@ -114,7 +114,7 @@ class NotesCarrier(Carrier):
         """The same backwards."""
         if scope == self._store.project_scope:
             return paths.path_hash(self._notes.project)
-        return scope.removeprefix(PROJECT_SCOPE)
+        return scope.removeprefix(PROJECT_SCOPE) if scope.startswith(PROJECT_SCOPE) else ""
 
     def _is_known(self, note: Note) -> bool:
         sql = "n.user = :user AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
@@ -173,12 +173,11 @@ def _same(one: Note, other: Note) -> bool:
 
 
 def _piece(note: Note, project: str) -> Piece:
-    in_project = note.scope.startswith(PROJECT_SCOPE)
     return Piece(
         content=note.content,
         kind=_piece_kind(note),
         about="user" if "user" in note.tags else "env" if "env" in note.tags else "",
-        project=project if in_project else "",
+        project=project,
         tags=tuple(tag for tag in note.tags if tag not in KEPT_TAGS),
         session=note.session or "",
         created_at=note.created_at,

@@ -12,6 +12,7 @@ from pathlib import Path
 from kode import credentials
 from kode.memory import rank
 from kode.memory.base import Waiting
+from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import Database
 from kode.memory.notes.maintenance import LAST
@@ -217,8 +218,7 @@ def _origin(note: Note) -> str:
     turn = f" turn {note.turn}" if note.turn else ""
     when = note.created_at[:16].replace("T", " ")
     marks = "".join(f" #{tag}" for tag in note.tags)
-    person = f" of {note.person} on {note.host}" if note.person else ""
-    by = f"by {note.who}{person}"
+    by = f"by {note.who}{whose(note.person, note.host)}"
     return f"{note.kind} {note.id}, {note.lasts}, {by}, {when} UTC{session}{turn}{marks}"
 
 

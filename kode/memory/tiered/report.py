@@ -8,6 +8,7 @@ from kode.memory.history import Change, History, origin_of
 from kode.memory.lineage import Entry
 from kode.memory.tiered.episode_files import Episode, parse, summary_of
 from kode.memory.tiered.facts import FactFile, shorten
+from kode.messages import plural
 
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
@@ -96,7 +97,7 @@ def episode(one: Episode) -> str:
 
 
 def _entries(file: FactFile) -> str:
-    return "1 entry" if len(file.standing) == 1 else f"{len(file.standing)} entries"
+    return plural(len(file.standing), "entry", "entries")
 
 
 def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:

@@ -278,7 +278,7 @@ def _changed(change: Change, kept: Sides) -> Change:
     """A change that became another one on its way; here the first stays in the history, undone."""
     return replace(
         change,
-        id=secrets.token_hex(4),
+        id=secrets.token_hex(6),
         target=f"notes/{(kept.after or kept.before)[-1].id}",
         reason=f"{change.reason} (beside what a colleague had changed)",
     )

@@ -16,7 +16,7 @@ from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.exchange import LAST, Exchange, Exchanged
 from kode.memory.notes.team.outbox import PERSON
 from kode.memory.notes.team.server import Unreachable, connected
-from kode.messages import shorten
+from kode.messages import plural, shorten
 
 OPEN_S = 4.0
 """How long opening waits for the server; what is not there by then comes with a later turn."""
@@ -136,14 +136,18 @@ class Member:
     def _report(self, done: Exchanged) -> None:
         if self._is_away:
             self._is_away = False
-            text = f"The notes of {self.address.label} are back: {_changes(done.sent)} sent."
+            text = (
+                f"The notes of {self.address.label} are back: {plural(done.sent, 'change')} sent."
+            )
             self._notice(text, is_warning=False)
         for fault in done.faults:
             self._notice(fault)
         if not done.arrived:
             return
         if done.is_first:
-            text = f"memory: {_changes(len(done.arrived))} of {self.address.label} copied here"
+            text = (
+                f"memory: {plural(len(done.arrived), 'change')} of {self.address.label} copied here"
+            )
             return self._notice(text, is_warning=False)
         self._news += done.arrived
         if len(done.arrived) > LINES:
@@ -179,7 +183,3 @@ class Member:
 
     def _notice(self, text: str, *, is_warning: bool = True) -> None:
         self._emit(Notice(text=text, level="warning" if is_warning else "info"))
-
-
-def _changes(count: int) -> str:
-    return f"{count} change{'s' * (count != 1)}"

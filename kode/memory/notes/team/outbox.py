@@ -64,7 +64,7 @@ class Outbox:
         person = self._database.meta(PERSON)
         if note.person in ("", person):
             raise MemoryRefused(
-                f"Note {note.id} comes from outside, through a session of yours: in a team "
+                f"Note {note.id} comes from outside, through your session: in a team "
                 "somebody else approves it. You can drop it (`kode memory review`). Nothing "
                 "was changed."
             )
