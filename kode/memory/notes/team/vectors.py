@@ -171,7 +171,7 @@ class TeamVectors(NoteVectors):
 
 
 def _digest(content: str) -> str:
-    """As `kode.digest` on the server makes it."""
+    """As the server makes it of its note."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
