@@ -195,8 +195,8 @@ class Server:
         return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
 
     async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
-        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note that
-        stands is passed over. Raises: MemoryRefused, Unreachable."""
+        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note
+        that stands is passed over. Raises: MemoryRefused, Unreachable."""
         sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
         await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
 
