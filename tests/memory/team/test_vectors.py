@@ -91,6 +91,24 @@ async def test_what_one_has_made_others_take_over_but_for_one_that_they_compare(
     assert await found(bob, "drive") == ["the automobile is red"]
 
 
+async def test_a_copy_that_has_all_vectors_asks_nobody(shared, monkeypatch):
+    _, bob = shared
+    asked = []
+
+    async def nearest(*_):
+        asked.append(1)
+        return {}
+
+    monkeypatch.setattr(Server, "nearest", nearest)
+    await found(bob, "drive")
+    assert len(asked) == 1
+    await bob.vectors.make_missing()
+
+    await found(bob, "drive")
+
+    assert len(asked) == 1
+
+
 async def test_members_with_embedding_servers_of_their_own_ask_them_once_for_all(
     team, has_pgvector
 ):
