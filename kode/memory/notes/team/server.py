@@ -68,6 +68,18 @@ class Pushed:
     after: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class KeptVector:
+    """A vector as the server has it."""
+
+    digest: str
+    """The SHA-256 of the text that it was made from."""
+    embedding: str
+    """A JSON array."""
+    person: str
+    """Who sent it."""
+
+
 class Server:
     """An open connection, for one team."""
 
@@ -167,17 +179,15 @@ class Server:
 
     # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
 
-    async def vectors(
-        self, model: str, dims: int, ids: Sequence[str]
-    ) -> dict[str, tuple[str, str]]:
-        """Of these notes, by id: the digest of what a vector was made from, and the vector as a
-        JSON array."""
+    async def vectors(self, model: str, dims: int, ids: Sequence[str]) -> dict[str, KeptVector]:
+        """Those of these notes, by id."""
         sql = (
-            "SELECT v.id, v.digest, v.embedding::text FROM kode.vectors v JOIN kode.spaces s "
-            "USING (space) WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
+            "SELECT v.id, v.digest, v.embedding::text, v.person FROM kode.vectors v "
+            "JOIN kode.spaces s USING (space) "
+            "WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
         )
         rows = await self._rows(sql, (self._team, model, dims, ids))
-        return {id: (digest, vector) for id, digest, vector in rows}
+        return {id: KeptVector(*row) for id, *row in rows}
 
     async def lacking(self, model: str, dims: int, after: str, most: int) -> list[str]:
         """The ids after this one, in order, of notes that have no vector there."""
@@ -185,8 +195,8 @@ class Server:
         return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
 
     async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
-        """Each of them `id`, `digest` and `vector`, as `vectors` gives them. What fits no note that
-        stands is passed over. Raises: MemoryRefused, Unreachable."""
+        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note
+        that stands is passed over. Raises: MemoryRefused, Unreachable."""
         sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
         await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
 
