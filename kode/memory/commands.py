@@ -22,9 +22,9 @@ from kode.memory.base import Addition, BaseMemory
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.take import move_in
+from kode.memory.guarded import inside, kept_in
 from kode.memory.history import Change
 from kode.memory.lineage import superseded
-from kode.memory.offers import EpisodeReading, FactEditing, inside, kept_in, lacking
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
@@ -74,11 +74,9 @@ async def run_command(
         return await _import(kept, arguments, confirm)
     if command == "show" and getattr(arguments, "as_of", None):
         return _as_of(kept, arguments.as_of)
-    if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
-        if not isinstance(kept, EpisodeReading):
-            raise lacking(kept, "episodes" if command == "episodes" else "show ID")
-        if command == "episodes":
-            return await kept.list_episodes(max(1, arguments.n))
+    if command == "episodes":
+        return await kept.list_episodes(max(1, arguments.n))
+    if command == "show" and getattr(arguments, "id", None):
         return await kept.show_one(arguments.id)
     if command == "why":
         return why(kept, " ".join(arguments.entry))
@@ -154,14 +152,7 @@ def _proposed(system: BaseMemory) -> str:
 
 
 async def _edit(system: BaseMemory, command: str, arguments: argparse.Namespace) -> str:
-    if not isinstance(system, FactEditing):
-        raise lacking(system, command)
-    names = {
-        "replace": ("old", "new"),
-        "archive": ("old",),
-        "remove": ("old",),
-    }.get(command, ())
-    texts = [getattr(arguments, name) for name in names]
+    texts = [getattr(arguments, name) for name in ("old", "new") if name in arguments]
     return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
 
