@@ -315,12 +315,14 @@ class BaseMemory(NullMemory, ABC):
 
     async def edit_facts(
         self,
-        command: str,
+        command: Literal["replace", "archive", "remove", "consolidate"],
         target: Literal["user", "env"],
         scope: Literal["global", "project"] | None,
-        texts: Sequence[str],
+        *,
+        old: str,
+        new: str,
     ) -> str:
-        """`replace OLD NEW`, `archive OLD`, `remove OLD` or `consolidate`, by the person."""
+        """Changes facts, by the person; `old` is a part of the one that is meant."""
         raise lacking(self.name, command)
 
     def pairs(self) -> Sequence["Pair"]:

@@ -60,7 +60,13 @@ async def run_command(
     if command == "add":
         return await _add(kept, arguments)
     if command in ("replace", "archive", "remove", "consolidate"):
-        return await _edit(kept, command, arguments)
+        return await kept.edit_facts(
+            arguments.command,
+            arguments.target,
+            arguments.scope,
+            old=getattr(arguments, "old", ""),
+            new=getattr(arguments, "new", ""),
+        )
     if command == "approve":
         if arguments.id is not None:
             return await approve(kept, arguments.id)
@@ -149,11 +155,6 @@ async def _import(
 def _proposed(system: BaseMemory) -> str:
     count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
-
-
-async def _edit(system: BaseMemory, command: str, arguments: argparse.Namespace) -> str:
-    texts = [getattr(arguments, name) for name in ("old", "new") if name in arguments]
-    return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
 
 def _as_of(system: BaseMemory, text: str) -> str:
