@@ -194,7 +194,7 @@ class TeamVectors(NoteVectors):
 
 
 def _digest(content: str) -> str:
-    """As the server makes it of its note."""
+    """As the function `digest` makes it on the server."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
