@@ -8,6 +8,7 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
+from kode.memory.ask import refuse_one_word
 from kode.memory.frame import told_to_model
 from kode.memory.history import Author
 from kode.memory.tiered.facts import TARGETS, Scope, Target
@@ -102,6 +103,7 @@ async def _change(
         raise ToolError(f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed.")
     where = scope or facts.default_scope(target)
     if action == "add":
+        refuse_one_word(content or "")
         return await facts.writer.add(target, where, content or "", author)
     if action == "consolidate":
         return await facts.consolidate(target, where, author)
