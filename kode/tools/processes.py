@@ -61,7 +61,7 @@ def now() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
 
-def found(group: int, mark: str, since: int = 0) -> list[Process]:
+def find(group: int, mark: str, since: int = 0) -> list[Process]:
     """The living processes of a command, by its group (the pid of its shell) and its mark. `since`
     is the value of `now` before the command started; older processes are skipped."""
     if os.path.isdir("/proc/self"):
@@ -72,10 +72,10 @@ def found(group: int, mark: str, since: int = 0) -> list[Process]:
 async def end(group: int, mark: str) -> None:
     """Sends SIGTERM to all, waits a short grace, then kills the rest; on cancellation at once."""
     try:
-        _signal(found(group, mark), signal.SIGTERM)
+        _signal(find(group, mark), signal.SIGTERM)
         deadline = time.monotonic() + GRACE_S
         # Nothing signals the end of a process that is not our child, so poll.
-        while time.monotonic() < deadline and found(group, mark):
+        while time.monotonic() < deadline and find(group, mark):
             await asyncio.sleep(_POLL_S)
     finally:
         kill(group, mark)
@@ -85,7 +85,7 @@ def kill(group: int, mark: str) -> None:
     """Kills all at once, without SIGTERM."""
     # Repeats until none is found: a process may have started another in between.
     for _ in range(_MAX_ROUNDS):
-        processes = found(group, mark)
+        processes = find(group, mark)
         if not processes:
             return
         _signal(processes, signal.SIGKILL)

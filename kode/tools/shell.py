@@ -239,7 +239,7 @@ class _Running:
     def leftovers(self) -> list[processes.Process]:
         """Processes still running after the shell itself has ended."""
         assert self._process is not None
-        left = processes.found(self._process.pid, self._mark, self._begins_at)
+        left = processes.find(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
         # The sandbox around it takes a moment longer than the shell.
         return [one for one in left if self._wrapped is None or one.name != "bwrap"]
