@@ -63,6 +63,7 @@ from kode.session.spending import Spending, last_turn, spending_of, spending_sin
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
     from kode.subagents.channel import Delegation
 
 
@@ -143,6 +144,8 @@ class Conversation:
     """What the person has sent to the background; of the process, not of one session."""
     extensions: Extensions | None = None
     """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
+    sharing: "Sharing | None" = None
+    """Shows the team what is worked on; of the process. None: nothing, as in a subagent."""
     own_tools: tuple[Tool, ...] = ()
     own_memory: MemorySystem | None = None
     """What a program brings that embeds kode; of the process, not of one session."""
@@ -214,6 +217,8 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+            if self.sharing is not None:
+                self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _say_small(self) -> None:
@@ -270,7 +275,10 @@ class Conversation:
             ended = await turn_of(self, thing, text)
         else:
             ended = await self.plain_turn(await self._expanded(text))
-        return await hooking.end_turn(self, ended)
+        ended = await hooking.end_turn(self, ended)
+        if self.sharing is not None:
+            self.sharing.begin(self.session.id)
+        return ended
 
     async def _expanded(self, text: str) -> str:
         """The message; for the prompt of a server, `/mcp__server__prompt words`, one that points to
@@ -481,6 +489,8 @@ class Conversation:
                 await self.extensions.close()
             await self._leave("exit")
             await self.agent.provider.aclose()
+            if self.sharing is not None:
+                await self.sharing.finish(self.session.id)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something that may be cancelled at the end of the session."""
