@@ -1,4 +1,4 @@
-"""Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
+"""Opens a conversation: checks the rules, creates or loads the session, builds the agent."""
 
 import os
 from collections.abc import Sequence
@@ -45,16 +45,16 @@ async def open_conversation(
     servers: Sequence[Entry] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session (under `new_id`, where one is given), or the one named, in `cwd`. Memory
-    opens with the first turn.
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named. Memory opens with
+    the first turn.
 
-    `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
-    nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
-    `tools` are offered beside kode's own; `memory` takes the place of the configured system.
-    `servers` are MCP servers that the program names which kode works for: trusted as the person's
-    own, and written nowhere. `provider` takes the place of the configured one.
+    `ask` puts a permission question to the person, `elicit` a form of an MCP server; None if nobody
+    can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
+    offered beside kode's own; `memory` replaces the configured system. `servers` are MCP servers
+    named by the program that runs kode: trusted like the person's own, and stored nowhere.
+    `provider` replaces the configured one.
 
-    Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
+    Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
     """
     home = paths.home()
     for warning in loaded.warnings:
@@ -68,7 +68,7 @@ async def open_conversation(
         else:
             session = load_session(home, session_id, emit)
         if depth(os.environ) and not session.tainted:
-            # What is said here is said by the agent that started this kode, whatever it has read.
+            # Messages here come from the agent that started this kode, whatever it has read.
             session.append(TaintEntry(source="the kode that started this one"))
     except StorageError as error:
         raise not_kept(error) from error
@@ -144,12 +144,12 @@ def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
 
 
 def not_kept(error: StorageError) -> UserError:
-    """The error for a session that cannot be kept, before anything was done in it."""
+    """The error for a session that cannot be saved, before anything was done in it."""
     return UserError(f"{error} Or keep nothing of the session: --no-session.")
 
 
 def _check_rules(loaded: Loaded) -> None:
-    """Raises: ConfigError that names the place of a rule that is none."""
+    """Raises: ConfigError that names where an invalid rule stands."""
     values = flat(loaded.config)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in values[key]:

@@ -47,13 +47,13 @@ class Membership:
         return "*" in self.scopes or scope in self.scopes
 
     @property
-    def ranking(self) -> str:
-        """Where vectors of notes are, in words."""
+    def pgvector(self) -> str:
+        """What that means for a member."""
         if self.has_vectors:
-            return "vectors of notes: shared on the server, by pgvector"
+            return "pgvector: yes (vectors of memory.embedding are shared)"
         return (
-            "vectors of notes: made by each member; the database has no pgvector, or had none when "
-            "`kode memory team init` was last run"
+            "pgvector: not when `kode memory team init` was last run (each member makes the "
+            "vectors of memory.embedding)"
         )
 
 
@@ -67,6 +67,18 @@ class Pushed:
     change: dict[str, Any]
     before: list[dict[str, Any]]
     after: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class KeptVector:
+    """A vector as the server has it."""
+
+    digest: str
+    """The SHA-256 of the text that it was made from."""
+    embedding: str
+    """A JSON array."""
+    person: str
+    """Who sent it."""
 
 
 class Server:
@@ -140,7 +152,7 @@ class Server:
         there are none, for who can change that. After `prepare`. Raises: Unreachable."""
         offered = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
         if not await self._rows(offered, ()):
-            return "the server has no pgvector"
+            return "the server does not offer it"
         sql = (
             "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n "
             "ON n.oid = e.extnamespace WHERE e.extname = 'vector' "
@@ -150,7 +162,9 @@ class Server:
             await self._run("CREATE EXTENSION IF NOT EXISTS vector", ())
             found = await self._rows(sql, ())
             if not found:
-                return "its pgvector is older than 0.5, and an administrator can update it"
+                return (
+                    "it is older than 0.5; an administrator can update it, before this runs again"
+                )
             with _faults():
                 async with self._connection.transaction():
                     text = VECTORS.read_text().replace("@ext@", found[0][0])
@@ -158,22 +172,23 @@ class Server:
         except Unreachable:
             raise
         except MemoryRefused as error:
-            return f"{error} An administrator can run CREATE EXTENSION vector in this database"
+            return (
+                f"{error} An administrator can run CREATE EXTENSION vector in this database, "
+                "before this runs again"
+            )
         return ""
 
     # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
 
-    async def vectors(
-        self, model: str, dims: int, ids: Sequence[str]
-    ) -> dict[str, tuple[str, str]]:
-        """Of these notes, by id: the digest of what a vector was made from, and the vector as a
-        JSON array."""
+    async def vectors(self, model: str, dims: int, ids: Sequence[str]) -> dict[str, KeptVector]:
+        """Those of these notes, by id."""
         sql = (
-            "SELECT v.id, v.digest, v.embedding::text FROM kode.vectors v JOIN kode.spaces s "
-            "USING (space) WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
+            "SELECT v.id, v.digest, v.embedding::text, v.person FROM kode.vectors v "
+            "JOIN kode.spaces s USING (space) "
+            "WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
         )
         rows = await self._rows(sql, (self._team, model, dims, ids))
-        return {id: (digest, vector) for id, digest, vector in rows}
+        return {id: KeptVector(*row) for id, *row in rows}
 
     async def lacking(self, model: str, dims: int, after: str, most: int) -> list[str]:
         """The ids after this one, in order, of notes that have no vector there."""
@@ -181,8 +196,8 @@ class Server:
         return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
 
     async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
-        """Each of them `id`, `digest` and `vector`, as `vectors` gives them. What fits no note that
-        stands is passed over. Raises: MemoryRefused, Unreachable."""
+        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note
+        that stands is passed over. Raises: MemoryRefused, Unreachable."""
         sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
         await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
 
