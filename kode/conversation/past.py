@@ -31,8 +31,8 @@ class Past:
         self._talk = talk
 
     def take_back_last_message(self) -> bool:
-        """Rewinds the session to before the person's last message, so that another takes its place;
-        False when there is none. It stays in the file; file changes stay, `undo` is for those.
+        """Rewinds the session to before the person's last message, to replace it; False if there is
+        none. The message stays in the file, and file changes stay (see `undo`).
 
         Raises: StorageError.
         """
@@ -42,7 +42,7 @@ class Past:
         return turns > 0
 
     def prompts(self) -> list[str]:
-        """What the person asked in each turn of the conversation, oldest first."""
+        """The person's prompt of each turn, oldest first."""
         return [text_of(entry) for entry in self.messages()]
 
     def messages(self) -> list[MessageEntry]:
@@ -56,8 +56,8 @@ class Past:
         self._talk.context.known_messages = 0
 
     async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
-        """Goes back to before the prompt of this turn (from 1); says what was done, a line each.
-        What the conversation loses stays in the session's file; what files lose `redo` brings back.
+        """Goes back to before this turn's prompt (from 1); returns one line for each thing done.
+        What the conversation loses stays in the session's file; `redo` restores lost file changes.
 
         Raises: StorageError.
         """
@@ -75,8 +75,8 @@ class Past:
         return done
 
     def undo_compaction(self) -> str | None:
-        """`/compact undo`: the model gets again what the last compaction, or the last dropping of
-        old tool output, has taken from it; says so. None when there was none.
+        """`/compact undo`: restores what the last compaction or pruning of tool output removed from
+        the model's view; returns a message about it, or None if there was none.
 
         Raises: StorageError.
         """
@@ -101,7 +101,7 @@ class Past:
         return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
 
     async def undo(self) -> str:
-        """Takes back the newest turn that changed files and is not undone; says what it did.
+        """Undoes the newest turn that changed files and is not undone; returns a message about it.
 
         Raises: StorageError.
         """
@@ -110,13 +110,13 @@ class Past:
         return undo_text(undone, self._talk.cwd, self._asked, redo=False)
 
     async def redo(self) -> str:
-        """Brings back the turn that was undone last; says what it did. Raises: StorageError."""
+        """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
         undone = await asyncio.to_thread(self._talk.checkpoints.redo)
         self._record_undo(undone, redo=True)
         return undo_text(undone, self._talk.cwd, self._asked, redo=True)
 
     def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
-        """Records it, and has the next message say so. Raises: StorageError."""
+        """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
         if undone.turn is None or not undone.touched:
             return
         self._talk.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
@@ -127,10 +127,10 @@ class Past:
         self._talk.attachments += (Text(text=note, source="note"),)
 
     def _asked(self, turn: int) -> str:
-        """The beginning of what the person asked in a turn; "" when that is not known."""
+        """The beginning of a turn's prompt; "" if it is unknown."""
         prompts = self.prompts()
         return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""
 
     def diffs(self) -> list[FileDiff]:
-        """What this session has changed in files through tools, file by file."""
+        """The changes to files that this session made through tools, file by file."""
         return self._talk.checkpoints.diffs(self._talk.cwd)

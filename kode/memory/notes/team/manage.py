@@ -67,10 +67,9 @@ async def manage(
                 f"{address.label} is ready, and {owner} is of the team.\n"
                 "Others join with `kode memory team admit PERSON`.\n"
                 + (
-                    f"Each member makes the vectors of notes themselves: {why_none}. After that, "
-                    "run this again."
+                    f"Without pgvector each member makes the vectors of notes: {why_none}."
                     if why_none
-                    else "Members share the vectors of notes (pgvector)."
+                    else "Members share the vectors of notes, by pgvector."
                 )
             )
         if action == "admit" and person:
@@ -87,7 +86,7 @@ async def manage(
         members, own = await server.members(), await server.membership()
         lines = [f"  {one}: {_words(seen)}" for one, seen in members]
         head = f"members of {address.label}, as far as you may see:"
-        return "\n".join([head, *lines, own.ranking])
+        return "\n".join([head, *lines, own.pgvector])
 
 
 def _named(project: str, here: Path) -> str:

@@ -1,5 +1,6 @@
-"""The one door to psycopg: a team's changes and notes on PostgreSQL. What is done with them is in
-`exchange.py`; who may see which rows the server decides (`schema.sql`).
+"""The one door to psycopg: a team's changes, notes and list of sessions on PostgreSQL. What is done
+with them is in `exchange.py` and `sessions.py`; who may see which rows the server decides
+(`schema.sql`).
 """
 
 import json
@@ -46,13 +47,13 @@ class Membership:
         return "*" in self.scopes or scope in self.scopes
 
     @property
-    def ranking(self) -> str:
-        """Where vectors of notes are, in words."""
+    def pgvector(self) -> str:
+        """What that means for a member."""
         if self.has_vectors:
-            return "vectors of notes: shared on the server, by pgvector"
+            return "pgvector: yes (vectors of memory.embedding are shared)"
         return (
-            "vectors of notes: made by each member; the database has no pgvector, or had none when "
-            "`kode memory team init` was last run"
+            "pgvector: not when `kode memory team init` was last run (each member makes the "
+            "vectors of memory.embedding)"
         )
 
 
@@ -66,6 +67,18 @@ class Pushed:
     change: dict[str, Any]
     before: list[dict[str, Any]]
     after: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class KeptVector:
+    """A vector as the server has it."""
+
+    digest: str
+    """The SHA-256 of the text that it was made from."""
+    embedding: str
+    """A JSON array."""
+    person: str
+    """Who sent it."""
 
 
 class Server:
@@ -139,7 +152,7 @@ class Server:
         there are none, for who can change that. After `prepare`. Raises: Unreachable."""
         offered = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
         if not await self._rows(offered, ()):
-            return "the server has no pgvector"
+            return "the server does not offer it"
         sql = (
             "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n "
             "ON n.oid = e.extnamespace WHERE e.extname = 'vector' "
@@ -149,7 +162,9 @@ class Server:
             await self._run("CREATE EXTENSION IF NOT EXISTS vector", ())
             found = await self._rows(sql, ())
             if not found:
-                return "its pgvector is older than 0.5, and an administrator can update it"
+                return (
+                    "it is older than 0.5; an administrator can update it, before this runs again"
+                )
             with _faults():
                 async with self._connection.transaction():
                     text = VECTORS.read_text().replace("@ext@", found[0][0])
@@ -157,22 +172,23 @@ class Server:
         except Unreachable:
             raise
         except MemoryRefused as error:
-            return f"{error} An administrator can run CREATE EXTENSION vector in this database"
+            return (
+                f"{error} An administrator can run CREATE EXTENSION vector in this database, "
+                "before this runs again"
+            )
         return ""
 
     # ── vectors of notes, where `Membership.has_vectors` ─────────────────────────────────────
 
-    async def vectors(
-        self, model: str, dims: int, ids: Sequence[str]
-    ) -> dict[str, tuple[str, str]]:
-        """Of these notes, by id: the digest of what a vector was made from, and the vector as a
-        JSON array."""
+    async def vectors(self, model: str, dims: int, ids: Sequence[str]) -> dict[str, KeptVector]:
+        """Those of these notes, by id."""
         sql = (
-            "SELECT v.id, v.digest, v.embedding::text FROM kode.vectors v JOIN kode.spaces s "
-            "USING (space) WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
+            "SELECT v.id, v.digest, v.embedding::text, v.person FROM kode.vectors v "
+            "JOIN kode.spaces s USING (space) "
+            "WHERE s.team = %s AND s.model = %s AND s.dims = %s AND v.id = ANY(%s)"
         )
         rows = await self._rows(sql, (self._team, model, dims, ids))
-        return {id: (digest, vector) for id, digest, vector in rows}
+        return {id: KeptVector(*row) for id, *row in rows}
 
     async def lacking(self, model: str, dims: int, after: str, most: int) -> list[str]:
         """The ids after this one, in order, of notes that have no vector there."""
@@ -180,8 +196,8 @@ class Server:
         return [id for (id,) in await self._rows(sql, (self._team, model, dims, after, most))]
 
     async def keep_vectors(self, model: str, dims: int, vectors: list[dict[str, str]]) -> None:
-        """Each of them `id`, `digest` and `vector`, as `vectors` gives them. What fits no note that
-        stands is passed over. Raises: MemoryRefused, Unreachable."""
+        """Each of them `id`, `digest` and `vector`, as `KeptVector` has them. What fits no note
+        that stands is passed over. Raises: MemoryRefused, Unreachable."""
         sql = "SELECT kode.keep_vectors(%s, %s, %s, %s)"
         await self._rows(sql, (self._team, model, dims, json.dumps(vectors)))
 
@@ -191,6 +207,47 @@ class Server:
         """Cosines by id; of all projects, or of notes that a project sees."""
         sql = "SELECT id, cosine FROM kode.nearest(%s, %s, %s, %s, %s)"
         return dict(await self._rows(sql, (self._team, model, vector, project, most)))
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────
+
+    async def share_sessions(self, home: str, host: str, lines: list[dict[str, Any]]) -> None:
+        """Keeps a line each as this person's own; see `sessions.py`. Raises: MemoryRefused."""
+        sql = "SELECT kode.share_sessions(%s, %s, %s, %s)"
+        await self._rows(sql, (self._team, home, host, json.dumps(lines)))
+
+    async def unshare_sessions(self, home: str, ids: Sequence[str] | None = None) -> int:
+        """Removes lines of this person and folder of sessions, with None all; how many."""
+        sql = "SELECT kode.unshare_sessions(%s, %s, %s)"
+        ((count,),) = await self._rows(sql, (self._team, home, None if ids is None else [*ids]))
+        return int(count)
+
+    async def shared_from(self, home: str) -> dict[str, str]:
+        """By id, what `changed` is in the lines of this person and folder of sessions."""
+        sql = (
+            "SELECT id, coalesce(line ->> 'changed', '') FROM kode.sessions "
+            "WHERE team = %s AND person = session_user AND home = %s"
+        )
+        return dict(await self._rows(sql, (self._team, home)))
+
+    async def sessions(
+        self,
+        *,
+        scope: str | None = None,
+        begins: str = "",
+        words: Sequence[str] = (),
+        most: int | None = None,
+    ) -> list[tuple[str, str, dict[str, Any]]]:
+        """Person, host and line, the last used first: of one scope or of all that one sees, whose
+        ids begin so, with all words in the task."""
+        sql = (
+            "SELECT person, host, line FROM kode.sessions WHERE team = %s "
+            "AND (%s::text IS NULL OR scope = %s) AND starts_with(id, %s) "
+            "AND NOT EXISTS (SELECT 1 FROM unnest(%s::text[]) w "
+            "WHERE strpos(lower(line ->> 'task'), lower(w)) = 0) "
+            "ORDER BY used_at DESC, id LIMIT %s"
+        )
+        values = (self._team, scope, scope, begins, [*words], most)
+        return [(person, host, line) for person, host, line in await self._rows(sql, values)]
 
     # ── who is of the team ───────────────────────────────────────────────────────────────────
 
@@ -254,7 +311,8 @@ def _faults() -> Iterator[None]:
         yield
     except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as error:
         raise MemoryRefused(
-            "The database has no notes of a team yet. Whoever owns it runs `kode memory team init`."
+            "The database lacks tables of a team. Whoever owns it runs `kode memory team init`, "
+            "again after an update of kode."
         ) from error
     except errors.SerializationFailure as error:
         raise Stale(_words(error)) from error

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 import math
+import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 ASK_S = 0.5
 """How long a search waits for the server; without an answer it ranks by what is here."""
-TAKEN_AT_ONCE = 200
+TAKEN_AT_ONCE = 100
+"""One of so many is made here too, and compared."""
+SAME_COSINE = 0.95
+"""Servers of one model differ by rounding, in fewer bits by more; another model is nowhere near."""
+LACKING_AT_ONCE = 1_000
+"""The server looks through all notes to find them."""
 SENT_AT_ONCE = 50
 """Adding one to the index of a server takes milliseconds, and locks its note for as long."""
 
@@ -104,33 +110,49 @@ class TeamVectors(NoteVectors):
                     self._not_before = math.inf  # until the next session
                     return
                 await work(server)
-        except MemoryRefused as error:
+        except Unreachable:  # which the exchange of notes reports
             self._not_before = loop.time() + RETRY_S
-            if not isinstance(error, Unreachable):  # of that the exchange of notes speaks
-                self._not_before = math.inf
-                self._notice(f"Vectors of notes are not shared in this session: {error}")
+        except MemoryRefused as error:
+            self._not_before = math.inf
+            self._notice(f"Vectors of notes are not shared in this session: {error}")
 
     async def _take(self, server: Server) -> None:
-        """Puts what the server has beside the newest notes, as many as a search here measures."""
-        dims = await self._dims()
-        sql = "SELECT place FROM memory_notes ORDER BY place DESC LIMIT 1 OFFSET ?"
-        oldest = self._database.value(sql, (MEASURED,)) or 0
-        before = LAST_PLACE
-        while dims and before > oldest and (page := self._missing(TAKEN_AT_ONCE, before)):
+        """Puts what the server has beside the notes here, the newest first."""
+        dims, before = await self._dims(), LAST_PLACE
+        while dims and (page := self._missing(TAKEN_AT_ONCE, before)):
             before = page[-1][0]
             found = await server.vectors(self._model, dims, [id for _, id, _ in page])
+            fitting = [
+                (place, content, one.person, vector)
+                for place, id, content in page
+                if (one := found.get(id)) and one.digest == _digest(content)
+                if (vector := _read(one.embedding, dims)) is not None
+            ]
+            if fitting and not await self._is_ours(*random.choice(fitting)[1:]):
+                return
             async with self._store.writing():
-                for place, id, content in page:
-                    digest, text = found.get(id, ("", ""))
-                    vector = _read(text, dims) if digest == _digest(content) else None
-                    if vector is not None:
-                        self._put(place, content, vector)
+                for place, content, _, vector in fitting:
+                    self._put(place, content, vector)
+
+    async def _is_ours(self, content: str, person: str, vector: "Vector") -> bool:
+        """Whether a vector is what the model makes of a text; False while its server fails.
+        Raises: MemoryRefused where it is another, since then others may be too."""
+        (made,) = await self._embedder.embed([content])
+        if self._embedder.name != self.space:
+            return False
+        if made.shape != vector.shape or float(made @ vector) < SAME_COSINE:
+            raise MemoryRefused(
+                f"what {person} sent for {self._model!r} is not what the model here makes of the "
+                "same text. Either it is another model under this name (give it one of its own in "
+                "memory.embedding), or their vectors are false"
+            )
+        return True
 
     async def _offer(self, server: Server, made: Collection[str]) -> None:
-        dims = await self._dims()
+        """Sends what the server lacks, which only the first time may be more than was just made."""
+        dims, after = await self._dims(), ""
         if dims and not self._is_offered:
-            after = ""
-            while lacking := await server.lacking(self._model, dims, after, TAKEN_AT_ONCE):
+            while lacking := await server.lacking(self._model, dims, after, LACKING_AT_ONCE):
                 await self._send(server, dims, lacking)
                 after = lacking[-1]
             self._is_offered = True
@@ -172,7 +194,7 @@ class TeamVectors(NoteVectors):
 
 
 def _digest(content: str) -> str:
-    """As `kode.digest` on the server makes it."""
+    """As the function `digest` makes it on the server."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 

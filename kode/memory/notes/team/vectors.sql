@@ -160,6 +160,9 @@ GRANT EXECUTE ON FUNCTION kode.keep_vectors, kode.lacking, kode.nearest TO PUBLI
 CREATE OR REPLACE FUNCTION kode.drop_vectors() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF to_regclass('kode.vectors') IS NULL THEN  -- dropped: notes are changed all the same
+        RETURN NULL;
+    END IF;
     DELETE FROM kode.vectors v WHERE v.team = OLD.team AND v.id = OLD.id AND NOT EXISTS (
         SELECT 1 FROM kode.notes n WHERE n.team = v.team AND n.id = v.id AND n.scope = v.scope
             AND kode.digest(n) = v.digest);
