@@ -1,8 +1,8 @@
-"""kode: a terminal coding agent. Start reading in `kode/engine/turn.py`; the plan of the house
-is in `docs/architecture.md`.
+"""kode: a terminal coding agent. Start reading in `kode/engine/turn.py`; the layout is explained in
+`docs/architecture.md`.
 
-For programs that embed it: what is in `__all__`, explained in docs/python.md. All of it comes from
-`kode.api` when it is first used; this module imports nothing, so that `kode --version` is instant.
+The API for programs that embed kode is `__all__`, explained in docs/python.md. Each name is loaded
+from `kode.api` on first use; this module imports nothing, so that `kode --version` is instant.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The `kode` command. `--version` is answered here, before anything else is imported."""
+"""The `kode` command. Answers `--version` before importing anything else."""
 
 import sys
 
@@ -9,8 +9,8 @@ def main() -> int:
         return _show_version()
     import gc
 
-    # Thousands of objects come with the imports, and all of them stay: looking through them again
-    # and again is a tenth of start-up. `cli.flags.started` turns collection on.
+    # The imports create thousands of objects that all stay alive; collecting over them takes a
+    # tenth of start-up. `cli.flags.started` turns collection back on.
     gc.disable()
     from kode.cli.main import main as run
 
@@ -23,8 +23,8 @@ def _show_version() -> int:
     try:
         sys.stdout.write(f"kode {__version__}\n")
         sys.stdout.flush()
-    except (OSError, AttributeError):  # a full disk, a reader that left, a closed stream
-        sys.stdout = None  # what is left in it must not be tried again
+    except (OSError, AttributeError):  # a full disk, a reader that went away, a closed stream
+        sys.stdout = None  # so that the interpreter does not flush it again at exit
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""kode inside a Python program: what `import kode` offers, and nothing else is public.
+"""kode inside a Python program: what `import kode` offers; nothing else is public.
 
     async with kode.open("project", model="...") as conversation:
         async for event in conversation.turn("Fix the failing test"):
@@ -49,9 +49,9 @@ __all__ = [
 T = TypeVar("T")
 
 Gate = Callable[[Question], "bool | Answer | Awaitable[bool | Answer]"]
-"""Decides what rules and mode want asked: True lets a call run, False refuses it, and so does
-`Answer(choice="no", message="only below docs/")`, whose words the model reads. `async` or not; one
-that is not runs in a thread."""
+"""Decides calls that rules and mode want asked: True runs a call, False refuses it, and so does
+`Answer(choice="no", message="only below docs/")`, whose message the model reads. Sync or async; a
+sync function runs in a thread."""
 
 AS_CONFIGURED = "as configured"
 
@@ -82,23 +82,23 @@ async def open(
 ) -> AsyncGenerator["Conversation", None]:
     """Opens a conversation in the folder `cwd`, and closes it at the end of the block.
 
-    What is not given is as for the command `kode`: from `$KODE_HOME/config.json`, the project's
-    `kode.json`, and the environment.
+    Defaults are those of the command `kode`: `$KODE_HOME/config.json`, the project's `kode.json`,
+    and the environment.
 
     Args:
-        tools: plain functions that the model may call; each is described by its name, docstring and
-            signature, and runs without a question unless a rule says otherwise.
-        gate: who is asked where rules and mode want a person's yes; None: such calls are refused.
-        memory: the name of a system, "off" or None for none, or an object of your own.
+        tools: plain functions that the model may call, described by their name, docstring and
+            signature; they run without a question unless a rule says otherwise.
+        gate: approves calls that rules and mode would ask a person about; None: they are refused.
+        memory: the name of a system, "off" or None for none, or your own object.
         permission_mode: `ask`, `auto-edit`, `plan` or `full`.
-        allow, deny: rules beside the configured ones, like `shell(pytest:*)`.
-        system: replaces kode's own system prompt.
-        max_steps, timeout_s: limits of a turn; `max_budget_usd`: of the conversation.
+        allow, deny: rules in addition to the configured ones, like `shell(pytest:*)`.
+        system: replaces kode's system prompt.
+        max_steps, timeout_s: limits per turn; `max_budget_usd`: per conversation.
         settings: any other key of the configuration, dotted: `{"sandbox.enabled": False}`.
-        resume: the id of a session to continue; any unique beginning will do.
+        resume: the id of a session to continue, or a unique prefix of it.
         keep_session: False leaves nothing on disk.
-        trust_project: what the repository brings (servers, hooks, skills) counts as approved.
-        on_event: gets every event as it happens, those between turns and at the end included.
+        trust_project: approves the repository's servers, hooks and skills.
+        on_event: gets every event as it happens, also between turns and at the end.
 
     Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
 
@@ -139,7 +139,7 @@ async def open(
     )
     conversation = Conversation(talk, events)
     try:
-        # The SDK takes up to a second to import: not in the loop that others share.
+        # The SDK takes up to a second to import: keep it off the caller's event loop.
         await asyncio.to_thread(warm_up, talk.agent.provider.name)
         yield conversation
     except asyncio.CancelledError:
@@ -150,9 +150,8 @@ async def open(
 
 
 class Conversation:
-    """An open conversation; `kode.open` gives one. It runs one turn at a time, and another that is
-    begun meanwhile waits. Several conversations in one process do not disturb each other.
-    """
+    """An open conversation, returned by `kode.open`. It runs one turn at a time; a further one
+    waits. Several conversations in one process do not disturb each other."""
 
     def __init__(self, talk: inner.Conversation, events: "_Events") -> None:
         self._talk = talk
@@ -165,7 +164,7 @@ class Conversation:
 
     @property
     def session_id(self) -> str | None:
-        """The id of its session, for `kode.open(resume=...)`; None with `keep_session=False`."""
+        """The session's id, for `kode.open(resume=...)`; None with `keep_session=False`."""
         return self._talk.session.id
 
     @property
@@ -178,14 +177,14 @@ class Conversation:
         self._talk.set_permission_mode(mode)
 
     async def turn(self, text: str) -> AsyncGenerator[Event, None]:
-        """Runs a turn and gives its events (`kode.events`) as they happen; the last is `TurnEnded`,
-        with the answer and the figures. How a turn fails is in that event. What happened since the
-        last turn, warnings among it, comes first.
+        """Runs a turn and yields its events (`kode.events`) as they happen; the last is
+        `TurnEnded`, with the answer, the figures, and the error of a failed turn. Events since the
+        last turn, such as warnings, come first.
 
-        The turn runs on while you do something else between two events. Leaving the iteration,
-        by `break`, an exception or a cancellation, interrupts it; all that was done is on disk.
+        The turn continues while you handle an event. Leaving the loop, by `break`, an exception or
+        a cancellation, interrupts it; its progress is on disk.
 
-        Raises: UserError, StorageError when the turn could not begin.
+        Raises: UserError, StorageError if the turn could not start.
 
             async for event in conversation.turn("Which tests fail?"):
                 if isinstance(event, kode.events.TextDelta):
@@ -208,13 +207,13 @@ class Conversation:
     @overload
     async def ask(self, text: str, *, schema: Mapping[str, Any]) -> Any: ...
     async def ask(self, text: str, *, schema: Any = None) -> Any:
-        """Runs a turn and gives its answer: the text, or with `schema` a value of that type (a
+        """Runs a turn and returns its answer: the text, or with `schema` a value of that type (a
         pydantic model, a dataclass, `list[str]`), or the JSON value that a JSON schema describes.
-        An answer that does not fit is asked for again, at most twice. A cancellation interrupts
-        the turn.
+        An answer that does not fit is requested again, at most twice. Cancelling interrupts the
+        turn.
 
-        Raises: TurnFailed when the turn did not succeed; UserError, StorageError when it could not
-            begin.
+        Raises: TurnFailed if the turn did not succeed; UserError, StorageError if it could not
+            start.
 
             class Bug(pydantic.BaseModel):
                 file: str
@@ -239,24 +238,24 @@ class Conversation:
         return ended.result if form is None else ended.structured
 
     def steer(self, text: str) -> None:
-        """Says something while a turn runs: the model gets it before its next step (`Steered`).
-        What comes too late for the turn goes before the text of the next one."""
+        """Says something while a turn runs: the model gets it before its next step (`Steered`). If
+        it comes too late, it is put before the text of the next turn."""
         self._said.append(text)
 
     def interrupt(self) -> None:
-        """Ends the running turn, which then has the status `interrupted`; without one, nothing."""
+        """Ends the running turn with the status `interrupted`; does nothing without one."""
         if self._running is not None:
             self._running.cancel()
 
     async def undo(self) -> str:
-        """Undoes the file changes of the newest turn that has any left; says what it did, or that
-        there was nothing to undo.
+        """Undoes the file changes of the newest turn that has any left; returns a message about it,
+        or that there was nothing to undo.
 
         Raises: UserError while a turn runs; StorageError.
         """
         if self._running is not None:
             raise UserError("A turn is running: undo its changes when it has ended.")
-        return await self._talk.undo()
+        return await self._talk.past.undo()
 
     def _begin(
         self, text: str, hear: Callable[[Event], None], form: Form | None = None
@@ -297,17 +296,17 @@ class Conversation:
 
 
 async def _end(running: "asyncio.Task[TurnEnded]") -> None:
-    """Interrupts a turn that still runs, and waits until what there is of it is on disk."""
+    """Interrupts a running turn, and waits until its progress is on disk."""
     if not running.done():
         running.cancel()
         await asyncio.wait({running})
         if not running.cancelled():
-            running.exception()  # looked at: nobody else will
+            running.exception()  # retrieves it: nobody else will
 
 
 class _Events:
-    """Where the events of a conversation go: to whoever iterates over a turn; what happens
-    meanwhile waits for the next turn. Each goes to `on_event` too, at once."""
+    """Routes a conversation's events to whoever iterates over a turn; events in between wait for
+    the next turn. Each goes to `on_event` too, at once."""
 
     def __init__(self, on_event: Callable[[Event], None] | None) -> None:
         self._on_event = on_event
@@ -317,20 +316,21 @@ class _Events:
         self._thread = threading.get_ident()
 
     def emit(self, event: Event) -> None:
-        """See `kode.events.Emit`. Some events come from threads that do work for a turn."""
+        """See `kode.events.Emit`. Some events come from threads that work for a turn."""
         if threading.get_ident() == self._thread:
             self._take(event)
             return
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and whoever would hear it
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and so are its readers
             self._loop.call_soon_threadsafe(self._take, event)
 
     def keep_notices(self, event: Event) -> None:
-        """For a turn that nobody iterates over: warnings wait for one that somebody does."""
+        """For a turn that nobody iterates over: keeps warnings for the next one that somebody
+        does."""
         if isinstance(event, Notice):
             self._waiting.append(event)
 
     def hear(self, hear: Callable[[Event], None] | None) -> None:
-        """From now on events go to `hear`, what has waited first; None: they wait."""
+        """Sends queued and new events to `hear`; None: they queue."""
         self._hear = hear
         if hear is not None:
             waiting, self._waiting = self._waiting, []
@@ -345,19 +345,19 @@ class _Events:
         self.pass_on(event)
 
     def pass_on(self, event: Event) -> None:
-        """Gives an event to `on_event`."""
+        """Passes an event to `on_event`."""
         if self._on_event is None:
             return
         try:
             self._on_event(event)
-        except Exception as error:  # a fault of the program's must not end the turn
+        except Exception as error:  # a fault in the program's callback must not end the turn
             self._loop.call_exception_handler(
                 {"message": "kode: on_event failed", "exception": error}
             )
 
 
 def _asking(gate: Gate, events: _Events) -> Ask:
-    """A gate as the conversation asks it. One that fails has refused, and a notice says so."""
+    """A gate as the conversation asks it. One that raises has refused, with a notice."""
 
     async def ask(question: Question) -> Answer:
         try:

@@ -1,6 +1,5 @@
-"""Config → Agent: the one place that knows every concrete class. Functions only; what lives on is
-in `conversation/`.
-"""
+"""Config → Agent: the one place that knows every concrete class. Functions only; `conversation/`
+holds the state."""
 
 import asyncio
 import math
@@ -69,10 +68,11 @@ if TYPE_CHECKING:
     from kode.subagents.protocol import Answer, Question, Start
 
 SMALL_WINDOW = 16_384
-"""Below it the prompt and all tools would take too much of the window."""
+"""Below this size the prompt and all tools would take too much of the window."""
 
 STEPS_KEPT = 3
-"""Of a turn's steps, for the parent to use what its subagents found."""
+"""Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
+found."""
 
 PASSED_ON = frozenset(
     "PATH HOME LANG LANGUAGE TERM SHELL USER LOGNAME TMPDIR TZ PWD VIRTUAL_ENV CONDA_PREFIX "
@@ -80,12 +80,12 @@ PASSED_ON = frozenset(
     "XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME XDG_RUNTIME_DIR SSH_AUTH_SOCK "
     "EDITOR VISUAL CI COLUMNS LINES NVM_DIR PYENV_ROOT DISPLAY".split()
 )
-"""The variables that child processes get, with those of `shell.environment` and all LC_*. Keys and
-other secrets are never among them unasked."""
+"""The variables passed to child processes, with those of `shell.environment` and all LC_*. Keys and
+other secrets are never passed unless configured."""
 
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
-    """The chosen provider; its SDK is imported with the first request. Raises: ConfigError."""
+    """The chosen provider; its SDK is imported on the first request. Raises: ConfigError."""
     overrides = given_prices(config)
     row = provider_row(choice.name)
     model = choice.model or (row.default_model if row else "")
@@ -106,8 +106,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
 
 
 async def learn_window(config: Config, provider: Provider, emit: Emit = silent) -> None:
-    """Lets a provider ask its server for the window, unless the config says it; `emit` gets a line
-    where the server still loads the model. Never raises."""
+    """Lets a provider ask its server for the window, unless the config sets it; `emit` gets a line
+    if the server is still loading the model. Never raises."""
     if config.context.window is None and isinstance(provider, SdkProvider):
         await provider.learn_window(emit)
 
@@ -120,7 +120,7 @@ def is_small(config: Config, provider: Provider) -> bool:
 
 
 def simplify(agent: Agent, config: Config) -> Agent:
-    """The agent with the tools and the prompt of the small profile."""
+    """The agent with the tools and prompt of the small profile."""
     return replace(
         agent,
         small=True,
@@ -132,9 +132,9 @@ def simplify(agent: Agent, config: Config) -> Agent:
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
-    """Where kode works in `cwd`, for no session yet: see `of_session`.
+    """The workplace for `cwd`, not yet of a session: see `of_session`.
 
-    Raises: ConfigError for a memory folder in which work is done: no tool could write there.
+    Raises: ConfigError for a memory folder that contains the work: no tool could write there.
     """
     protected, roots = paths.own_folders(home, config.memory.data_dir), config.roots(cwd)
     for folder in protected[1:]:
@@ -163,8 +163,8 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
 
 
 def of_session(place: Workplace, session_id: str | None) -> Workplace:
-    """The place of a session: its cut outputs and its plan lie with it. One without a file keeps no
-    plan."""
+    """The workplace of a session, whose full outputs and plan lie beside it. A session without a
+    file has no plan."""
     return replace(
         place,
         outputs=paths.outputs_folder(place.home, session_id),
@@ -185,12 +185,13 @@ def make_agent(
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
 ) -> Agent:
-    """An agent for one session, from its parts. Memory is not opened yet, so its tools are missing.
+    """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
+    missing.
 
-    `tools` come after kode's own; `memory` takes the place of the configured one. `start` is what
-    its parent hands a subagent, which keeps the contents of files for undo with its parent's.
+    `tools` come after kode's own; `memory` replaces the configured one. `start` is what a parent
+    passes to a subagent, which stores undo contents with its parent's.
 
-    Raises: ConfigError for rules, memory system or budget that cannot be kept.
+    Raises: ConfigError for unusable rules, memory system or budget.
     """
     cost = cost_function(provider)
     budgets = (config.max_budget_usd, config.shared_budget)
@@ -274,8 +275,8 @@ def make_extensions(
     trust_project: bool,
     servers: Sequence[Entry] = (),
 ) -> Extensions:
-    """What others bring to a conversation; nothing of it is started yet. `servers` are those that
-    the program names which kode works for.
+    """The extensions of a conversation, not yet started. `servers` are those named by the program
+    that runs kode.
 
     Raises: ConfigError for bad rules.
     """
@@ -305,8 +306,8 @@ def _rules(config: Config) -> Rules:
 def _open_checkpoints(
     config: Config, place: Workplace, session: Session, start: "Start | None"
 ) -> Checkpoints:
-    """What undo keeps: beside the session; of one without a file, in a folder that goes with the
-    process; of a subagent, with its parent's."""
+    """Where undo data is kept: beside the session; without a file, in a folder that is removed with
+    the process; for a subagent, with its parent's."""
     if start is not None:
         folder = Path(start.checkpoints)
     elif session.id is None:
@@ -325,7 +326,7 @@ def _open_checkpoints(
 
 
 def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
-    """The sandbox of a place of work; nothing is tried yet. Raises: ConfigError for bad rules."""
+    """The sandbox of a workplace, not yet tried. Raises: ConfigError for bad rules."""
     rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
@@ -340,8 +341,8 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
 
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
-    """The budget that the settings name; for a subagent one that only looks, since its parent adds
-    what it spends. Raises: ConfigError for a file that is not there, or says no limit."""
+    """The budget named in the settings; read-only for a subagent, because its parent adds its
+    spending. Raises: ConfigError for a file that is missing or states no limit."""
     if config.shared_budget is None:
         return None
     path = Path(config.shared_budget).expanduser()
@@ -369,7 +370,7 @@ def _limits(config: Config) -> Limits:
 
 
 def read_instructions(cwd: Path) -> ProjectInstructions:
-    """What the project tells agents, as its files are now; see `prompts.agents_files`."""
+    """The project's current instructions for agents; see `prompts.agents_files`."""
     return read_agents_files(
         cwd,
         paths.repository_root(cwd),
@@ -378,8 +379,8 @@ def read_instructions(cwd: Path) -> ProjectInstructions:
 
 
 def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[int], tuple[str, ...]]:
-    """The sections about the place of work, on the day it is. The project's instructions are read
-    once, here."""
+    """The sections about the workplace, for the current day. Reads the project's instructions once,
+    here."""
     repository = paths.repository_root(cwd)
     instructions = read_instructions(cwd) if config.agents_files else None
     if instructions is not None and instructions.warning:
@@ -404,8 +405,8 @@ def make_delegation(
     emit: Emit,
     trust_project: bool = False,
 ) -> "Delegation":
-    """What the subagents of one session have in common. `config` and `agent` give what is in force
-    when a child is started: model and permission mode may change in between."""
+    """What all subagents of a session share. `config` and `agent` return the current values when a
+    child starts: model and permission mode may change in between."""
     from kode.subagents.channel import Delegation
     from kode.subagents.parent import child_environment
     from kode.subagents.protocol import Answer
@@ -421,7 +422,7 @@ def make_delegation(
         gate = agent().gate
         fields = question.model_dump(exclude={"type", "id", "asker"})
         async with one_at_a_time:
-            # What was answered for one subagent meanwhile holds for the others too.
+            # An answer given meanwhile for one subagent applies to the others too.
             if question.rules and set(question.rules) <= set(gate.approved_in_session):
                 return Answer(id=question.id, choice="session")
             answer = await ask(gate_module.Question(**fields, asker=asker))
@@ -467,7 +468,7 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
             "model": agent.provider.model,
             "base_url": choice.base_url,
             "api_key": choice.api_key,
-            # No other key than the one in use.
+            # Only the key in use.
             "providers": {},
             "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
             "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
@@ -495,8 +496,8 @@ def make_memory_context(
     emit: Emit,
     current: "Callable[[], tuple[Agent, Config]] | None" = None,
 ) -> MemoryContext:
-    """What memory may know of this session. `current` gives the agent and the settings of the
-    moment, where they may change (`/model`); without it they stay as given."""
+    """What memory may know about this session. `current` returns the agent and settings if they may
+    change (`/model`); without it they stay as passed."""
     current = current or (lambda: (agent, config))
     ask = ask_reply(current, session)
     return MemoryContext(
@@ -523,8 +524,8 @@ def _expected_s(
 
 
 def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
-    """The door through which memory asks a model: one attempt, counted in the session, with the
-    cheaper model of `memory.model` where one is set."""
+    """The function that memory asks a model with: one attempt, counted in the session, using the
+    cheaper `memory.model` if set."""
     cheaper: dict[str, Provider] = {}
 
     async def ask(request: Request) -> Message:
@@ -555,7 +556,7 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
 
 
 def ask_model(ask: AskReply) -> AskModel:
-    """The same door for a question that wants a text."""
+    """The same function for questions that need only a text."""
 
     async def ask_text(system: str, prompt: str, max_output_tokens: int) -> str:
         request = Request(
@@ -569,12 +570,12 @@ def ask_model(ask: AskReply) -> AskModel:
 
 
 def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
-    """Usage → dollars by the price of the provider's model; the scripted provider costs nothing."""
+    """Usage → dollars at the model's price; the scripted provider costs nothing."""
     return lambda usage: cost_usd(provider.info, usage)
 
 
 def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
-    """The environment of child processes: an allow-list, so that no secret passes unasked."""
+    """The environment of child processes: an allow-list, so that no secret leaks by default."""
     passed = {
         name: value
         for name, value in environ.items()
@@ -584,5 +585,5 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
 
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
-    """Values that are masked wherever a tool returns them."""
+    """Values to mask in everything a tool returns."""
     return spellings(choice.api_key) if choice.api_key and is_key(choice.api_key) else ()

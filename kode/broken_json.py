@@ -1,4 +1,4 @@
-"""JSON as models write it: inside other text, with slips, or cut off."""
+"""Reads JSON as models write it: inside other text, with slips, or cut off."""
 
 import json
 import re
@@ -10,7 +10,7 @@ _WORD_CHARACTER = re.compile(r"\w")
 
 
 def whole(text: str) -> Any:
-    """The value that a text is, line breaks inside strings allowed; None for another text."""
+    """Parses a text that is one JSON value, line breaks in strings allowed; None otherwise."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -18,7 +18,7 @@ def whole(text: str) -> Any:
 
 
 def value_at(text: str, at: int) -> tuple[Any, int] | None:
-    """The value that begins at a place, and where it ends; None where none does."""
+    """The value that begins at index `at`, and the index where it ends; None if there is none."""
     try:
         return json.JSONDecoder(strict=False).raw_decode(text, at)
     except (ValueError, RecursionError):
@@ -26,7 +26,7 @@ def value_at(text: str, at: int) -> tuple[Any, int] | None:
 
 
 def is_closed(text: str) -> bool:
-    """Whether every bracket and every string that the first object opens is closed again."""
+    """Whether every bracket and string of the first object is closed."""
     depth = 0
     for token in _TOKEN.finditer(text, max(0, text.find("{"))):
         if token[0] in "{[":
@@ -36,19 +36,18 @@ def is_closed(text: str) -> bool:
             if depth == 0:
                 return True
         elif len(token[0]) == 1:
-            return False  # a quote that begins a string without an end
+            return False  # an unterminated string
     return False
 
 
 def ends_in_string(text: str) -> bool:
-    """Whether the last quote of a text opens a string that nothing closes."""
+    """Whether the text ends inside a string."""
     quotes = [token[0] for token in _TOKEN.finditer(text) if token[0][0] == '"']
     return bool(quotes) and quotes[-1] == '"'
 
 
 def repaired(text: str, opening: str) -> Any:
-    """What the first `opening` bracket in a broken text begins, repaired by guessing; None where
-    there is none."""
+    """Repairs by guessing what the first `opening` bracket begins; None without one."""
     start = text.find(opening)
     if start < 0:
         return None
@@ -61,8 +60,8 @@ def repaired(text: str, opening: str) -> Any:
 
 
 def repaired_without_loss(text: str) -> Any:
-    """The object that a broken text is, where repairing it was a matter of brackets, commas and
-    quotes: every letter and digit is still there, in order. None where it is not."""
+    """The object in a broken text, if repairing it touches only brackets, commas and quotes: all
+    letters and digits stay, in order. None otherwise."""
     if ends_in_string(text):
         return None
     value = repaired(text, "{")

@@ -1,4 +1,4 @@
-"""The seams of the house, and the values that cross them: Provider, Tool, Gate, MemorySystem.
+"""The seams between rooms, and the values that cross them: Provider, Tool, Gate, MemorySystem.
 
 Implementations live in `providers/`, `tools/`, `permissions/` with `cli/ask.py`, and `memory/`.
 Each seam has one contract suite in `tests/contracts/` that every implementation must pass.
@@ -20,7 +20,7 @@ from kode.workplace import Workplace
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """What kode knows of a model. Prices are US dollars per million tokens; None is unknown."""
+    """What kode knows about a model. Prices are US dollars per million tokens; None is unknown."""
 
     context_window: int
     max_output_tokens: int
@@ -29,9 +29,9 @@ class ModelInfo:
     cached_price: float | None = None
     cache_write_price: float | None = None
     known: bool = False
-    """False when the window is a cautious guess for a model that is in no table."""
+    """True when the model's window is known, False when it is a cautious guess."""
     sees_images: bool | None = None
-    """None: kode does not know; then pictures are sent, and the server says."""
+    """None: unknown; images are sent, and the server decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,42 +43,41 @@ class ToolSpec:
     parameters: Mapping[str, Any]
     """A JSON schema of an object."""
     api_type: str = ""
-    """What Anthropic's API knows it as, where its models were trained on it: it is declared there
-    by this type, and its description and schema are theirs."""
+    """The type under which Anthropic's API knows the tool, for tools its models were trained on:
+    only the type is declared, the description and schema are Anthropic's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     system: str
     messages: Sequence[Message]
-    """Every call has its result; the last message is of the user or of tools."""
+    """Every call has its result; the last message is from the user or from tools."""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
-    """None: the model's own default (or, where the wire format demands one, its maximum)."""
+    """None: the model's default (or its maximum, where the wire format requires a value)."""
     answer_schema: Mapping[str, Any] | None = None
-    """The JSON schema to which the server is to hold the answer, which then has no calls; None: the
-    answer is free."""
+    """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
+    constraint."""
     context_apart: bool = False
-    """Memory, and what stands with it before the person's words, goes as a message of its own that
-    the model has answered: a weak model otherwise takes it for a part of the task, and reaches for
-    tools."""
+    """Send memory and other context as a separate, already answered message before the person's
+    words. A weak model otherwise mistakes it for part of the task and reaches for tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
-    """What a provider is made of."""
+    """Settings that a provider is built from."""
 
     model: str
     info: ModelInfo
     base_url: str | None = None
     api_key: str | None = None
-    """None, as for the base URL: what the SDK's own environment variable says."""
+    """None, as for the base URL: the SDK reads its own environment variable."""
     script: str | None = None
-    """The file that `scripted` plays."""
+    """The file that the `scripted` provider plays."""
     idle_timeout_s: float
-    """How long an answer may pause."""
+    """The longest pause between two chunks of an answer."""
     total_timeout_s: float
-    """How long it may take in all."""
+    """The longest that an answer may take in total."""
 
 
 class Provider(Protocol):
@@ -97,12 +96,12 @@ class Provider(Protocol):
     async def reply(self, request: Request, emit: Emit) -> Message:
         """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
 
-        The message has a stop reason, usage where the server gave it, non-empty unique call ids
-        and raw argument texts. With stop `length` its calls are kept for the record and must not
-        be run. Retrying is the loop's business, not the provider's.
+        The message has a stop reason, usage where the server gave it, non-empty unique call ids and
+        raw argument texts. With stop `length` its calls are kept for the record but must not run.
+        The loop retries, never the provider.
 
-        Raises: TransientError, ContextOverflow, RefusedError (by a server that cannot keep
-            `answer_schema`, too), AuthenticationError, asyncio.CancelledError (the connection is
+        Raises: TransientError, ContextOverflow, RefusedError (also when the server cannot enforce
+            `answer_schema`), AuthenticationError, asyncio.CancelledError (the connection is
             closed).
         """
 
@@ -124,14 +123,14 @@ Effect = Literal[
     "none",
 ]
 """What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
-process; `fetch` talks to the network; `mcp` does what only its MCP server knows; `memory` has
-something remembered or forgotten, `memory-read` looks at what is; `delegate` starts subagents;
-`none` touches nothing outside the session."""
+process; `fetch` talks to the network; `mcp` does whatever its MCP server does; `memory` remembers
+or forgets, `memory-read` only searches; `delegate` starts subagents; `none` touches nothing outside
+the session."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOutput:
-    """What a tool gives back. A plain `str` is the same as `ToolOutput(text=...)`."""
+    """A tool's result. A plain `str` is the same as `ToolOutput(text=...)`."""
 
     text: str
     """For the model: readable text, never JSON with escaped code."""
@@ -143,84 +142,85 @@ class ToolOutput:
     files_changed: tuple[str, ...] = ()
     """Absolute paths."""
     pictures: tuple[Image, ...] = ()
-    """For a model that can see: they follow the text."""
+    """For a model that can see; sent after the text."""
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
-    project's own. The session then counts as having read untrusted content."""
+    project's own. Marks the session as having read untrusted content."""
     denied: str = ""
-    """Why something that the call wanted was refused, though it ran; "" when nothing was."""
+    """Why part of the call was refused although it ran; "" when nothing was."""
     exit_status: int | None = None
-    """Of a command that has ended; -1 when it ran out of time. None for other tools."""
+    """Of a finished command; -1 when it timed out. None for other tools."""
     lasting: bool = False
     """See `ToolResult`."""
 
 
 class RunningCommand(Protocol):
-    """A shell command that runs, and may go on doing so when its call has returned."""
+    """A running shell command, which may outlive its call."""
 
     @property
     def command(self) -> str: ...
 
     @property
     def since(self) -> float:
-        """When it was started, on the clock `time.monotonic`."""
+        """Start time, by `time.monotonic`."""
 
     @property
     def output_path(self) -> Path | None:
-        """The file with its output; None when none could be written."""
+        """The file with its output; None if it could not be written."""
 
     def output(self) -> str:
-        """Its output so far, cleaned; of much, both ends."""
+        """Output so far, cleaned; only both ends of a long one."""
 
     async def ended(self) -> str:
-        """Waits until it has ended with all it started, and says how: `exit status 0`."""
+        """Waits until the command and everything it started have ended; returns how: `exit status
+        0`."""
 
     async def end(self) -> None:
-        """Ends it with all it started."""
+        """Kills the command and everything it started."""
 
 
 class Background(Protocol):
-    """Where running commands go when the person sends them to the background."""
+    """Takes over running commands that the person moves to the background."""
 
     def offer(self, call_id: str) -> asyncio.Event:
-        """Says that the command of this call may be sent there; the event is set when it is to."""
+        """Makes this call's command available for the move; the event is set when it is
+        requested."""
 
     def withdraw(self, call_id: str) -> None:
-        """The command of this call has ended or moved."""
+        """Ends the offer: the command has ended or moved."""
 
     def take(self, command: RunningCommand, session_id: str | None) -> str:
-        """Takes over a command and the promise that it ends; returns the name it has there."""
+        """Takes over a command and the duty to end it; returns its name in the background."""
 
     def news(self, session_id: str | None) -> str:
-        """News of commands that have ended, for the model of this session; each once."""
+        """News of finished commands for this session's model; each item once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapped:
-    """What runs a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
+    """How to run a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
 
     argv: tuple[str, ...]
     descriptors: tuple[int, ...]
-    """Have to be passed on to it, under the same numbers."""
+    """Must be passed to the child under the same numbers."""
     settle: Callable[[], None]
-    """To be called when all that the command started has ended. A second call does nothing. Never
-    raises."""
+    """Call when everything the command started has ended. Idempotent. Never raises."""
 
 
 WrapCommand = Callable[[tuple[str, ...]], Wrapped]
-"""The argument list of a command → what runs it in the sandbox. Raises: OSError."""
+"""Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileChange:
-    """What a command in the sandbox did to one file of its copy of the project."""
+    """What a sandboxed command did to one file of its copy of the project."""
 
     path: str
     """Absolute."""
     change: str
     """`created`, `changed` or `deleted`."""
     ignored: bool = False
-    """Whether git ignores the file, or a tool makes it again: a cache, what was built."""
+    """Whether git ignores the file or a tool regenerates it: a cache, a build product."""
 
     @property
     def in_git(self) -> bool:
@@ -232,55 +232,57 @@ class FileChange:
 
 
 class Attempt(Protocol):
-    """One command in the sandbox. What it changed lies in a copy until it is applied."""
+    """One command in the sandbox. Its changes stay in a copy until they are applied."""
 
     @property
     def ended(self) -> asyncio.Event:
-        """Set when the command and all it started have ended."""
+        """Set when the command and everything it started have ended."""
 
     @property
     def hits(self) -> tuple[str, ...]:
-        """What it ran into, each a phrase that completes "it ...": "wrote to /etc/hosts"."""
+        """What the sandbox blocked, each a phrase that completes "it ...": "wrote to
+        /etc/hosts"."""
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-        """See `WrapCommand`; to be called once."""
+        """See `WrapCommand`. Call once."""
 
     def changes(self) -> tuple[FileChange, ...]:
-        """What it changed, sorted by path. Raises: SandboxError when there is too much of it."""
+        """Changed files, sorted by path. Raises: SandboxError when there are too many."""
 
     def version(self, path: str) -> Path | None:
-        """Where its version of a changed file lies; None where there is no copy."""
+        """Where the changed version of a file lies; None without a copy."""
 
     def apply(self, changes: Sequence[FileChange]) -> Mapping[str, str]:
-        """Makes changes real; returns the paths left alone, each with the reason. Never raises."""
+        """Writes changes to the project; returns skipped paths, each with the reason. Never
+        raises."""
 
     def carry_over(self, ignored: Sequence[FileChange]) -> None:
-        """Has ignored files be there for the next command in the sandbox, and only there."""
+        """Keeps ignored files for the next command in the sandbox, and only there."""
 
     def close(self) -> None:
-        """Drops what was not applied. To be called once, after the command has ended."""
+        """Drops what was not applied. Call once, after the command has ended."""
 
 
 class Sandbox(Protocol):
-    """Where commands are tried that nobody was asked about."""
+    """Where commands that nobody approved are tried."""
 
     def holds(self) -> bool:
-        """Whether this machine has one. The first call finds out, by trying (about 0.1 s)."""
+        """Whether this machine can run one. The first call finds out by trying (about 0.1 s)."""
 
     def cannot_hold(self) -> str:
-        """Why there is surely none, without trying; "" where one has to try."""
+        """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
 
     def why_missing(self) -> str:
-        """Once tried: why there is none, with the next step; "" where there is one."""
+        """Why there is no sandbox, with the next step; "" if there is one. Valid after a trial."""
 
     def layered(self) -> bool:
-        """Whether commands in it can write in a copy of the project."""
+        """Whether commands in it can write to a copy of the project."""
 
     def begin(self) -> Attempt:
-        """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
+        """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created."""
 
     def forget(self) -> None:
-        """To be called before a command outside of it: drops what `carry_over` kept."""
+        """Drops what `carry_over` kept. Call before a command runs outside the sandbox."""
 
     @property
     def carries(self) -> bool:
@@ -289,7 +291,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """What a tool may know of the turn it runs in."""
+    """What a tool may know about the turn it runs in."""
 
     place: Workplace
     call_id: str
@@ -298,22 +300,22 @@ class ToolContext:
     seen_files: dict[str, str]
     """Absolute path → content hash as last read or written in this session; tools update it."""
     judged_path: str = ""
-    """For a call about a path: the real path that the gate judged. The tool works on this one or
-    not at all, so that a link swapped in between does not help. "" where nothing was judged."""
+    """The real path that the gate judged, for a call about a path; "" if none was. The tool works
+    on this path or not at all, so that swapping in a link achieves nothing."""
     opinion: "Opinion | None" = None
     """For the gate."""
     wrap_command: WrapCommand | None = None
-    """Puts the command into the sandbox; None: it runs outside."""
+    """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
-    """What was said in this session and is no longer sent, by the id of its entry."""
+    """Returns a text of this session that is no longer sent, by its entry id."""
     background: Background | None = None
-    """Where a command goes that is to run on; None: there is no background."""
+    """Where commands move to run in the background; None: there is no background."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What a program of the person's says of a call before it is decided. It counts as a rule of
-    theirs for this one call would."""
+    """What a person's hook says about a call before it is decided. It counts as a rule of theirs,
+    for this call only."""
 
     outcome: Literal["allow", "ask"]
     reason: str
@@ -324,29 +326,29 @@ ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str
 
 @dataclass(frozen=True, kw_only=True)
 class Brief:
-    """How a tool is described to a weak model: in few words, with few parameters and choices, none
-    of them explained. The tool takes all the others as before."""
+    """How a tool is described to a weak model: few words, few parameters and choices, none
+    explained. The tool still accepts all the others."""
 
     description: str
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The values to name of a parameter that has more."""
+    """Parameter → the values to list, for a parameter that has more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """Made from an async function by `kode.function_tool.tool`; see there."""
+    """A tool, made from an async function by `kode.function_tool.tool`."""
 
     name: str
     description: str
     effect: Effect
     subject: str
-    """The name of the argument that rules, prompts and display are about; "" for none."""
+    """The name of the argument that rules, prompts and display refer to; "" for none."""
     parallel: bool
-    """Whether it may run beside its neighbours in one reply."""
+    """Whether it may run concurrently with neighbouring calls of the same reply."""
     parameters: Callable[[], Mapping[str, Any]]
-    """The JSON schema; computed when first asked for, since pydantic's first use costs time."""
+    """The JSON schema; computed on first use, because importing pydantic is slow."""
     check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     """Validates decoded arguments. Raises ToolError that says what is wrong and what is allowed."""
     run: ToolRun
@@ -354,18 +356,18 @@ class Tool:
     effect_of: Callable[[Mapping[str, Any]], Effect] | None = None
     """The effect of one call, for a tool whose calls differ; None: always `effect`."""
     target: Callable[[Mapping[str, Any]], str] | None = None
-    """What a call is about, for rules, prompts and display, where no one argument says it."""
+    """The subject of a call for rules, prompts and display, when no single argument holds it."""
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
-    """For the permission question: what will happen (a diff, a command). May raise ToolError,
-    and then the call fails before anybody is asked."""
+    """For the permission question: what will happen (a diff, a command). May raise ToolError; the
+    call then fails before anybody is asked."""
     api_type: str = ""
     """As in `ToolSpec`."""
     brief: Brief | None = None
-    """None: it is the same for all models."""
+    """None: described the same way to all models."""
 
     @property
     def spec(self) -> ToolSpec:
-        """Its description for a model."""
+        """The description for a model."""
         return ToolSpec(
             name=self.name,
             description=self.description,
@@ -375,7 +377,7 @@ class Tool:
 
     @property
     def brief_spec(self) -> ToolSpec:
-        """Its description for a weak model."""
+        """The description for a weak model."""
         brief, known = self.brief, self.parameters().get("properties", {})
         if brief is None:
             return self.spec
@@ -393,8 +395,8 @@ Around = Callable[
     [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
     Awaitable[ToolOutput],
 ]
-"""`await around(tool, arguments, context, run)` runs a call that the gate has let pass, and may add
-to what it gives back. Raises: what `run` raises."""
+"""`await around(tool, arguments, context, run)` runs a call that the gate has approved, and may add
+to its result. Raises: what `run` raises."""
 
 
 # ── permission ───────────────────────────────────────────────────────────────────────────────
@@ -407,7 +409,8 @@ MODE_MEANS: Mapping[PermissionMode, str] = {
     "plan": "Read-only: nothing can be changed.",
     "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
 }
-"""Each permission mode in a person's words. What each lets run is `kode.permissions.decide`."""
+"""What each permission mode does, for a person. What it lets run is decided in
+`kode.permissions.decide`."""
 
 MODE_CALLED: Mapping[str, PermissionMode] = {
     **{mode: mode for mode in MODE_MEANS},
@@ -415,24 +418,24 @@ MODE_CALLED: Mapping[str, PermissionMode] = {
     "bypassPermissions": "full",
     "default": "ask",
 }
-"""Each mode by the names that are taken for it: its own, and those of other agents."""
+"""Accepted mode names → mode: kode's own, and those of other agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtStake:
-    """What a command may change or lose, as far as its words tell: kept before it runs, so that
-    it can be undone. Absolute paths; a glob keeps its marks."""
+    """What a command may change or lose, judging by its words: saved before it runs, so that it can
+    be undone. Absolute paths; globs are not expanded."""
 
     changed: tuple[str, ...] = ()
     """Files it writes."""
     deleted: tuple[str, ...] = ()
-    """Files it deletes or empties, and folders with all that is in them."""
+    """Files it deletes or empties, and folders with everything in them."""
     discarded: tuple[str, ...] = ()
-    """Folders in which it discards work that is in no commit."""
+    """Folders in which it discards uncommitted work."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether something would be gone that nothing else brings back."""
+        """Whether it could lose something that nothing else restores."""
         return bool(self.deleted or self.discarded)
 
 
@@ -443,54 +446,53 @@ NOTHING_AT_STAKE = AtStake()
 class Verdict:
     allowed: bool
     reason: str
-    """For the model when refused: why, and what would allow it."""
+    """For the model when refused: the reason, and what would allow it."""
     at_stake: AtStake = NOTHING_AT_STAKE
     sandboxed: bool = False
-    """For a command: whether it runs in the sandbox, since nobody allowed this very command."""
+    """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
     untrusted: str = ""
-    """Names the outside source that a command reads from; see `ToolOutput.untrusted`."""
+    """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     reads: tuple[str, ...] | None = None
-    """The files and folders that a command reads, as far as its words tell; None: it could read
+    """The files and folders that a command reads, judging by its words; None: it could read
     anything."""
     checks: tuple[str, ...] = ()
-    """The parts of a command that check the project (tests, types, style, a build), where its exit
-    status tells how they ended."""
+    """The parts of a command that check the project (tests, types, style, a build) and whose result
+    its exit status shows."""
     only_reads: bool = False
-    """For a command: whether its words say that it only reads."""
+    """For a command: whether its words show that it only reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Which changes of a command in the sandbox become real."""
+    """Which changes of a sandboxed command are applied to the project."""
 
     changes: tuple[FileChange, ...]
     reason: str = ""
-    """For the model, about the others: why they do not."""
+    """For the model: why the others are not."""
 
 
 class Gate(Protocol):
     """Decides what runs."""
 
     mode: PermissionMode
-    """May be set; takes effect with the next check, one that waits for its question included."""
+    """May be set; takes effect with the next check, including one that is waiting for an answer."""
     only: tuple[str, ...] | None
-    """May be set: rules that name the only calls there may be, whatever is allowed otherwise; None:
-    no such limit."""
+    """May be set: rules that calls must match, whatever else allows them; None: no such limit."""
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """The rules that answers of "session" have added."""
+        """Rules added by answers for the session."""
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
-        """Adds rules as an answer of "session" does. Raises: ConfigError for a bad rule."""
+        """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
 
     def describe_rules(self) -> tuple[str, ...]:
-        """One line a rule, with where it came from, for a person."""
+        """One line per rule, with its origin, for a person."""
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides, asking a person where the rules say so; one question at a time.
+        """Decides, asking a person where the rules require it; one question at a time.
 
         Raises: ToolError when the call cannot succeed anyway (its preview failed).
         """
@@ -504,14 +506,14 @@ class Gate(Protocol):
         *,
         may_ask: bool,
     ) -> Kept:
-        """Decides what a command in the sandbox may change for real, file by file as for edits by
-        a tool; one question for all that need one. `diff` is for a person."""
+        """Decides which changes of a sandboxed command to apply, file by file like edits by a tool,
+        with one question for all that need one. `diff` is for a person."""
 
     async def check_outside(
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
-        """Whether a command that failed in the sandbox, and ran into `hits`, runs again without
-        it."""
+        """Decides whether a command that failed in the sandbox because of `hits` may run again
+        outside it."""
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────
@@ -520,41 +522,41 @@ InjectReason = Literal["start", "resume", "compacted"]
 DropReason = Literal["window", "reset", "exit"]
 
 AskModel = Callable[[str, str, int], Awaitable[str]]
-"""`await ask_model(system, prompt, max_output_tokens)` → the answer's text, one attempt, counted in
-the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
+"""`await ask_model(system, prompt, max_output_tokens)` → the answer's text, in one attempt that
+counts against the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in
+memory."""
 
 AskReply = Callable[[Request], Awaitable[Message]]
-"""`await ask_reply(request)` → the whole message, with its stop reason and its calls: for memory
-that hands the model tools, or must know whether an answer was cut. Otherwise as `AskModel`."""
+"""`await ask_reply(request)` → the full message, with its stop reason and calls: for memory that
+gives the model tools, or must know whether an answer was truncated. Otherwise like `AskModel`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryContext:
-    """What a memory system may know of the process and session that opened it."""
+    """What a memory system may know about the process and session that opened it."""
 
     root: Path
-    """`$KODE_HOME/memory`; the system keeps to its own part."""
+    """`$KODE_HOME/memory`; each system uses only its own subfolder."""
     cwd: Path
     project_root: Path | None
     """The repository root, symlinks resolved; None outside a repository."""
     session_id: str | None
     emit: Emit
     ask_model: AskModel | None
-    """None where no model is available (the `kode memory` commands without a key)."""
+    """None if no model is available (`kode memory` commands without a key)."""
     now: Callable[[], datetime]
     """The clock, aware and in local time."""
     read_only: bool = False
     session_path: Path | None = None
     """The session's file, named in raw fallback entries."""
     ask_reply: AskReply | None = None
-    """The same model as `ask_model`; None where no model is available, or only texts."""
+    """The same model as `ask_model`; None if no model is available, or only a plain text one."""
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
-    """How long a reply of so many tokens takes by what this process has seen of the model that
-    memory asks; 0.0 where it has seen nothing yet."""
+    """Expected duration of a reply with this many tokens, from what this process has measured of
+    memory's model; 0.0 before any measurement."""
     tainted: Callable[[], bool] = lambda: False
-    """Whether the session has read untrusted content by now. What is kept of it then waits for
-    a person's approval: asked when it is put down, since text may have come in since a hook was
-    last called."""
+    """Whether the session has read untrusted content. What memory keeps of it then needs a person's
+    approval. Check at write time: text may have arrived since the last hook."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -562,12 +564,12 @@ class Injection:
     system: str = ""
     """A section for the system prompt; "" for none."""
     first_user: str = ""
-    """A text that goes before the first user message after the injection; "" for none."""
+    """Text to put before the first user message after the injection; "" for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """A turn as memory sees it. In `recall` only `number`, `text` and `tainted` are set."""
+    """A turn, for memory. In `recall` only `number`, `text` and `tainted` are set."""
 
     number: int
     """From 1 within the session."""
@@ -578,7 +580,7 @@ class Turn:
     messages: tuple[Message, ...] = ()
     """Everything said in this turn, the person's message first."""
     steps: int = 0
-    """Requests to the model."""
+    """Number of model requests."""
     tools: tuple[tuple[str, str], ...] = ()
     """(name, subject) of each tool call that ran."""
     files_changed: tuple[str, ...] = ()
@@ -588,14 +590,14 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """What memory wants of a coming loss of messages."""
+    """What memory wants done when the context loses messages."""
 
     keep: int | None = None
     """How many of the latest messages to keep; None leaves it to the context."""
     recap: str | None = None
-    """A text to stand for what was dropped; None leaves it to the context, "" wants none."""
+    """Text to replace the dropped messages; None leaves it to the context, "" wants none."""
     done: bool = True
-    """False when memory could not take in the messages in time (it kept raw material)."""
+    """False when memory could not process the messages in time (it kept the raw material)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -603,7 +605,7 @@ class Hit:
     score: float
     text: str
     where: str
-    """The file or note it is from."""
+    """The file or note it comes from."""
     why: str = ""
     """What matched."""
 
@@ -615,11 +617,11 @@ class SnapshotSection:
 
 
 class MemorySystem(Protocol):
-    """One way of remembering. The engine calls these moments and knows no system by name.
+    """A way of remembering. The engine calls these hooks and knows no system by name.
 
-    Every hook may be slow or fail: `kode.memory.guarded` gives each a time limit, turns errors
-    into the neutral answer and one Notice, lets CancelledError through, and stops calling a hook
-    that failed three times in a row.
+    A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
+    answer and one Notice, passes CancelledError through, and stops calling a hook after three
+    failures in a row.
     """
 
     @property
@@ -631,35 +633,36 @@ class MemorySystem(Protocol):
         `before_drop("window")` by itself; None: only when the model's window is full."""
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        """A process opens a session, before anything else. `state` is what `state()` last gave
-        for this session and this system, else empty."""
+        """Called first when a process opens a session. `state` is the last value of `state()` for
+        this session and system, or empty."""
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """Once after `open`, and again only after a compaction."""
+        """Called once after `open`, and again after each compaction."""
 
     async def recall(self, turn: Turn) -> str:
-        """Each turn: text that travels inside the user message and stays there; "" for none."""
+        """Text that goes into this turn's user message and stays there; "" for none."""
 
     def tools(self) -> tuple[Tool, ...]:
-        """Once, after `open`; fixed names and order."""
+        """Called once, after `open`; fixed names and order."""
 
     async def after_turn(self, turn: Turn) -> None:
-        """After the final text of a turn."""
+        """Called after the final text of a turn."""
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        """Before the context loses messages; `messages` is all that it holds."""
+        """Called before the context loses messages; `messages` is all that it holds."""
 
     async def maintain(self) -> None:
-        """In the background after opening, then every six hours."""
+        """Runs in the background after opening, then every six hours."""
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Best first. A query that matches nothing gives nothing."""
+        """Best match first; empty if nothing matches."""
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        """What a subagent gets to read."""
+        """What a subagent may read."""
 
     def state(self) -> Mapping[str, Any]:
-        """JSON to keep in the session; called after each turn and at the end."""
+        """JSON to store in the session; called after each turn and at the end."""
 
     async def close(self, grace_s: float) -> None:
-        """The process ends: finishes background work within `grace_s`, leaves the rest pending."""
+        """Called when the process ends: finishes background work within `grace_s`, leaves the rest
+        pending."""

@@ -1,7 +1,7 @@
-"""Files that survive a crash: when a call returns, what it wrote survives a power cut.
+"""Durable files: once a call returns, what it wrote survives a power cut.
 
-The common idioms lack it: a plain write can be torn, a rename without fsync can leave an empty
-file, and a rename whose folder was not synced can be undone by a power cut.
+The common idioms do not: a plain write can be torn, a rename without fsync can leave an empty file,
+and a rename whose folder was not synced can be undone by a power cut.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import IO, TypeVar
 from kode.errors import BusyError, StorageError
 
 TEMPORARY_PREFIX = ".kode-tmp-"
-"""Names of files on their way into place. One that a crash left behind is never read."""
+"""Prefix of files not yet renamed into place. A leftover of a crash is never read."""
 
 _BLOCK_BYTES = 65_536
 
@@ -29,12 +29,12 @@ One = TypeVar("One")
 Result = TypeVar("Result")
 
 _synced: set[Path] = set()
-"""Folders that this process knows to have a durable name."""
+"""Folders whose names this process has already synced."""
 
 
 def make_folder(folder: Path) -> None:
-    """Creates a folder and its missing parents, mode 0700, each durable in its parent: one that is
-    there may be the work of a process that was killed before it could sync the name.
+    """Creates a folder and its missing parents, mode 0700, each synced in its parent, also if it
+    exists: its creator may have been killed before the sync.
 
     Raises: StorageError.
     """
@@ -59,8 +59,8 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Makes the names of a folder and of those above it durable, once in a process. What belongs
-    to somebody else, or cannot be read, was there before kode.
+    """Syncs the names of a folder and its parents, once per process. Skips folders that belong to
+    somebody else or cannot be read: they existed before kode.
 
     Raises: StorageError.
     """
@@ -79,12 +79,12 @@ def sync_names(folder: Path) -> None:
 def replace(
     path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True, sync_name: bool = True
 ) -> None:
-    """Puts a file with exactly `data` in place of whatever `path` was: the old or the new content
-    is there at any moment, never another. A symlink is followed, so that the link stays.
+    """Replaces `path` by a file with exactly `data`, atomically. A symlink is followed, so that the
+    link stays.
 
-    With `follow=False` the path has to be real, and stays what was judged: a link that somebody
-    puts in its way, before or while it is written, is an error. With `sync_name=False` the caller
-    has to call `sync_folder` before it relies on the file: once for many files of a folder.
+    With `follow=False` the path must contain no link: one that appears before or during the write
+    is an error. With `sync_name=False` the caller must call `sync_folder` before it relies on the
+    file: once for many files of a folder.
 
     Raises: StorageError; then the old file is untouched and nothing is confirmed.
     """
@@ -95,14 +95,14 @@ def replace(
                 _replace_once(target, data, mode, follow, sync_name)
                 return
             except OSError as error:
-                # After a failed fsync the kernel may have dropped the pages: asking the same file
-                # again would succeed without the data. So: one new file, then give up.
+                # After a failed fsync the kernel may have dropped the pages: retrying on the same
+                # file would succeed without the data. So: one new file, then give up.
                 if attempt == 2 or error.errno not in (errno.EIO, errno.EAGAIN):
                     raise
 
 
 def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name: bool) -> None:
-    """Everything happens in the one folder that is open: its path may be bent meanwhile."""
+    """Works relative to an open folder, whose path may change meanwhile."""
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
@@ -121,12 +121,12 @@ def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is the one that `path`, read without following any link,
-    names. True where the system cannot tell."""
+    """Whether `path`, without following links, names the open file or folder. True if the system
+    cannot tell."""
     real = _real_path(descriptor)
     if real is None:
         return True
-    # Some file systems ignore case or normalize names; a link to another spelling is no way out.
+    # Some file systems ignore case or normalize names; a link to another spelling is no escape.
     return _plain(real) == _plain(str(path))
 
 
@@ -146,10 +146,10 @@ def _plain(path: str) -> str:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Adds one line to a file of lines, under a lock, creating the file (0600) when missing.
+    """Appends one line under a lock, creating the file (0600) if it is missing.
 
-    A torn last line, left by a crash, is first moved aside (`NAME.torn`), since the new line would
-    be glued to it otherwise. `line` has no line feed in it; one is added.
+    A torn last line from a crash is first moved to `NAME.torn`, or the new line would be glued to
+    it. `line` contains no line feed; one is added.
 
     Raises: StorageError; then the file ends as it did before.
     """
@@ -157,7 +157,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:
-    """`append_line` for several, synced once: after a crash the first ones are there, or all."""
+    """Appends several lines with one sync; a crash may keep only the first ones."""
     if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
     line = b"\n".join(lines)
@@ -178,11 +178,11 @@ def open_for_append(path: Path) -> IO[bytes]:
 def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
     """`append_line` on an open file whose lock the caller holds; raises OSError.
 
-    A write that fails half way is cut off again, so that the file stays a file of whole lines.
+    A write that fails half way is truncated, so that the file keeps only whole lines.
     """
     end = cut_torn_line(file, path)
     if end == 0:
-        # Before the first line, so that a file with lines in it has a durable name, whichever
+        # Before the first line, so that a file with lines always has a durable name, whichever
         # process was killed when.
         sync_folder(path.parent)
     try:
@@ -197,7 +197,8 @@ def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
 
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
-    """Cuts off what follows the last line feed, keeping it in `NAME.torn`; returns the length."""
+    """Cuts off what follows the last line feed, saving it in `NAME.torn`; returns the new
+    length."""
     descriptor = file.fileno()
     end = os.fstat(descriptor).st_size
     if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
@@ -223,7 +224,7 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
 
 
 def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file that are not blank, the last first; reads no more than is asked for.
+    """Yields the non-blank lines of a file, last first; reads no more than needed.
 
     Raises: OSError.
     """
@@ -240,10 +241,10 @@ def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
-    """Holds the exclusive lock of a folder, across processes, for a short read-modify-write.
+    """Holds a folder's exclusive lock across processes, for a short read-modify-write.
 
-    The lock file `.lock` is never deleted: deleting it would let two processes hold two locks.
-    The lock dies with its process, however that ends. Never call a model while holding it.
+    The lock file `.lock` is never deleted: deleting it would let two processes hold two locks. The
+    lock dies with its process, however that ends. Never call a model while holding it.
 
     Raises: BusyError after `timeout_s`; StorageError.
     """
@@ -260,8 +261,8 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.02)
         with storage_errors(folder, "make durable"):
-            # Whoever held the lock before may have been killed between a rename and its sync;
-            # what is read now, and perhaps confirmed as known already, must not be undone.
+            # The previous holder may have been killed between a rename and its sync; what is read
+            # now, and perhaps confirmed, must not be undone.
             sync_folder(folder)
         yield
     finally:
@@ -270,14 +271,14 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
 
 
 def unlock(file: IO[bytes] | int) -> None:
-    """Releases the lock of a file that is about to be closed. Closing alone would leave it to a
-    child process that is just being started, which has the file until it runs its program."""
+    """Releases the lock of a file that is about to be closed. Closing alone would leave it with a
+    child process that is starting and holds the file until its exec."""
     with contextlib.suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _take_lock(descriptor: int) -> bool:
-    """Whether the lock of a file was free; then it is ours."""
+    """Tries to take a file's lock; returns whether it was free."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -286,7 +287,7 @@ def _take_lock(descriptor: int) -> bool:
 
 
 def busy(folder: Path, waited_s: float) -> BusyError:
-    """The error for a lock that does not come free."""
+    """The error for a lock that stays taken."""
     return BusyError(
         f"Another kode has held {folder} locked for {waited_s:g} s. "
         "Wait for it to finish, or end it, and try again."
@@ -294,7 +295,7 @@ def busy(folder: Path, waited_s: float) -> BusyError:
 
 
 def set_aside(path: Path) -> Path:
-    """Moves a damaged file out of the way, under a name that says so and overwrites nothing.
+    """Renames a damaged file to a telling name, overwriting nothing.
 
     Raises: StorageError.
     """
@@ -307,10 +308,10 @@ def set_aside(path: Path) -> Path:
 
 
 def remove_stale_temporaries(folder: Path) -> None:
-    """Removes what crashed writers left half-written; what cannot be removed stays.
+    """Removes half-written files of crashed writers; those that cannot be removed stay.
 
-    A living writer holds the lock of its file, and a lock dies with its process: so no file has to
-    wait for an age, and no slow writer loses its own.
+    A living writer holds its file's lock, which dies with the process, so age does not matter and a
+    slow writer loses nothing.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -320,7 +321,7 @@ def remove_stale_temporaries(folder: Path) -> None:
 
 
 def remove_all_stale_temporaries(root: Path) -> None:
-    """The same in every folder below `root`, links not followed."""
+    """Does the same in every folder below `root`, not following links."""
     for folder, _, _ in os.walk(root):
         remove_stale_temporaries(Path(folder))
 
@@ -336,7 +337,7 @@ def _remove_stale(path: str) -> None:
 
 
 def remove(path: Path, *, sync_name: bool = True) -> None:
-    """Deletes a file durably; a missing one is no error. `sync_name`: see `replace`.
+    """Deletes a file durably; a missing one is not an error. `sync_name`: see `replace`.
 
     Raises: StorageError.
     """
@@ -364,7 +365,7 @@ def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes names in a folder durable. Raises OSError."""
+    """Makes names in a folder durable. Raises: OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -393,8 +394,7 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
-    """A new file, whole and synced, locked until it has its place: see
-    `remove_stale_temporaries`."""
+    """Creates a synced file, locked until it is in place: see `remove_stale_temporaries`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     try:

@@ -12,15 +12,15 @@ They are split by who acts on them:
     │   ├── RefusedError           1   the request was turned down; retrying will not help
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
-    ├── TurnFailed                 1   a program asked, and the turn did not end well
+    ├── TurnFailed                 1   a turn awaited by a program failed
     ├── ToolError                  1   the model acts: the text becomes the tool's result
-    │   └── ToolRefused            1   a person, a rule or the mode said no to the call
-    ├── ServerError                1   an MCP server failed, or broke the protocol
+    │   └── ToolRefused            1   a person, a rule or the mode refused the call
+    ├── ServerError                1   an MCP server failed or broke the protocol
     ├── SandboxError               1   what a command changed in the sandbox cannot be used
     ├── SessionError               1   no such session, or one that cannot be used
     ├── MemoryRefused              1   a memory command that cannot be carried out
-    ├── StorageError               1   the disk said no (full, read-only, denied)
-    └── Interrupted              130   the person stopped it before it had begun
+    ├── StorageError               1   the disk refused a write (full, read-only, denied)
+    └── Interrupted              130   the person stopped it before it began
 
 Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
@@ -33,7 +33,7 @@ EXIT_INTERRUPTED = 130
 
 
 class KodeError(Exception):
-    """The root. Its text is one sentence for a reader, ending with what to do next."""
+    """The root. Its message is one sentence for a reader and ends with what to do next."""
 
     exit_code = EXIT_FAILED
 
@@ -49,7 +49,7 @@ class ConfigError(UserError):
 
 
 class BusyError(UserError):
-    """Another process holds a session or a lock; says which."""
+    """Another process holds a session or a lock; the message names it."""
 
 
 class ProviderError(KodeError):
@@ -64,8 +64,8 @@ class ProviderError(KodeError):
 
 
 class TransientError(ProviderError):
-    """Likely to pass: the loop asks again. `retry_after_s` is what the server asked for. `loading`:
-    it says that it still loads its model."""
+    """Likely to pass, so the loop retries. `retry_after_s` is what the server asked for; `loading`
+    means that it is still loading its model."""
 
     def __init__(
         self,
@@ -82,20 +82,20 @@ class TransientError(ProviderError):
 
 LOADING_PAUSE_S = 1.0
 MAX_LOADING_S = 900.0
-"""How often a server that loads its model is asked again, and for how long: a model can be large
-and on a slow disk."""
+"""How often and how long a server that is loading its model is retried: a large model on a slow
+disk takes minutes."""
 
 LARGER_WINDOW = (
     "use a model with a larger window, or give your own server one (`-c` of llama.cpp, `num_ctx` "
     "of Ollama, `--max-model-len` of vLLM, Context Length in LM Studio); where kode is wrong about "
     "its size, set `context.window` in the config."
 )
-"""The next step where a request does not fit."""
+"""The next step when a request does not fit."""
 
 
 class ContextOverflow(ProviderError):
-    """The request is larger than the model's window (the name leaves the builtin alone). `window`
-    is its size in tokens as the server said it."""
+    """The request is larger than the model's window `window` is its size in tokens as the server
+    said it."""
 
     def __init__(self, text: str, *, status: int | None = None, window: int | None = None) -> None:
         super().__init__(text, status=status)
@@ -103,11 +103,11 @@ class ContextOverflow(ProviderError):
 
 
 class RefusedError(ProviderError):
-    """The server turned the request down for good: a bad model name, a bad schema, no credit."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
 
 
 class AuthenticationError(ProviderError):
-    """The key is missing, wrong or lacks the right."""
+    """The key is missing, wrong or lacks permission."""
 
 
 class LimitError(KodeError):
@@ -115,8 +115,8 @@ class LimitError(KodeError):
 
 
 class TurnFailed(KodeError):
-    """A turn that a program waited for did not end well (`kode.Conversation.ask`). `status` says
-    how it ended: `error`, `timeout` or `interrupted`; `partial` is what there was of an answer."""
+    """A turn that a program waited for failed (`kode.Conversation.ask`). `status` is `error`,
+    `timeout` or `interrupted`; `partial` is as much of an answer as there was."""
 
     def __init__(self, text: str, *, status: str, partial: str) -> None:
         super().__init__(text)
@@ -127,8 +127,8 @@ class TurnFailed(KodeError):
 class ToolError(KodeError):
     """A tool could not do what the model asked. The text tells the model what to do next.
 
-    `untrusted` names where words in it come from that are not the project's own, as in
-    `ToolOutput`: a server's status line is as much text from outside as its page.
+    `untrusted` names the outside source of words in it, as in `ToolOutput`: a server's status line
+    is outside text as much as its page.
     """
 
     def __init__(self, text: str, *, untrusted: str = "") -> None:
@@ -137,12 +137,12 @@ class ToolError(KodeError):
 
 
 class ToolRefused(ToolError):
-    """The gate said no to a call; the text says why, and what would allow it."""
+    """The gate refused a call; the text gives the reason, and what would allow it."""
 
 
 class ServerError(KodeError):
-    """An MCP server that cannot be started or reached, does not answer, or says what no server
-    may. `untrusted` is as in `ToolError`, for words that are the server's."""
+    """An MCP server cannot be started or reached, does not answer, or breaks the protocol.
+    `untrusted` is as in `ToolError`, for the server's own words."""
 
     def __init__(self, text: str, *, untrusted: str = "") -> None:
         super().__init__(text)
@@ -150,7 +150,7 @@ class ServerError(KodeError):
 
 
 class SandboxError(KodeError):
-    """What a command changed in the sandbox cannot be looked at; nothing of it becomes real."""
+    """The changes of a sandboxed command cannot be inspected, so none are applied."""
 
 
 class SessionError(KodeError):
@@ -158,11 +158,11 @@ class SessionError(KodeError):
 
 
 class MemoryRefused(KodeError):
-    """A change to memory that was not made, and why (the name leaves the builtin alone)."""
+    """A change to memory that was refused, and why."""
 
 
 class StorageError(KodeError):
-    """A write that did not reach the disk. What it would have confirmed is not confirmed."""
+    """A write that did not reach the disk, so what depends on it is not confirmed."""
 
 
 class Interrupted(KodeError):

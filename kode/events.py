@@ -6,19 +6,19 @@
     ├── TurnStarted                         the person's text is on disk
     │   ├── StepStarted                     one request to the model begins
     │   │   ├── TextDelta · ThinkingDelta   the reply as it streams
-    │   │   ├── RetryScheduled              a passing fault; asked again after a pause
+    │   │   ├── RetryScheduled              a transient fault; retried after a pause
     │   │   └── Replied                     the whole message, on disk, with usage and cost
     │   ├── ToolStarted                     a call passed the gate and begins
     │   │   ├── ToolOutput                  its output as it comes
     │   │   └── ToolFinished                its outcome
-    │   ├── Steered                         what the person said meanwhile is on disk
+    │   ├── Steered what the person typed meanwhile is on disk
     │   └── ContextReduced                  old tool output dropped, or a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
     ├── PlanKept                            the plan that a turn in mode `plan` ended with
-    ├── Working                             something of kode's own that takes time
+    ├── Working kode itself is busy
     ├── MemoryChanged                       one quiet line for every change to memory
     ├── AgentProgress · AgentFinished       subagents
-    └── Notice                              degraded service or a warning, said once
+    └── Notice                              degraded service or a warning, once
 
 `emit` must not raise and must not block.
 """
@@ -52,7 +52,7 @@ class TurnStarted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
     text: str
-    """What the person said while the turn ran; the model has it with its next step."""
+    """What the person typed while the turn ran; the model gets it with its next step."""
     type: Literal["steered"] = "steered"
 
 
@@ -78,12 +78,12 @@ class ThinkingDelta:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled:
     attempt: int
-    """The attempt that failed, from 1."""
+    """The failed attempt, from 1."""
     max_attempts: int
     delay_s: float
     reason: str
     discards_text: bool = False
-    """True when text of the failed attempt was already streamed and will be said again."""
+    """True when streamed text of the failed attempt will be repeated."""
     type: Literal["retry_scheduled"] = "retry_scheduled"
 
 
@@ -103,7 +103,7 @@ class ToolStarted:
     call_id: str
     name: str
     subject: str
-    """The one argument that says what it is about: a path, a command, a URL."""
+    """The argument that identifies the call: a path, a command, a URL."""
     type: Literal["tool_started"] = "tool_started"
 
 
@@ -111,15 +111,15 @@ class ToolStarted:
 class ToolOutput:
     call_id: str
     text: str
-    """What was added since the last one: whole lines, cleaned of control sequences."""
+    """Added since the last event: whole lines, without control sequences."""
     partial: str = ""
-    """The line that is not finished yet, as it stands now (a question, a progress bar). The next
-    event repeats it, or has it finished in `text`."""
+    """The unfinished last line (a question, a progress bar). The next event repeats it, or
+    completes it in `text`."""
     type: Literal["tool_output"] = "tool_output"
 
 
 STOPPED = "stopped"
-"""The summary of a call that ended with its turn, before it was done."""
+"""The summary of a call that its turn's end cut short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +129,14 @@ class ToolFinished:
     subject: str
     is_error: bool
     summary: str
-    """A few words for a person: "142 lines", "exit 1", "3 hits"."""
+    """Short, for a person: "142 lines", "exit 1", "3 hits"."""
     text: str
-    """The result as the model gets it."""
+    """The result as sent to the model."""
     diff: str = ""
     """A unified diff of what changed, for a person."""
     duration_ms: int = 0
     refused: bool = False
-    """Whether it did not run since a person, a rule or the mode said no."""
+    """Whether it was refused by a person, a rule or the mode."""
     type: Literal["tool_finished"] = "tool_finished"
 
 
@@ -150,12 +150,12 @@ class ContextReduced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """Something that the model wanted and that was refused."""
+    """Something that the model wanted and was refused."""
 
     tool: str
     subject: str
     reason: str
-    """For the model: why, and what would allow it."""
+    """For the model: the reason, and what would allow it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +165,14 @@ class Check:
     command: str
     passed: bool
     after_last_edit: bool
-    """Whether no file was changed in the turn since."""
+    """Whether the turn changed no file after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     status: Status
     result: str = ""
-    """The final text, or what had arrived of it."""
+    """The final text, or as much of it as arrived."""
     error: str | None = None
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -180,18 +180,17 @@ class TurnEnded:
     files_changed: tuple[str, ...] = ()
     duration_ms: int = 0
     denials: tuple[Denial, ...] = ()
-    """What was refused, in the order in which it was wanted."""
+    """What was refused, in the order requested."""
     acted: bool = False
-    """Whether a call was let through that was to do more than read or remember."""
+    """Whether an approved call did more than read or remember."""
     held_back: bool = False
-    """Whether such a call was refused, or what it had changed."""
+    """Whether such a call, or its changes, were refused."""
     checks: tuple[Check, ...] = ()
-    """Each by its last run, as commands really ended."""
+    """The last run of each check, by real exit status."""
     claims_more: bool = False
-    """Whether the answer says that a check passed which no call shows."""
+    """Whether the answer claims a passing check that no call shows."""
     structured: Any = None
-    """The answer as a value, where one was asked for that fits a schema; None: it does not fit, or
-    none was asked for."""
+    """The answer parsed to the requested schema; None: it does not fit, or none was requested."""
     type: Literal["turn_ended"] = "turn_ended"
 
 
@@ -204,11 +203,10 @@ class PlanKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
-    """kode itself is at something that takes time; another event of the turn, or one with no text,
-    says that it is over."""
+    """kode itself is busy. Ends with the turn's next event, or with an empty `what`."""
 
     what: str
-    """As a person reads it: `Compacting the conversation`; "" when it is over."""
+    """For a person: `Compacting the conversation`; "" when done."""
     type: Literal["working"] = "working"
 
 
@@ -219,7 +217,7 @@ class MemoryChanged:
     change_id: str = ""
     """The id of the change in the history, for undo."""
     of_session: bool = False
-    """Whether it is the note that is kept of every session: listed, and not worth a line."""
+    """Whether it is the routine summary of a session: listed, but not announced."""
     type: Literal["memory_changed"] = "memory_changed"
 
 
@@ -228,7 +226,7 @@ class AgentProgress:
     index: int
     goal: str
     activity: str
-    """What it does now."""
+    """What the agent is doing now."""
     elapsed_s: float
     tokens: int
     type: Literal["agent_progress"] = "agent_progress"
@@ -279,10 +277,10 @@ Emit = Callable[[Event], None]
 
 
 def loading_notice(model: str) -> Notice:
-    """What a person reads while a server loads its model."""
+    """The notice that a server is loading its model."""
     text = f"The server is loading {model}: kode waits until it is there."
     return Notice(text=text, level="info")
 
 
 def silent(event: Event) -> None:
-    """An `Emit` that nobody watches."""
+    """An `Emit` that discards events."""

@@ -9,12 +9,12 @@ from kode.errors import StorageError
 
 
 def describe(error: BaseException) -> str:
-    """Writes a report, and says what has happened and where the report is. Never raises."""
+    """Writes a report; returns what happened and where the report is. Never raises."""
     return f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
 
 
 def write_report(error: BaseException) -> str:
-    """Writes the traceback and says in one sentence where it is. Never raises."""
+    """Writes the traceback; returns a sentence that says where it is. Never raises."""
     text = redact("".join(traceback.format_exception(error)))
     folder = paths.logs_folder(paths.home())
     path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"

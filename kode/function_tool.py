@@ -1,14 +1,14 @@
-"""From an async function to a `Tool`: the signature is the schema, the docstring the description.
+"""Makes a `Tool` of an async function: the signature is the schema, the docstring the description.
 
     @tool(effect="read", subject="path", parallel=True)
     async def read_file(context: ToolContext, path: str, offset: int = 1) -> ToolOutput:
         '''Read a text file. ...'''
 
 The first parameter is the `ToolContext`; the others are what the model sees. Describe a parameter
-with `Annotated[str, "..."]`. A default makes it optional. Models of arguments are built when first
-needed, since pydantic's first use costs time that start-up does not have.
+with `Annotated[str, "..."]`. A default makes it optional. Argument models are built on first use:
+importing pydantic would slow down start-up.
 
-A program that embeds kode brings plain functions, which know no `ToolContext`: `plain_tool`.
+A program that embeds kode passes plain functions without a `ToolContext`: `plain_tool`.
 """
 
 import asyncio
@@ -71,10 +71,10 @@ def tool(
 
 
 def plain_tool(function: Callable[..., Any]) -> Tool:
-    """A tool of a program's own function, `async` or not: its parameters are what the model sees.
-    It counts as touching nothing, so it runs without a question unless a rule names it. One that is
-    not `async` runs in a thread. What it returns is shown as text, other values than text as JSON;
-    an exception becomes the error of the call.
+    """A tool made from a plain function of an embedding program. Its parameters are what the model
+    sees. It counts as touching nothing, so it runs without a question unless a rule names it. A
+    sync function runs in a thread. Return values other than text are shown as JSON; an exception
+    becomes the call's error.
 
     Raises: UserError for a function that cannot be described to a model.
     """
@@ -141,7 +141,7 @@ def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
 def _schema(model: "type[BaseModel]") -> Mapping[str, Any]:
     schema = _slim(model.model_json_schema())
     definitions = schema.pop("$defs", {})
-    schema = _inlined(schema, definitions)
+    schema = _inline(schema, definitions)
     schema.setdefault("properties", {})
     return {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
 
@@ -168,17 +168,17 @@ def _slim(node: Any) -> Any:
     return slim
 
 
-def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """References resolved in place: some servers do not follow `$ref`."""
+def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """Resolves references in place, because some servers do not follow `$ref`."""
     if isinstance(node, list):
-        return [_inlined(item, definitions) for item in node]
+        return [_inline(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
         rest = {key: value for key, value in node.items() if key != "$ref"}
         target = definitions[node["$ref"].removeprefix("#/$defs/")]
-        return {**_inlined(target, definitions), **rest}
-    return {key: _inlined(value, definitions) for key, value in node.items()}
+        return {**_inline(target, definitions), **rest}
+    return {key: _inline(value, definitions) for key, value in node.items()}
 
 
 def _check(
@@ -214,9 +214,9 @@ def _parameters(model: "type[BaseModel]") -> str:
 
 
 def parse_arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call: one JSON object, strictly. Nothing at all counts as no arguments.
+    """Parses the arguments of a call: one JSON object, strictly. An empty text means no arguments.
 
-    Raises: ToolError that tells the model what is wrong and where.
+    Raises: ToolError that says what is wrong and where.
     """
     if not call.arguments.strip():
         return {}

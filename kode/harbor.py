@@ -1,9 +1,9 @@
-"""kode as an agent of Harbor, the framework that runs Terminal-Bench and others of its kind:
-installed and run in a task's container, and what it did read for the result.
+"""kode as an agent of Harbor, the framework that runs Terminal-Bench and similar benchmarks:
+installs and runs kode in a task's container, and reads its result.
 
-`harbor run --agent kode.harbor:KodeAgent` imports it; see docs/terminal-bench.md. That is in the
-environment of Harbor, where kode's own dependencies are missing: nothing may be imported here but
-Harbor and `kode.session`, which needs none of them.
+`harbor run --agent kode.harbor:KodeAgent` imports it; see docs/terminal-bench.md. Harbor's
+environment lacks kode's dependencies: import nothing here but Harbor and `kode.session`, which
+needs none.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from kode.session.spending import spending_of, total
 from kode.session.trajectory import read_trajectory
 
 PYTHON = "3.13"
-"""Fetched by uv: the container's own, where it has one, belongs to the task."""
+"""Fetched by uv: a Python in the container belongs to the task."""
 
 ON_PATH = 'export PATH="$HOME/.local/bin:$PATH"'
 
@@ -45,7 +45,7 @@ UNASKED = ("--allow", "shell", "--allow", "read", "--allow", "edit")
 
 RESULT = "result.json"
 REPORTED = ("status", "error", "steps", "session_id", "files_changed", "checks", "denials")
-"""Of kode's result, what goes into the metadata of a trial; docs/scripts.md explains each."""
+"""The fields of kode's result that go into a trial's metadata; docs/scripts.md explains each."""
 
 
 class KodeOptions(InstalledAgentOptions):
@@ -76,7 +76,7 @@ class KodeOptions(InstalledAgentOptions):
 
 
 class KodeAgent(BaseInstalledAgent):
-    """kode, one `kode run` a task, in a container of its own and so without asking or a sandbox."""
+    """Runs one `kode run` per task, in its own container and so without asking or a sandbox."""
 
     capabilities = AgentCapabilities(
         atif=True,
@@ -138,8 +138,8 @@ class KodeAgent(BaseInstalledAgent):
     ) -> ResolvedModelConnection:
         """Where kode sends requests, and with which key.
 
-        Raises: ValueError where a key would go to another company than its own: kode has the
-        addresses of OpenAI and Anthropic, and must be given those of others.
+        Raises: ValueError if a key would go to another company than its own: kode knows the
+        addresses of OpenAI and Anthropic only.
         """
         skips = options.get("skip_model_parsing", False)
         provider = (
@@ -161,7 +161,7 @@ class KodeAgent(BaseInstalledAgent):
 
     @property
     def _home(self) -> PurePosixPath:
-        """kode's folder, below the logs: what it has written is there also after a time-out."""
+        """kode's folder, below the logs, so that its files survive a time-out."""
         return PurePosixPath(self.environment_logs_dir / "kode")
 
     @property
@@ -199,7 +199,7 @@ class KodeAgent(BaseInstalledAgent):
         await self.exec_as_agent(environment, self._command(instruction), env=env)
 
     def _prepare_home(self) -> str:
-        """The command that makes kode's folder, with its settings and the skills for it."""
+        """The command that creates kode's folder, with its settings and skills."""
         home = shlex.quote(str(self._home))
         commands = [f"mkdir -p -m 700 {home}"]
         if settings := self._settings():
@@ -211,7 +211,7 @@ class KodeAgent(BaseInstalledAgent):
         return " && ".join(commands)
 
     def _settings(self) -> dict[str, Any]:
-        """kode's settings, with the servers of the task. Raises: ValueError."""
+        """kode's settings, with the task's servers. Raises: ValueError."""
         source = self.config_source
         settings = json.loads(source.read_text()) if isinstance(source, Path) else source or {}
         servers = {server.name: self._server(server) for server in self.mcp_servers}
@@ -257,20 +257,20 @@ class KodeAgent(BaseInstalledAgent):
         )
 
     def _classify_exec_error(self, command: str, result: Any) -> base.NonZeroAgentExitCodeError:
-        """By what kode says of its end alone: a model's words can look like any error."""
+        """Judges only by kode's final result: a model's words can look like any error."""
         if error := _result(result.stdout or "").get("error"):
             result = result.model_copy(update={"stdout": None, "stderr": f"kode: {error}"})
         return super()._classify_exec_error(command, result)
 
     def convert_trajectory(self, logs_dir: Path) -> Trajectory | None:
-        """The trajectory of the newest session below `logs_dir`; None where there is none yet."""
+        """The trajectory of the newest session below `logs_dir`; None if there is none yet."""
         found = _newest_session(logs_dir)
         if found is None:
             return None
         return Trajectory.model_validate(read_trajectory(found[0], self._version or "unknown"))
 
     def populate_context_post_run(self, context: AgentContext) -> None:
-        """Reads what kode left in the logs; works also where it was killed, or wrote nothing."""
+        """Reads what kode left in the logs; works even if it was killed or wrote nothing."""
         home = self.logs_dir / self._home.name
         try:
             found = _newest_session(home)
@@ -297,13 +297,13 @@ class KodeAgent(BaseInstalledAgent):
         if trajectory is not None:
             text = json.dumps(trajectory.to_json_dict(), indent=2)
             (self.logs_dir / "trajectory.json").write_text(text)
-        with contextlib.suppress(OSError):  # killed before there was one
+        with contextlib.suppress(OSError):  # killed before it was written
             result = _result((self.logs_dir / RESULT).read_text())
             context.metadata = {name: result[name] for name in REPORTED if name in result} or None
 
 
 def _newest_session(home: Path) -> tuple[Path, list[AnyEntry]] | None:
-    """Its file and what is in it; None where there is none in which something was said.
+    """The newest session with messages: its file and entries; None if there is none.
 
     Raises: SessionError, StorageError.
     """
@@ -316,7 +316,7 @@ def _newest_session(home: Path) -> tuple[Path, list[AnyEntry]] | None:
 
 
 def _result(text: str) -> dict[str, Any]:
-    """What `kode run` printed at its end; {} where it did not get there."""
+    """The result that `kode run` printed at its end; {} if it did not get there."""
     try:
         result = json.loads(text)
     except ValueError:

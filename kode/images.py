@@ -1,8 +1,8 @@
-"""Pictures that go with a message: what their bytes are, and kode's own copy of them.
+"""Images of a message: what their bytes are, and kode's own copy of them.
 
-The copy lies beside the session, named by its content, so that a session can be continued when the
-picture it was made from is gone. How a picture is sent is each provider's business; where it comes
-from (a file, the clipboard) is the faces'.
+The copy lies beside the session, named by its content, so that the session can continue when the
+original is gone. Providers decide how to send it; faces, where it comes from (a file, the
+clipboard).
 """
 
 import os
@@ -15,9 +15,9 @@ from kode.errors import UserError
 from kode.messages import Image
 
 MAX_BYTES = 3_900_000
-"""What every server takes: the smallest limit is 5 MiB after encoding, which adds a third."""
+"""Accepted by every server: the smallest limit is 5 MiB after encoding, which adds a third."""
 MAX_SIDE = 8000
-"""Pixels; larger pictures are refused by servers."""
+"""In pixels; servers refuse larger pictures."""
 SUFFIXES = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
@@ -25,21 +25,21 @@ SUFFIXES = {
     "image/webp": ".webp",
 }
 NAMED_SO = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-"""How the names of pictures end that a model can look at."""
+"""File name suffixes of pictures that a model can look at."""
 
 
 @dataclass(frozen=True)
 class Looks:
-    """What the first bytes of a picture tell."""
+    """What the first bytes of a picture show."""
 
     media_type: str
     width: int
     height: int
-    """0 where the file does not say."""
+    """0 if the file does not say."""
 
 
 def looks_of(data: bytes) -> Looks | None:
-    """The kind and size of a picture; None for bytes that are no picture models can look at."""
+    """The kind and size of a picture; None for bytes that are not a supported picture."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return Looks("image/png", *_two(">II", data, 16))
     if data[:6] in (b"GIF87a", b"GIF89a"):
@@ -52,12 +52,12 @@ def looks_of(data: bytes) -> Looks | None:
 
 
 def keep(folder: Path, name: str, data: bytes) -> Image:
-    """Puts a copy into `folder` (made 0700) and returns what stands for it in a message.
+    """Saves a copy in `folder` (created 0700) and returns the message part for it.
 
-    Raises: UserError for what is no picture or too large; StorageError.
+    Raises: UserError if it is not a picture or too large; StorageError.
     """
     looks = checked(name, data)
-    # Here, since the prompt appears without them.
+    # Imported here to keep it out of start-up.
     import hashlib
 
     from kode.credentials import redact
@@ -77,7 +77,8 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
 
 
 def checked(name: str, data: bytes) -> Looks:
-    """What a picture is, when every server takes it. Raises: UserError with the next step."""
+    """Checks that every server accepts a picture, and returns its kind and size. Raises: UserError
+    with the next step."""
     looks = looks_of(data)
     if looks is None:
         raise UserError(
@@ -97,7 +98,7 @@ def checked(name: str, data: bytes) -> Looks:
 
 
 def bytes_of(image: Image) -> bytes | None:
-    """The bytes of a picture; None when kode's copy is gone or is another file now."""
+    """The bytes of a picture; None if kode's copy is gone or has changed."""
     try:
         data = Path(image.kept_in).read_bytes()
     except (OSError, ValueError):
@@ -108,12 +109,12 @@ def bytes_of(image: Image) -> bytes | None:
 
 
 def kept_beside(image: Image, folder: Path) -> Image:
-    """The same picture, kept in `folder`: where a session was copied or moved to."""
+    """The same picture with its copy in `folder`, for a copied or moved session."""
     return replace(image, kept_in=str(folder / os.path.basename(image.kept_in)))
 
 
 def copy_to(image: Image, folder: Path) -> None:
-    """Copies a picture to another folder; one that is gone is left out. Raises: StorageError."""
+    """Copies a picture to another folder; a missing one is skipped. Raises: StorageError."""
     data = bytes_of(image)
     if data is not None:
         durable.make_folder(folder)
@@ -135,7 +136,7 @@ def _two(form: str, data: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """From the first frame header; the segments before it are passed over."""
+    """Reads the first frame header, skipping the segments before it."""
     at = 2
     while at + 9 < len(data) and data[at] == 0xFF:
         marker = data[at + 1]

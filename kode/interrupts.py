@@ -1,6 +1,7 @@
-"""Signals that end a task in good order: what there is of it is saved and reported.
+"""Handles signals so that a task ends in good order, saved and reported.
 
-Before there is a turn to save, they end kode with a word about it; while one runs, they cancel it.
+Before there is a turn to save, a signal ends kode with a message; during a turn, it cancels the
+turn.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_by_signals() -> None:
-    """Before there is a turn SIGTERM and SIGHUP end kode as Ctrl-C does: with a word about it, in
-    the format asked for."""
+    """Makes SIGTERM and SIGHUP end kode like Ctrl-C does before a turn: with a message in the
+    requested format."""
     for number in SIGNALS[1:]:
         if not _ignored(number):
             signal.signal(number, signal.default_int_handler)
@@ -23,13 +24,14 @@ def interrupt_by_signals() -> None:
 def cancelled_by_signals(
     task: "asyncio.Future[Any]",
 ) -> "contextlib.AbstractContextManager[None]":
-    """SIGINT, SIGTERM and SIGHUP end the turn, which saves what there is; so does a second one."""
+    """Makes SIGINT, SIGTERM and SIGHUP end the turn, which saves its progress; so does a second
+    one."""
     return heeding(dict.fromkeys(SIGNALS, task.cancel))
 
 
 @contextlib.contextmanager
 def heeding(actions: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
-    """What each signal does in the meantime, instead of tearing something out of its course."""
+    """Installs a handler per signal for the duration of the block."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in actions if not _ignored(number)}
     for number in before:
@@ -43,5 +45,5 @@ def heeding(actions: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[
 
 
 def _ignored(number: signal.Signals) -> bool:
-    """SIGHUP stays ignored where whoever started kode wants that (`nohup`)."""
+    """Whether SIGHUP was set to be ignored by whoever started kode (`nohup`); it stays so."""
     return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -1,6 +1,6 @@
-"""What is said in a session: messages and their parts. Pure values, no behaviour beyond reading.
+"""Messages and their parts. Pure values, no behaviour beyond reading.
 
-Nothing here knows a provider's wire format (see `providers/`) or the file on disk (see
+Nothing here knows a provider's wire format (`providers/`) or the session file (
 `session/entries.py`).
 """
 
@@ -11,9 +11,9 @@ from typing import Literal
 Role = Literal["user", "assistant", "tool"]
 
 StopReason = Literal["end", "tool_calls", "malformed_call", "length", "refusal", "interrupted"]
-"""Why an assistant message ended. `malformed_call`: its text has the form of a tool call and cannot
-be read as one. `length`: the token limit cut it, so none of its calls may run. `interrupted`: a
-person or a fault ended it; the text is what had arrived."""
+"""Why an assistant message ended. `malformed_call`: its text looks like a tool call that cannot be
+parsed. `length`: cut off by the token limit, so none of its calls may run. `interrupted`: a person
+or a fault ended it; the text is what had arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +21,9 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "opening" (where kode works, what the project says), "memory",
-    "attachment", "outside" (attached, from no folder of work), "compaction", "note", "instructions"
-    (of a skill or a command; they outlast a compaction). Sent to the model all the same."""
+    while a turn runs; else "opening" (working folders, project instructions), "memory",
+    "attachment", "outside" (an attachment from outside the working folders), "compaction", "note",
+    "instructions" (a skill or command; survives compactions). All are sent to the model."""
     type: Literal["text"] = "text"
 
 
@@ -36,20 +36,20 @@ class Thinking:
     redacted: str = ""
     """Opaque data of a redacted block; then `text` is empty."""
     origin: str = ""
-    """Provider and model it came from, as `anthropic/claude-...`."""
+    """The provider and model that produced it, as `anthropic/claude-...`."""
     type: Literal["thinking"] = "thinking"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     id: str
-    """Unique within the session: the provider's boundary repairs empty and duplicate ids."""
+    """Unique within the session: the provider boundary repairs empty and duplicate ids."""
     name: str
     arguments: str
-    """The raw argument text as the model wrote it. `kode.engine.act` parses it strictly."""
+    """The raw argument text from the model. `kode.engine.act` parses it strictly."""
     written: str = ""
-    """The text that the model wrote instead of a call, where the server did not read it as one; the
-    first call of a reply has that of all."""
+    """The text that the model wrote instead of a call, if the server did not parse it; the first
+    call of a reply holds the text of all."""
     type: Literal["tool_call"] = "tool_call"
 
 
@@ -60,21 +60,21 @@ class ToolResult:
     text: str
     is_error: bool = False
     lasting: bool = False
-    """Whether it stays when the conversation before it is summarized, or its output dropped."""
+    """Whether it survives when the conversation before it is summarized, or its output dropped."""
     type: Literal["tool_result"] = "tool_result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A picture that goes with a person's message. Its bytes are in a file; see `kode.images`."""
+    """An image attached to a message. Its bytes are in a file; see `kode.images`."""
 
     name: str
-    """What it was called: `shot.png`."""
+    """The original file name: `shot.png`."""
     media_type: str
     """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
     width: int
     height: int
-    """In pixels; both 0 where the file does not say."""
+    """In pixels; width and height are 0 if the file does not say."""
     size_bytes: int
     kept_in: str
     """The absolute path of kode's own copy, named by its content."""
@@ -86,7 +86,7 @@ Part = Text | Thinking | ToolCall | ToolResult | Image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one request. `input_tokens` includes the cached ones."""
+    """Token counts of one request. `input_tokens` includes the cached ones."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -97,7 +97,7 @@ class Usage:
 
     @property
     def uncached_tokens(self) -> int:
-        """Input tokens that were neither read from a cache nor written to one."""
+        """Input tokens neither read from nor written to a cache."""
         return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -116,35 +116,35 @@ class Message:
     stop: StopReason | None = None
     """Set on assistant messages."""
     usage: Usage | None = None
-    """What the request that produced this assistant message cost in tokens."""
+    """Token usage of the request that produced this assistant message."""
     model: str = ""
     """The model that wrote an assistant message."""
 
 
 def user_message(text: str) -> Message:
-    """A message of the person."""
+    """A message from the person."""
     return Message(role="user", parts=(Text(text=text),))
 
 
 def failure_of(call: ToolCall, text: str) -> ToolResult:
-    """The result of a call that was not run, or not to its end."""
+    """The result of a call that did not run, or did not finish."""
     return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True)
 
 
 def text_of(message: Message) -> str:
-    """What was said: the person's or the model's own text parts, joined; no memory, no tools."""
+    """The person's or the model's own text parts, joined; no memory, no tools."""
     return "\n".join(
         p.text for p in message.parts if isinstance(p, Text) and p.source in ("", "steering")
     )
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant message, in the order asked."""
+    """The tool calls of an assistant message, in order."""
     return tuple(p for p in message.parts if isinstance(p, ToolCall))
 
 
 def images_of(message: Message) -> tuple[Image, ...]:
-    """The pictures in a message, in order."""
+    """The images in a message, in order."""
     return tuple(p for p in message.parts if isinstance(p, Image))
 
 
@@ -154,7 +154,7 @@ def results_of(message: Message) -> tuple[ToolResult, ...]:
 
 
 def shorten(text: str, max_chars: int) -> str:
-    """The text on one line, its white space folded; what is over `max_chars` gives way to "…"."""
+    """`text` on one line, white space folded, cut to `max_chars` with "…"."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
@@ -166,5 +166,5 @@ def first_of(names: Sequence[str], most: int) -> list[str]:
 
 
 def plural(number: int, noun: str, several: str = "") -> str:
-    """`1 line`, `2,000 lines`; `several` where the plural is not the noun with an s."""
+    """`1 line`, `2,000 lines`; pass `several` for irregular plurals."""
     return f"{number:,} {noun if number == 1 else several or noun + 's'}"

@@ -1,6 +1,6 @@
 """Where kode keeps things. The only module that knows the layout of `$KODE_HOME`.
 
-It computes paths and creates nothing: folders are made by `durable.make_folder`, 0700.
+Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 """
 
 import hashlib
@@ -10,13 +10,14 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """`$KODE_HOME`, by default `~/.kode`. Relative values are taken from the working directory."""
+    """`$KODE_HOME`, by default `~/.kode`. A relative value is resolved against the working
+    directory."""
     value = os.environ.get("KODE_HOME", "")
     return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
 
 
 def home_fault(home: Path) -> str:
-    """What is wrong with a home that is there and no folder, a sentence; "" when nothing is."""
+    """A sentence if `home` exists and is not a folder; "" otherwise."""
     if home.is_dir() or not home.exists():
         return ""
     return (
@@ -38,12 +39,13 @@ def session_file(home: Path, session_id: str) -> Path:
 
 
 def session_folder(home: Path, session_id: str) -> Path:
-    """What lies beside one session's file; its parts are named below."""
+    """The folder beside a session's file; its parts are named below."""
     return sessions_folder(home) / session_id
 
 
 def outputs_folder(home: Path, session_id: str | None) -> Path:
-    """Where cut tool outputs are kept whole; sessions without a file share one folder."""
+    """Where the full text of truncated tool output is kept; sessions without a file share one
+    folder."""
     if session_id is None:
         return home / "logs" / "outputs"
     return session_folder(home, session_id) / "outputs"
@@ -55,7 +57,7 @@ def plan_file(home: Path, session_id: str) -> Path:
 
 
 def images_folder(session_folder: Path) -> Path:
-    """Copies of the pictures that were shown in a session."""
+    """Copies of the images shown in a session."""
     return session_folder / "images"
 
 
@@ -65,25 +67,25 @@ def agents_folder(session_folder: Path) -> Path:
 
 
 def tool_texts(home: Path) -> Path:
-    """Tools as models were shown them, a file for each set, which the records of requests name."""
+    """Tool descriptions as sent to models, one file per set; request records refer to them."""
     return home / "tool-texts"
 
 
 def checkpoints_folder(session_folder: Path) -> Path:
-    """What undo keeps of a session."""
+    """What undo keeps for a session."""
     return session_folder / "checkpoints"
 
 
 def memory_folder(home: Path, data_dir: str | None) -> Path:
-    """Where memory is kept. `data_dir` is the setting `memory.data_dir`; a relative one is taken
-    from `home`, so that it names the same folder in every project."""
+    """Where memory is kept. `data_dir` is the setting `memory.data_dir`; relative to `home`, so
+    that it names the same folder in every project."""
     if not data_dir:
         return home / "memory"
     return Path(os.path.abspath(home / Path(data_dir).expanduser()))
 
 
 def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
-    """The folders that belong to kode: no tool writes there, and a sandbox hides them."""
+    """kode's own folders: no tool writes there, and a sandbox hides them."""
     memory = memory_folder(home, data_dir)
     return (home,) if memory.is_relative_to(home) else (home, memory)
 
@@ -94,7 +96,7 @@ def project_memory(system_folder: Path, project: Path) -> Path:
 
 
 def journal_history(memory: Path, project: Path) -> Path:
-    """The log of one project's journal: its name is a pattern, since there is a file a month."""
+    """The log of one project's journal, a pattern: there is one file per month."""
     return project_memory(memory / "journal", project) / "HISTORY*.md"
 
 
@@ -103,7 +105,7 @@ def logs_folder(home: Path) -> Path:
 
 
 def sandbox_folder(home: Path) -> Path:
-    """What the sandbox keeps of git's settings while commands run, to put them back."""
+    """Copies of git settings that the sandbox restores after commands."""
     return home / "sandbox"
 
 
@@ -113,32 +115,37 @@ def history_file(home: Path) -> Path:
 
 
 def permissions_file(home: Path, project: Path) -> Path:
-    """The approvals a person gave for one project."""
+    """What a person approved permanently in one project."""
     return home / "permissions" / f"{path_hash(project)}.json"
 
 
 def trust_file(home: Path, project: Path) -> Path:
-    """What a person approved of what one project brings."""
+    """Which extensions of a project a person trusts."""
     return home / "trust" / f"{path_hash(project)}.json"
 
 
+def sharing_file(home: Path, key: str) -> Path:
+    """Since when sessions are shared with a team; `key` stands for its address."""
+    return home / "sharing" / f"{key}.json"
+
+
 def mcp_tokens_file(home: Path, key: str) -> Path:
-    """What one MCP server gave at a login; `key` stands for its address."""
+    """The login tokens of one MCP server; `key` stands for its address."""
     return home / "mcp" / f"{key}.json"
 
 
 def fleet_folder(home: Path) -> Path:
-    """Queues of many tasks, a folder each."""
+    """The queues of fleet tasks, a folder each."""
     return home / "fleet"
 
 
 def fleet_trees(home: Path) -> Path:
-    """The work trees of such tasks, beside `home`: no tool works inside it."""
+    """The worktrees of fleet tasks, beside `home`: no tool works inside it."""
     return home.with_name(f"{home.name}-fleet")
 
 
 def marks_file(home: Path) -> Path:
-    """Which files hold what sessions left there that had read outside text."""
+    """Records which files hold text from sessions that had read outside text."""
     return home / "marks" / "files.jsonl"
 
 
@@ -148,12 +155,13 @@ def path_hash(path: Path) -> str:
 
 
 def is_path_hash(text: object) -> bool:
-    """Whether a text can be one that `path_hash` made."""
+    """Whether `text` has the form of a `path_hash`."""
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{16}", text) is not None
 
 
 def repository_root(start: Path) -> Path | None:
-    """The nearest folder at or above `start` that holds `.git`, symlinks resolved; else None."""
+    """The nearest folder at or above `start` that holds `.git`, symlinks resolved; None if there is
+    none."""
     folder = Path(os.path.realpath(start))
     for candidate in (folder, *folder.parents):
         if (candidate / ".git").exists():
@@ -162,5 +170,5 @@ def repository_root(start: Path) -> Path | None:
 
 
 def project_root(start: Path) -> Path:
-    """The repository root, or the folder itself where there is none."""
+    """The repository root, or the folder itself outside a repository."""
     return repository_root(start) or Path(os.path.realpath(start))

@@ -1,7 +1,7 @@
-"""A picture on its way into a message: read from a file, and made smaller where no server would
-take it as it is. What a picture is is `kode.images`.
+"""Reads a picture for a message, and shrinks one that servers would refuse. `kode.images` says what
+a picture is.
 
-Made smaller by Pillow, which is imported only then. One that is small enough is sent byte for byte.
+Pillow shrinks, imported only then. A picture that is small enough is sent byte for byte.
 """
 
 import io
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 MAX_READ_BYTES = 50_000_000
 SIDE = 2048
-"""Pixels of the longer side afterwards: models look at no more than that."""
+"""Pixels of the longer side after shrinking: models look at no more than that."""
 MAX_PIXELS = 200_000_000
-"""A picture of more is not opened: it takes four bytes a pixel."""
+"""Larger pictures are not opened: each pixel takes four bytes."""
 JPEG_QUALITY = 85
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that will go with a message."""
+    """A picture to send with a message."""
 
     name: str
     data: bytes
 
 
 def read_picture(path: Path) -> Picture | None:
-    """The picture in a file; None for a file that is not there or no picture. One that is too large
-    comes too, so that it can be said."""
+    """Reads a picture; None if the file is missing or no picture. An oversized one is returned too,
+    so that the caller can report it."""
     if not path.name.lower().endswith(NAMED_SO):
         return None
     try:
@@ -45,22 +45,22 @@ def read_picture(path: Path) -> Picture | None:
 
 
 def fitting(picture: Picture) -> Picture:
-    """The picture as every server takes it: itself, or made smaller. Takes about a second for a
-    large one, so call it in a thread.
+    """The picture in a size that every server accepts. Shrinking a large one takes about a second,
+    so call it in a thread.
 
-    Raises: UserError for what is no picture, or cannot be made smaller.
+    Raises: UserError if it is not a picture, or cannot be shrunk.
     """
     check(picture)
     if not _is_too_large(picture):
         return picture
     try:
-        data = _made_smaller(picture.data)
+        data = _shrink(picture.data)
     except ImportError:
         raise UserError(
             f"{picture.name} is too large for a server, and Pillow, which makes pictures smaller, "
             "is not installed. Install it (`pip install pillow`), or make the picture smaller."
         ) from None
-    except Exception as error:  # decoders fail in many ways on a damaged file
+    except Exception as error:  # decoders fail in many ways on damaged files
         raise UserError(
             f"{picture.name} is too large for a server and could not be made smaller: {error}. "
             "Re-save it or crop it."
@@ -70,8 +70,8 @@ def fitting(picture: Picture) -> Picture:
 
 
 def check(picture: Picture) -> None:
-    """What can be told at once. Raises: UserError for what is no picture, and for one that is too
-    large even to be made smaller."""
+    """Checks what takes no decoding. Raises: UserError if it is not a picture, or is too large even
+    to be shrunk."""
     if not _is_too_large(picture):
         checked(picture.name, picture.data)
         return
@@ -92,15 +92,15 @@ def _sides(picture: Picture) -> tuple[int, int]:
     return (looks.width, looks.height) if looks is not None else (0, 0)
 
 
-def _made_smaller(data: bytes) -> bytes:
-    """As PNG where it was one and that is small enough, else as JPEG. Of moving pictures the first;
-    what a camera wrote down of time and place is not kept."""
+def _shrink(data: bytes) -> bytes:
+    """Shrinks to PNG if it was one and is small enough, else to JPEG. Keeps the first frame of an
+    animation, and drops the camera's metadata (time, place)."""
     from PIL import Image, ImageOps
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as opened:
         lossless = opened.format in ("PNG", "GIF")
-        # A JPEG is decoded at no more than about the size that is wanted.
+        # Decodes a JPEG at about the wanted size, not in full.
         opened.draft("RGB", (SIDE, SIDE))
         upright = ImageOps.exif_transpose(opened)
         picture = upright.convert("RGBA" if upright.has_transparency_data else "RGB")

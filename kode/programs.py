@@ -1,7 +1,6 @@
-"""The programs that kode starts by itself (git, ripgrep, a pager): where they are found; and how
-many kodes a process is inside of.
+"""Finds the programs that kode itself starts (git, ripgrep, a pager), and counts nested kodes.
 
-Not here: the commands of a model or a person, which are run as they are, with the whole PATH.
+Not here: commands of a model or a person, which run unchanged with the full PATH.
 """
 
 import os
@@ -13,27 +12,27 @@ from pathlib import Path
 from kode import paths
 
 DEPTH = "KODE_DEPTH"
-"""The variable that says how many kodes a process was started inside of."""
+"""The variable that counts how many kodes a process is nested in."""
 
 
 def depth(environ: Mapping[str, str]) -> int:
-    """How many kodes this process was started inside of, as its environment says; 0 for none."""
+    """How many kodes this process is nested in, from its environment; 0 for none."""
     value = environ.get(DEPTH, "")
     return int(value) if value.isdecimal() and len(value) < 4 else 0
 
 
 def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable for what this process starts."""
+    """The variable to set for child processes."""
     return {DEPTH: str(depth(environ) + 1)}
 
 
 def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = None) -> str | None:
-    """The absolute path of a program on PATH (or `path`); None where there is none.
+    """The absolute path of a program on PATH (or `path`); None if there is none.
 
-    One that lies in the working directory, in its repository or in the folders of `work` does not
-    count: a virtual environment there is on the PATH of many, and a repository's author, a model
-    or a command in the sandbox may have put something called `git` in it. A name with a slash is
-    taken as it is: a person has chosen it.
+    Programs inside the working directory, its repository or the folders in `work` are skipped: a
+    virtual environment there is often on the PATH, and a repository's author, a model or a
+    sandboxed command may have put a fake `git` in it. A name with a slash is used unchanged: a
+    person chose it.
     """
     if os.sep in name:
         return shutil.which(name)
@@ -49,13 +48,13 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
 
 
 def _here() -> list[Path]:
-    with suppress(OSError):  # a working directory that is gone
+    with suppress(OSError):  # the working directory is gone
         cwd = Path.cwd()
         return [cwd, paths.repository_root(cwd) or cwd]
     return []
 
 
 def _lies_in(path: str, folder: str) -> bool:
-    """Nothing is known about who may write in the whole machine."""
+    """False for the root folder, which says nothing about who may write."""
     real = os.path.realpath(path)
     return folder != "/" and (real == folder or real.startswith(f"{folder}/"))

@@ -1,8 +1,7 @@
-"""Which providers and memory systems there are: a row each, which config, flags, `init`, `doctor`
-and whoever opens one read.
+"""The tables of providers and memory systems, read by config, flags, `init` and `doctor`.
 
-A row is data: the module it names is imported when it is opened. How one works is in
-`kode.providers` and `kode.memory`.
+A row is data: the module it names is imported when it is opened. `kode.providers` and `kode.memory`
+say how one works.
 """
 
 from collections.abc import Mapping
@@ -15,22 +14,22 @@ class ProviderRow:
     opens: str
     """ "module:Class", called with a `contracts.ProviderSettings`."""
     default_model: str
-    """The model used when the provider is named and no model is."""
+    """The model used when only the provider is named."""
     models: tuple[str, ...] = ()
-    """How the names of models begin that only this provider's own server has."""
+    """Prefixes of model names that only this provider's own server has."""
     key_variable: str = ""
-    """The SDK's own environment variable of the key; "" for a provider that needs none."""
+    """The SDK's own environment variable for the key; "" for a provider without keys."""
     url_variable: str = ""
     own_url: str = ""
     """The address of the provider's own server."""
     keys_begin: tuple[str, ...] = ()
-    """How its own keys begin."""
+    """Prefixes of its own keys."""
     models_path: str = "/models"
     """Where a server lists its models, after the base URL."""
     key_header: str = ""
-    """The header of the key; "" for a bearer token."""
+    """The header that carries the key; "" for a bearer token."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """More headers that the list of models needs."""
+    """Further headers that listing models requires."""
 
 
 PROVIDERS: tuple[ProviderRow, ...] = (
@@ -63,7 +62,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         default_model="scripted-model",
     ),
 )
-"""Where keys are there for several, and nothing else tells, the first of them is asked."""
+"""With several keys set and nothing else to decide, the first of these is used."""
 
 SYSTEMS: Mapping[str, str] = {
     "tiered": "kode.memory.tiered.system:Tiered",
@@ -71,18 +70,18 @@ SYSTEMS: Mapping[str, str] = {
     "vault": "kode.memory.vault.system:Vault",
     "journal": "kode.memory.journal.system:Journal",
 }
-"""Name → module:Class; the class is made with the memory section of the config. Only the chosen
-system's module is imported."""
+"""Name → module:Class; the class takes the memory section of the config. Only the chosen system's
+module is imported."""
 
 COMPATIBLE = "openai"
-"""The provider whose format the servers of others speak."""
+"""The provider whose wire format compatible servers speak."""
 
 NOT_ITS_OWN = ("sk-or-",)
-"""How keys of other services begin that look like a provider's."""
+"""Prefixes of other services' keys that look like a provider's."""
 
 
 def provider_row(name: str) -> ProviderRow | None:
-    """The row of a provider; None when there is none of this name."""
+    """The row of a provider; None for an unknown name."""
     return next((row for row in PROVIDERS if row.name == name), None)
 
 
@@ -91,7 +90,7 @@ def provider_names() -> tuple[str, ...]:
 
 
 def owner_of(model: str | None) -> ProviderRow | None:
-    """The provider whose own server alone has this model; None when its name does not tell."""
+    """The provider whose own server alone has this model; None if the name does not show it."""
     if model is None:
         return None
     return next((row for row in PROVIDERS if row.models and model.startswith(row.models)), None)

@@ -1,6 +1,5 @@
-"""How a task ended, as programs read it: `kode run --output-format json`, and clients of
-`kode mcp serve`.
-"""
+"""The result of a task for programs: `kode run --output-format json`, and clients of `kode mcp
+serve`."""
 
 import dataclasses
 import os
@@ -21,7 +20,7 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The result of one task, as programs get it; docs/scripts.md explains each field."""
+    """The result of one task; docs/scripts.md explains each field."""
 
     status: Status
     result: str
@@ -40,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultLine(Result):
-    """The last line of a task's events."""
+    """The last line of a task's event stream."""
 
     type: Literal["result"] = "result"
 
@@ -48,8 +47,8 @@ class ResultLine(Result):
 def result_object(
     ended: TurnEnded, session_id: str | None, cwd: Path, untrusted: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The result of one task. Changed files are relative to `cwd` where they are inside it;
-    `untrusted` names what the repository brings and nobody has approved."""
+    """The result of one task. Changed files inside `cwd` are relative to it; `untrusted` names what
+    the repository brings and nobody has approved."""
     usage = ended.usage
     result = Result(
         status=ended.status,
@@ -74,5 +73,5 @@ def result_object(
 
 
 def relative_path(path: str, cwd: Path) -> str:
-    """`path` as seen from `cwd` when it is inside it."""
+    """`path` relative to `cwd` if it is inside, else absolute."""
     return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path

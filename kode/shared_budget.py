@@ -1,10 +1,9 @@
-"""Money that several kodes spend together: a file of JSON lines that only grows.
+"""A budget that several kodes share: an append-only file of JSON lines.
 
-    {"limit_usd": 5.0}                      what may be spent; the last such line counts
+    {"limit_usd": 5.0}                      the limit; the last such line counts
     {"spent_usd": 0.0123, "by": "SESSION"}  one request, written when its reply is on disk
 
-Each kode looks before every request. So together they pass the limit by no more than the one reply
-that each of them was waiting for.
+Each kode checks before every request, so together they exceed the limit by at most one reply each.
 """
 
 import contextlib
@@ -18,8 +17,8 @@ from kode.errors import LimitError
 
 
 class SharedBudget:
-    """The budget in one file. `add` names `by`, the session that spends; one that `only_looks` adds
-    nothing, since another adds for it."""
+    """The budget in one file. `add` names `by`, the spending session; with `only_looks` it adds
+    nothing, because another process does."""
 
     def __init__(self, path: Path, *, by: str = "", only_looks: bool = False) -> None:
         self.path = path
@@ -31,7 +30,7 @@ class SharedBudget:
         self._read_to = 0
 
     def refresh(self) -> None:
-        """Takes in what was written since. A line that cannot be read is no money. Raises:
+        """Reads new lines. A line that cannot be parsed counts as no money. Raises:
         StorageError."""
         with (
             durable.storage_errors(self.path, "read"),
@@ -46,11 +45,11 @@ class SharedBudget:
                 self._take(line)
 
     def is_used_up(self) -> bool:
-        """Whether nothing more may be asked, as of the last `refresh`."""
+        """Whether the budget is used up, as of the last `refresh`."""
         return self.spent_usd >= self.limit_usd
 
     def check(self) -> None:
-        """Raises: LimitError where the budget is used up; StorageError."""
+        """Raises: LimitError if the budget is used up; StorageError."""
         self.refresh()
         if self.is_used_up():
             raise LimitError(
@@ -59,12 +58,12 @@ class SharedBudget:
             )
 
     def add(self, cost_usd: float, by: str = "") -> None:
-        """Counts money that was spent. Raises: StorageError."""
+        """Records spent money. Raises: StorageError."""
         if cost_usd and not self._only_looks:
             self._append({"spent_usd": cost_usd, "by": by or self._by})
 
     def set_limit(self, limit_usd: float) -> None:
-        """From now on so much may be spent, with what was spent already. Raises: StorageError."""
+        """Sets the total limit, including what is already spent. Raises: StorageError."""
         self._append({"limit_usd": limit_usd})
 
     def _append(self, value: dict[str, object]) -> None:

@@ -1,6 +1,6 @@
-"""Where a session works: one value, made once, for the agent, its tools, the gate and the sandbox.
+"""Where a session works: one value for the agent, its tools, the gate and the sandbox.
 
-How one is made from the settings is `assembly.open_workplace`.
+`assembly.open_workplace` builds it from the settings.
 """
 
 from collections.abc import Mapping
@@ -12,24 +12,25 @@ from pathlib import Path
 class Workplace:
     cwd: Path
     project: Path
-    """The root of the repository; of none, the working directory. Rules are relative to it."""
+    """The repository root; outside a repository, the working directory. Rules are relative to it.
+    """
     roots: tuple[Path, ...]
-    """Where file tools may work without being outside: the working directory first."""
+    """Folders that file tools may work in, the working directory first."""
     home: Path
     """`$KODE_HOME`."""
     protected: tuple[Path, ...]
-    """The folders that belong to kode, `home` first: no tool writes there, a sandbox hides them."""
+    """kode's own folders, `home` first: no tool writes there, a sandbox hides them."""
     readable: tuple[Path, ...] = ()
-    """Files in protected folders that may be read unasked; the name of one may be a pattern."""
+    """Files in protected folders that may be read without asking; names may be patterns."""
     outputs: Path
-    """Where a tool puts the whole of an output that had to be cut. Created by the tool, 0700."""
+    """Where a tool saves the full text of a truncated output. Created by the tool, 0700."""
     plan: Path | None = None
-    """The plan of the session; None: it keeps none."""
+    """The session's plan file; None: it has none."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
     user_home: Path
     temp: tuple[Path, ...] = ()
-    """Folders for temporary files, beside `/tmp`."""
+    """Folders for temporary files besides `/tmp`."""
 
 
 NOWHERE = Workplace(
@@ -41,4 +42,4 @@ NOWHERE = Workplace(
     outputs=Path("/nonexistent"),
     user_home=Path("/nonexistent"),
 )
-"""For calls of tools that touch no file."""
+"""For tool calls that touch no file."""

@@ -1,6 +1,5 @@
-"""Files and output that go with a message: what is in one of the folders of work is the person's;
-all else is text from outside, and so is what a session that had read such text left in a file.
-"""
+"""Files and output attached to a message. Those in the working folders are the person's; everything
+else is outside text, and so is a file left by a session that had read outside text."""
 
 import os
 import stat
@@ -20,14 +19,14 @@ MAX_ATTACHED_BYTES = 256 * 1024
 
 
 def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
-    """The text of a file as a part of a message, under the name by which it was given; `path` is
-    None for what is no file of this machine."""
+    """A file's text as a message part, under the name it was given by; `path` is None if it is not
+    a file of this machine."""
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 
 def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Text:
-    """What the person ran themselves and what it printed, as a part of a message: from outside as
-    far as it would be for a command of the model's."""
+    """A command of the person's and its output as a message part; outside text under the same rules
+    as for a command of the model."""
     where = ground(place)
     line = judge(command, where)
     outside = outside_source(line, where) or marks.among(known_reads(line))
@@ -39,7 +38,7 @@ def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Tex
 def text_part(
     text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
 ) -> Text:
-    """A text about `path` as a part of a message; without a path it is from `outside`."""
+    """A text about `path` as a message part; without a path its source is `outside`."""
     if path is not None:
         outside = _source_of(path, roots, marks)
     if outside:
@@ -48,20 +47,20 @@ def text_part(
 
 
 def _source_of(path: Path, roots: Sequence[Path], marks: Marks) -> str:
-    """The outside source of what is in a file or a folder; "" for the project's own."""
+    """The outside source of a file or folder; "" for the project's own."""
     if not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
         return str(path)
     return marks.among([str(path)]) if path.is_file() else ""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, or of a pipe as `<(command)` gives it.
+    """Reads a text file, or a pipe as in `<(command)`.
 
-    Raises: UserError for one that is missing, too large, or no text.
+    Raises: UserError if it is missing, too large, or not text.
     """
     try:
         with path.open("rb") as file:
-            # A device may have no end.
+            # A device may never end.
             kind = os.fstat(file.fileno()).st_mode
             readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
             data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"

@@ -1,6 +1,6 @@
 """The conversation: an agent with an open session, and what a face may ask of it.
 
-How one is opened is `opening`; what of it is on disk is `sessions`.
+`opening` opens one; `sessions` handles its files.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
+from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -49,33 +50,25 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, shorten, text_of
+from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
-from kode.session.checkpoints import Checkpoints, Undone
+from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
-    CompactionEntry,
-    MessageEntry,
-    PruneEntry,
-    RestoreEntry,
-    RewindEntry,
     TaintEntry,
-    UndoEntry,
 )
-from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
-from kode.session.messages import effective, is_turn
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
-from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
     from kode.subagents.channel import Delegation
 
 
 def no_sandbox(why: str) -> Notice:
-    """Says that commands cannot be tried, which makes for more questions."""
+    """The notice that commands cannot be tried, so kode asks more questions."""
     return Notice(
         text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without a "
         "question. `kode doctor` says what to do."
@@ -100,13 +93,14 @@ class StatusLine:
     context_window: int
     usage: Usage
     cost_usd: float | None
-    """Of the requests whose price is known; None when none is, nor the model's price."""
+    """Total of the requests with a known price; None without any, if the model's price is unknown
+    too."""
     cost_is_partial: bool = False
-    """Whether there were requests whose price is not known."""
+    """Whether some requests had an unknown price."""
 
 
 def _check_names(tools: Sequence[Tool]) -> None:
-    """Raises: UserError for two tools of one name: a call would not say which is meant."""
+    """Raises: UserError for two tools with the same name, which would make calls ambiguous."""
     for name, count in Counter(tool.name for tool in tools).items():
         if count > 1:
             raise UserError(f"There are {count} tools called {name}. Give yours another name.")
@@ -123,9 +117,9 @@ class Conversation:
     context: Context
     keep_session: bool = True
     attachments: tuple[Text | Image, ...] = ()
-    """Go with the next turn."""
+    """Sent with the next turn."""
     steering: Callable[[], Sequence[str]] = tuple
-    """Hands over what the person has said while a turn runs, each text once."""
+    """Returns what the person has typed while a turn runs, each text once."""
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
@@ -134,26 +128,31 @@ class Conversation:
     unread_results: bool = False
     """Whether subagents may have left results that the model has not seen."""
     only_tools: frozenset[str] | None = None
-    """The names of the only tools there are; None: no such limit."""
+    """The names of the only available tools; None: all."""
     begun_by: str = "startup"
-    """For hooks: how a session that was not resumed came about, `startup` or `clear`."""
+    """For hooks: how a new session began, `startup` or `clear`."""
     trust_project: bool = False
-    """Whether what the repository brings counts as approved (`--trust-project`)."""
+    """Whether the repository's extensions count as approved (`--trust-project`)."""
     agent_type: str | None = None
-    """For hooks: the agent that a subagent works by; None for the main agent."""
+    """For hooks: the definition that a subagent uses; None for the main agent."""
     own_agents_folder: Path | None = None
-    """Where records of subagents go; None: beside the session."""
+    """Where records of subagents are written; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegation: "Delegation | None" = None
-    """What the subagents of this session have in common; None before they can be started."""
+    """What all subagents of this session share; None before they can start."""
     background: set["asyncio.Task[None]"] = field(default_factory=set)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
-    """What the person has sent to the background; of the process, not of one session."""
+    """Commands that the person moved to the background; they belong to the process, not to one
+    session."""
     extensions: Extensions | None = None
-    """What others bring; of the process, not of one session. None: nothing, as in a subagent."""
+    """Extensions from outside kode; they belong to the process, not to one session. None in a
+    subagent."""
+    sharing: "Sharing | None" = None
+    """Sends this session's line to the team's list; belongs to the process. None where sessions are
+    not shared, and in a subagent."""
     own_tools: tuple[Tool, ...] = ()
     own_memory: MemorySystem | None = None
-    """What a program brings that embeds kode; of the process, not of one session."""
+    """The memory of an embedding program; it belongs to the process, not to one session."""
 
     @property
     def config(self) -> Config:
@@ -179,8 +178,13 @@ class Conversation:
     def gate(self) -> Gate:
         return self.agent.gate
 
+    @property
+    def past(self) -> Past:
+        """The prompts so far, and ways back."""
+        return Past(self)
+
     async def open(self) -> None:
-        """Opens memory and renders the system prompt, once; the first turn does it by itself."""
+        """Opens memory and renders the system prompt, once; the first turn calls it."""
         async with self.opening:
             if self.opened:
                 return
@@ -217,6 +221,8 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+            if self.sharing is not None:
+                self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _say_small(self) -> None:
@@ -231,7 +237,7 @@ class Conversation:
         )
 
     def _name_idle_rules(self) -> None:
-        """Says which rules of the settings are about no tool: a mistyped one would do nothing."""
+        """Warns about rules in the settings that match no tool: a mistyped one would do nothing."""
         names = {*FAMILIES, *(tool.name for tool in self.agent.tools)}
         given = self.config.permissions
         rules = dict.fromkeys((*given.deny, *given.ask, *given.allow))
@@ -241,12 +247,12 @@ class Conversation:
             )
 
     def offered(self) -> dict[str, str]:
-        """The names of commands and skills that a message may begin with, and what each does.
-        Reads files before the first turn."""
+        """The commands and skills that a message may begin with → what each does. Reads files
+        before the first turn."""
         return names_offered(self.agent.brought if self.opened else find_brought(self))
 
     async def _try_sandbox(self) -> None:
-        """Finds out what sandbox there is while the model is still at its first reply."""
+        """Probes the sandbox while the model works on its first reply."""
         sandbox = self.agent.sandbox
         if sandbox is not None and not sandbox.cannot_hold():
             await asyncio.to_thread(sandbox.holds)
@@ -256,9 +262,9 @@ class Conversation:
     async def turn(self, text: str) -> TurnEnded:
         """Runs one turn to its end. Cancelling the calling task interrupts the turn.
 
-        Raises: StorageError when not even the text could be recorded; ToolError for a command or
-            skill of that name that has changed since it was approved; UserError when a hook refuses
-            the message, or the prompt of a server needs more words; ServerError.
+        Raises: StorageError if the text could not be recorded; ToolError if the named command or
+        skill has changed since it was approved; UserError if a hook refuses the message, or a
+        server's prompt needs more arguments; ServerError.
         """
         if self.opened:  # else `open` does it
             await learn_window(self.config, self.agent.provider, self.emit)
@@ -273,11 +279,15 @@ class Conversation:
             ended = await turn_of(self, thing, text)
         else:
             ended = await self.plain_turn(await self._expanded(text))
-        return await hooking.end_turn(self, ended)
+        ended = await hooking.end_turn(self, ended)
+        if self.sharing is not None:
+            self.sharing.begin(self.session.id)
+        return ended
 
     async def _expanded(self, text: str) -> str:
-        """The message; for the prompt of a server, `/mcp__server__prompt words`, one that points to
-        its text, which goes with it. Raises: UserError, ServerError."""
+        """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
+        returns a message that points to it. Returns other messages unchanged. Raises: UserError,
+        ServerError."""
         name, _, argument = text.partition(" ")
         if self.extensions is None:
             return text
@@ -288,8 +298,8 @@ class Conversation:
         return f"Do what the prompt says that I chose with {name}."
 
     async def plain_turn(self, text: str) -> TurnEnded:
-        """A turn whose message is no command. Raises: StorageError."""
-        prompts = self._prompt_entries()
+        """Runs a turn whose message is not a command. Raises: StorageError."""
+        prompts = self.past.messages()
         notes = notes_before_turn(self, prompts[-1] if prompts else None)
         if self.extensions is not None:
             self.attach_outside(*await self.extensions.mentioned(text))
@@ -308,9 +318,9 @@ class Conversation:
         return ended
 
     def attach_picture(self, name: str, data: bytes) -> Image:
-        """Lets a picture go with the next turn; kode keeps a copy with the session.
+        """Attaches an image to the next turn; kode keeps a copy with the session.
 
-        Raises: UserError for what is no picture, too large, or not for this model's eyes;
+        Raises: UserError if it is not an image, is too large, or this model cannot see;
         StorageError.
         """
         provider = self.agent.provider
@@ -324,98 +334,30 @@ class Conversation:
         return image
 
     def attach_command(self, command: str, text: str) -> None:
-        """Lets what the person ran themselves go with the next turn."""
+        """Attaches a command that the person ran, with its output, to the next turn."""
         from kode.conversation.attachments import command_part
 
         agent = self.agent
         self.attachments += (command_part(command, text, agent.place, agent.marks),)
 
     def attach_outside(self, *texts: Outside) -> None:
-        """Lets texts of extensions go with the next turn, as text from outside."""
+        """Attaches texts of extensions to the next turn, as outside text."""
         self.attachments += tuple(
             Text(text=fenced(one.text, one.source), source="outside") for one in texts
         )
 
-    def take_back_last_message(self) -> bool:
-        """Rewinds the session to before the person's last message, so that another takes its place;
-        False when there is none. It stays in the file; file changes stay, `undo` is for those.
-
-        Raises: StorageError.
-        """
-        turns = len(self._prompt_entries())
-        if turns:
-            self._drop_from(turns)
-        return turns > 0
-
-    def prompts(self) -> list[str]:
-        """What the person asked in each turn of the conversation, oldest first."""
-        return [text_of(entry) for entry in self._prompt_entries()]
-
-    def _prompt_entries(self) -> list[MessageEntry]:
-        entries = effective(self.session.entries)
-        return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
-
-    def _drop_from(self, turn: int) -> None:
-        """Rewinds the session to before the prompt of this turn (from 1). Raises: StorageError."""
-        self.session.append(RewindEntry(to=self._prompt_entries()[turn - 1].id))
-        self.context.known_messages = 0
-
-    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
-        """Goes back to before the prompt of this turn (from 1); says what was done, a line each.
-        What the conversation loses stays in the session's file; what files lose `redo` brings back.
-
-        Raises: StorageError.
-        """
-        done = []
-        if files:
-            undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
-            for one in undone:
-                done.append(undo_text(one, self.cwd, self._asked, redo=False))
-                self._record_undo(one)
-            if not undone:
-                done.append("No file was changed since.")
-        if conversation:
-            self._drop_from(turn)
-            done.append(f"The conversation is back to before prompt {turn}.")
-        return done
-
     async def compact(self, wish: str = "") -> ContextReduced | None:
-        """`/compact`: compacts now; None when there is nothing to compact. `wish` is what the
-        person wants of the note that takes the place of what was said. Raises KodeError."""
+        """`/compact`: compacts now; None if there is nothing to compact. `wish` says what the
+        person wants in the note. Raises: KodeError."""
         await self.open()
         if not is_worth_compacting(self.session):
             return None
         return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
 
-    def undo_compaction(self) -> str | None:
-        """`/compact undo`: the model gets again what the last compaction, or the last dropping of
-        old tool output, has taken from it; says so. None when there was none.
-
-        Raises: StorageError.
-        """
-        reductions = [
-            one
-            for one in effective(self.session.entries)
-            if isinstance(one, CompactionEntry | PruneEntry)
-        ]
-        if not reductions:
-            return None
-        self.session.append(RestoreEntry(of=reductions[-1].id))
-        self.context.known_messages, self.context.fruitless = 0, 0
-        size, limit = context_tokens(self.context), self.agent.provider.info.context_window
-        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
-        again = ""
-        if size > limit * self.agent.limits.compact_at:
-            again = (
-                " The next request would compact it again: switch to a model with a larger "
-                "window first (/model), or raise `context.compact_at`."
-            )
-        return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
-
     async def new_session(self) -> None:
-        """`/new`: memory takes in what was said, then an empty session begins.
+        """`/new`: lets memory process the session, then starts an empty one.
 
-        Cancelled while memory works, the old session stays open and nothing is lost.
+        If cancelled while memory works, the old session stays open and nothing is lost.
         """
         if self.session.messages:
             await self.open()
@@ -425,7 +367,7 @@ class Conversation:
         self._enter(self._create_session(), resumed=False)
 
     async def resume(self, session_id: str) -> None:
-        """`/resume`: leaves this session as at the end of the process and opens another.
+        """`/resume`: closes this session as at exit and opens another.
 
         Raises: SessionError, BusyError; then this session stays open.
         """
@@ -436,7 +378,7 @@ class Conversation:
         self._enter(session, resumed=True)
 
     def use_model(self, model: str, provider: str | None = None) -> None:
-        """`/model`: the next request goes to this model. Raises: UserError."""
+        """`/model`: sends the next request to this model. Raises: UserError."""
         config = self.config.model_copy(
             update={"model": model, "provider": provider or self._provider_for(model)}
         )
@@ -452,8 +394,8 @@ class Conversation:
         self.context.known_messages = 0
 
     def _provider_for(self, model: str) -> str:
-        """The provider that a model's name belongs to, where requests go to providers' own servers;
-        else the one in use."""
+        """The provider that a model's name belongs to, if requests go to providers' own servers;
+        else the current one."""
         current = self.agent.provider.name
         row, owner = provider_row(current), owner_of(model)
         if owner is None or row is None or not row.models or self.config.base_url:
@@ -483,7 +425,7 @@ class Conversation:
         )
 
     def _context_tokens(self) -> int:
-        """Before a resumed session's first turn, what its last request took."""
+        """Before a resumed session's first turn: the size of its last request."""
         if self.opened:
             return context_tokens(self.context)
         used = next((one.usage for one in reversed(self.session.messages) if one.usage), Usage())
@@ -494,12 +436,12 @@ class Conversation:
         return self.session.cost_usd if known else None
 
     async def window(self) -> Window:
-        """What fills the model's window; before the first turn, what it begins with."""
+        """What fills the model's window; before the first turn, what it starts with."""
         await self.open()
         return window_of(self.agent, self.context)
 
     async def spending(self) -> dict[str, Spending]:
-        """What requests took, by model: of the last `turn`, of the `session`, of the `day`.
+        """Spending by model, for the last `turn`, the `session`, and the `day`.
 
         Raises: StorageError.
         """
@@ -510,52 +452,17 @@ class Conversation:
         turn, session = spending_of(last_turn(entries)), spending_of(entries)
         return {"turn": turn, "session": session, "day": day}
 
-    async def undo(self) -> str:
-        """Takes back the newest turn that changed files and is not undone; says what it did.
-
-        Raises: StorageError.
-        """
-        undone = await asyncio.to_thread(self.checkpoints.undo)
-        self._record_undo(undone)
-        return undo_text(undone, self.cwd, self._asked, redo=False)
-
-    async def redo(self) -> str:
-        """Brings back the turn that was undone last; says what it did. Raises: StorageError."""
-        undone = await asyncio.to_thread(self.checkpoints.redo)
-        self._record_undo(undone, redo=True)
-        return undo_text(undone, self.cwd, self._asked, redo=True)
-
-    def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
-        """Records it, and has the next message say so. Raises: StorageError."""
-        if undone.turn is None or not undone.touched:
-            return
-        self.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
-        for path in undone.touched:
-            self.agent.seen_files.pop(path, None)
-        did = "redid" if redo else "undid"
-        note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
-        self.attachments += (Text(text=note, source="note"),)
-
-    def _asked(self, turn: int) -> str:
-        """The beginning of what the person asked in a turn; "" when that is not known."""
-        prompts = self.prompts()
-        return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""
-
-    def diffs(self) -> list[FileDiff]:
-        """What this session has changed in files through tools, file by file."""
-        return self.checkpoints.diffs(self.cwd)
-
     def last_answer(self) -> str:
-        """The latest text of the model; "" when there is none."""
+        """The latest text of the model; "" if there is none."""
         for message in reversed(self.session.messages):
             if message.role == "assistant" and text_of(message):
                 return text_of(message)
         return ""
 
     async def memory_command(self, argv: Sequence[str]) -> str:
-        """`/memory ...`: the same as `kode memory ...`, on the open memory; `/memory used`, what of
-        it the last request held; and `/memory reload`, which renders the system prompt again.
-        Raises KodeError."""
+        """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory used`, which shows
+        what the last request contained of it, and `/memory reload`, which renders the system prompt
+        again. Raises: KodeError."""
         from kode.memory.commands import memory_command
         from kode.memory.used import used
 
@@ -571,13 +478,13 @@ class Conversation:
         return await memory_command(self.agent.memory, list(argv))
 
     async def opened_memory(self) -> MemorySystem:
-        """The open memory, for the review of what waits in it. Raises KodeError."""
+        """The open memory, to review entries that wait for approval. Raises: KodeError."""
         await self.open()
         return self.agent.memory
 
     async def close(self) -> None:
-        """Ends the session: memory takes in what was said, within its deadline, and what it cannot
-        finish stays pending for the next start. An unused session leaves no file."""
+        """Ends the session: memory processes it within its deadline and leaves the rest pending for
+        the next start. An unused session leaves no file."""
         try:
             if self.opened and self.session.messages and not self.interrupted:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
@@ -587,9 +494,11 @@ class Conversation:
                 await self.extensions.close()
             await self._leave("exit")
             await self.agent.provider.aclose()
+            if self.sharing is not None:
+                await self.sharing.finish(self.session.id)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs something that may be cancelled at the end of the session."""
+        """Runs work that may be cancelled when the session ends."""
         task = asyncio.ensure_future(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)
@@ -651,7 +560,7 @@ class Conversation:
 
     @property
     def _side_folder(self) -> Path:
-        """What lies beside the session; of one without a file it goes with the process."""
+        """The folder beside the session; a temporary one for a session without a file."""
         if self.session.id is None:
             return self.checkpoints.folder
         return paths.session_folder(self.home, self.session.id)
@@ -673,8 +582,9 @@ class Conversation:
         return (delegate_tool(self.delegation, in_use(self.agent.brought.agents)),)
 
     async def _read_late_results(self) -> None:
-        """What subagents left when kode ended or was stopped goes with the next message, once.
-        Ends those that nobody waits for. Untrusted text in a result taints the session.
+        """Attaches results that subagents left when kode was stopped to the next message, once.
+        Ends subagents that nobody waits for. Untrusted text in a result marks the session as
+        tainted.
 
         Raises: StorageError.
         """

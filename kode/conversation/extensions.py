@@ -1,6 +1,5 @@
-"""What others bring, put to use when a conversation opens: skills in the prompt and as a tool,
-commands and agents by name. Finding it is the business of `kode.extensions`.
-"""
+"""Sets up extensions when a conversation opens: skills in the prompt and as a tool, commands and
+agents by name. `kode.extensions` finds them."""
 
 import asyncio
 import os
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 
 async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
-    """Asks about what waits for approval, starts servers, and extends the agent of a conversation
-    that opens; gives the tools of servers."""
+    """Asks about extensions that wait for approval, starts servers, and extends the agent of an
+    opening conversation; returns the servers' tools."""
     agent = talk.agent
     of_servers: tuple[Tool, ...] = ()
     if talk.extensions is not None:
@@ -50,7 +49,8 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
 
 
 def find_brought(talk: "Conversation") -> Brought:
-    """What lies where a conversation works, and what of it counts, as it is on disk now."""
+    """Finds the extensions in the conversation's folders, and which of them count, as they are on
+    disk now."""
     place = talk.agent.place
     approvals = trust.load(place.home, place.project, trust_project=talk.trust_project)
     return brought.find(_around(place), approvals)
@@ -74,7 +74,8 @@ def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) 
 
 
 def with_checkers(agent: Agent, hooks: Hooks) -> Around:
-    """Runs each call with checkers after an edit. They come first: hooks see what they found."""
+    """Runs each call with checkers after an edit. They run first, so that hooks see their
+    findings."""
     from kode.extensions.diagnostics import Diagnostics
 
     checked = Diagnostics(place=agent.place, sandbox=agent.sandbox)

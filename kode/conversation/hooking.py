@@ -1,6 +1,6 @@
-"""Hooks of a conversation: how one is run, and the moments at which a conversation calls them.
+"""Hooks of a conversation: how one runs, and when a conversation calls them.
 
-Those around calls and questions are `kode.extensions.hook_moments`' business.
+`kode.extensions.hook_moments` handles those around calls and questions.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 SHELL = ("/bin/bash", "-c")
 CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
-"""Events whose hooks may change the project, as formatters do: each change is decided like one of
-a command. At other moments nobody waits for changes, and they are dropped."""
+"""Events whose hooks may change the project, as formatters do: changes are decided like a
+command's. At other events nobody waits for changes, and they are dropped."""
 
 AT_END_S = 5.0
-"""For all that runs when a session ends: nobody wants to wait for it."""
+"""For everything that runs when a session ends: nobody wants to wait for it."""
 
 NOT_DONE = "A hook says that the work is not done."
-"""The message of a turn that a hook begins."""
+"""The message of a turn that a hook starts."""
 MAX_CONTINUATIONS = 5
-"""So often hooks may have a turn go on; then it has ended, whatever they say."""
+"""Hooks may continue a turn this often; then it ends, whatever they say."""
 
 
 def hook_runner(talk: "Conversation") -> RunHook:
-    """How the hooks of a session are run: in the sandbox where there is one, with named variables
-    only. A hook that is not to run there is the person's own, and says so."""
+    """Returns how a session's hooks run: in the sandbox if there is one, with named variables only.
+    A hook that must not run there is the person's own, and says so."""
 
     async def run(hook: Hook, given: bytes) -> Ran:
         now, emit = talk.agent, talk.emit
-        # As a command, it may read, say and rewrite what a marked session left in the project.
+        # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(now.marks.among, None):
             talk.session.append(TaintEntry(source=source))
         keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
@@ -56,8 +56,8 @@ def hook_runner(talk: "Conversation") -> RunHook:
 async def run_hook(
     hook: Hook, given: bytes, place: Workplace, sandbox: Sandbox | None, keep: Keep | None = None
 ) -> Ran:
-    """Runs a hook; what it changed is dropped unless `keep` makes it real. Where the machine has no
-    sandbox, a hook of the project is not run. Never raises but CancelledError."""
+    """Runs a hook; its changes are dropped unless `keep` applies them. Without a sandbox, a
+    project's hook does not run. Raises nothing but CancelledError."""
     if not hook.sandboxed:
         sandbox = None
     elif sandbox and not await asyncio.to_thread(sandbox.holds):
@@ -105,14 +105,14 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
 
 
 async def begin_session(talk: "Conversation", source: str) -> None:
-    """The hooks of a session's start; what they say goes with the first message."""
+    """Runs the hooks of a session's start; their output goes with the first message."""
     given = {"source": source, "model": talk.agent.provider.model}
     answer = await hooks_of(talk).at("SessionStart", given, (source,))
     _attach(talk, answer.context)
 
 
 async def submit(talk: "Conversation", text: str) -> None:
-    """The hooks of a message. Raises: UserError when one refuses it: nothing of it was done."""
+    """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
     answer = await hooks_of(talk).at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
@@ -120,7 +120,7 @@ async def submit(talk: "Conversation", text: str) -> None:
 
 
 async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
-    """The hooks of a turn's end, which may have it go on with what they say is missing."""
+    """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
     event: Event = "Stop" if talk.agent_type is None else "SubagentStop"
     for number in range(MAX_CONTINUATIONS):
         if ended.status != "success":
@@ -132,26 +132,26 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
         try:
             answer = await hooks_of(talk).at(event, given, names)
         except asyncio.CancelledError:
-            # The turn itself has ended well: stopping its hooks must not lose it.
+            # The turn itself succeeded: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return ended
         if answer.outcome != "deny" or answer.stops:
             return ended
-        # What a hook prints may be of a file or a command: no turn has it as the person's words.
+        # A hook may print text of a file or command: no turn treats it as the person's words.
         _attach(talk, answer.reason)
         ended = _together(ended, await talk.plain_turn(NOT_DONE))
     return ended
 
 
 async def end_session(talk: "Conversation", reason: str) -> None:
-    """The hooks of a session's end. Raises: StorageError."""
+    """Runs the hooks of a session's end. Raises: StorageError."""
     await hooks_of(talk).stop()
     await hooks_of(talk).at("SessionEnd", {"reason": reason}, (reason,))
 
 
 def hooks_of(talk: "Conversation") -> Hooks:
-    """The hooks of a conversation: it always has them, though they may be none."""
+    """A conversation's hooks, possibly empty, never None."""
     assert talk.agent.hooks is not None
     return talk.agent.hooks
 
@@ -162,7 +162,7 @@ def _attach(talk: "Conversation", context: str) -> None:
 
 
 def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
-    """Two turns as one: what came of the second, and what both took."""
+    """Merges two turns: the result of the second, the totals of both."""
     unknown = before.cost_usd is None or after.cost_usd is None
     return replace(
         after,

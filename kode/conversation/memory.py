@@ -36,7 +36,7 @@ def outside_context(
 
 @asynccontextmanager
 async def opened(settings: MemoryConfig, context: MemoryContext) -> AsyncIterator[MemorySystem]:
-    """The configured system, open; a null one where memory is off. Raises: ConfigError."""
+    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
     system = make_system(settings) if settings.enabled else NullMemory()
     await system.open(context, {})
     try:

@@ -1,12 +1,13 @@
-"""Opens a conversation: checks the rules, makes or loads the session, puts the agent together."""
+"""Opens a conversation: checks the rules, creates or loads the session, builds the agent."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
-from kode.config import Loaded, flat, resolve_provider
+from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session
@@ -22,6 +23,9 @@ from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
+
+if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
 
 
 async def open_conversation(
@@ -41,21 +45,22 @@ async def open_conversation(
     servers: Sequence[Entry] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session (under `new_id`, where one is given), or the one named, in `cwd`. Memory
-    opens with the first turn.
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named. Memory opens with
+    the first turn.
 
-    `ask` puts a permission question to the person, `elicit` a form of an MCP server; None where
-    nobody is there to be asked. With `trust_project` what the repository brings counts as approved.
-    `tools` are offered beside kode's own; `memory` takes the place of the configured system.
-    `servers` are MCP servers that the program names which kode works for: trusted as the person's
-    own, and written nowhere. `provider` takes the place of the configured one.
+    `ask` puts a permission question to the person, `elicit` a form of an MCP server; None if nobody
+    can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
+    offered beside kode's own; `memory` replaces the configured system. `servers` are MCP servers
+    named by the program that runs kode: trusted like the person's own, and stored nowhere.
+    `provider` replaces the configured one.
 
-    Raises: UserError (no key, bad rules, session open elsewhere, no room for it), SessionError.
+    Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
     """
     home = paths.home()
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
+    sharing = _sharing(loaded.config, home, emit)
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
@@ -63,7 +68,7 @@ async def open_conversation(
         else:
             session = load_session(home, session_id, emit)
         if depth(os.environ) and not session.tainted:
-            # What is said here is said by the agent that started this kode, whatever it has read.
+            # Messages here come from the agent that started this kode, whatever it has read.
             session.append(TaintEntry(source="the kode that started this one"))
     except StorageError as error:
         raise not_kept(error) from error
@@ -107,6 +112,7 @@ async def open_conversation(
         trust_project=trust_project,
         own_tools=tools,
         own_memory=own_memory,
+        sharing=sharing,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
@@ -119,13 +125,31 @@ async def open_conversation(
     return conversation
 
 
+def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
+    if not config.sessions.share:
+        return None
+    from kode.memory.notes.team.address import address_of
+    from kode.memory.notes.team.sessions import Sharing
+
+    address = address_of(config.memory.notes)
+    if address is None:
+        emit(
+            Notice(
+                text="No session is shared: `sessions.share` is on, but memory.notes.url names no "
+                "server. Set both or neither."
+            )
+        )
+        return None
+    return Sharing(home, address, emit)
+
+
 def not_kept(error: StorageError) -> UserError:
-    """The error for a session that cannot be kept, before anything was done in it."""
+    """The error for a session that cannot be saved, before anything was done in it."""
     return UserError(f"{error} Or keep nothing of the session: --no-session.")
 
 
 def _check_rules(loaded: Loaded) -> None:
-    """Raises: ConfigError that names the place of a rule that is none."""
+    """Raises: ConfigError that names where an invalid rule stands."""
     values = flat(loaded.config)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in values[key]:

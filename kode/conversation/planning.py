@@ -1,6 +1,6 @@
 """The plan of a conversation: made in mode `plan`, edited by the person, approved, worked through.
 
-How a plan looks, and its file, is `kode.session.plan`.
+`kode.session.plan` defines how a plan looks, and its file.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def notes_before_turn(talk: "Conversation", last: Message | None) -> tuple[Text, ...]:
-    """What the model must know of mode and plan, beside the person's message: `last` is their
-    message before this one. Raises: StorageError."""
+    """What the model must know about mode and plan, beside the person's message; `last` is their
+    previous message. Raises: StorageError."""
     notes = []
     plan = read_plan(talk.agent.place.plan)
     if without_ticks(plan) != without_ticks(_known(talk)):
@@ -41,8 +41,8 @@ def notes_before_turn(talk: "Conversation", last: Message | None) -> tuple[Text,
 
 
 def keep_plan(talk: "Conversation", ended: TurnEnded) -> bool:
-    """After a turn in mode `plan`: keeps the plan that its answer ends with; whether there is one.
-    Raises: StorageError."""
+    """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
+    is one. Raises: StorageError."""
     path, plan = talk.agent.place.plan, plan_in(ended.result)
     if ended.status != "success" or not plan or path is None:
         return False
@@ -53,9 +53,9 @@ def keep_plan(talk: "Conversation", ended: TurnEnded) -> bool:
 
 
 async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
-    """Switches to `mode`; returns the text that begins the work, with the plan as it is on disk.
+    """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
 
-    Raises: UserError where there is no plan; StorageError.
+    Raises: UserError if there is no plan; StorageError.
     """
     plan = await asyncio.to_thread(read_plan, talk.agent.place.plan)
     if not steps_of(plan):

@@ -1,7 +1,7 @@
-"""`/name words` at the start of a message: the text of a command or a skill goes with it.
+"""Handles `/name words` at the start of a message: attaches the text of a command or a skill.
 
-What a command runs first, and the files it names after `@`, go through the gate as calls of the
-model do, and are seen like those. Which commands there are is `kode.extensions`' business.
+What a command runs first, and the files it names after `@`, pass the gate and are shown like calls
+of the model. `kode.extensions` says which commands there are.
 """
 
 import json
@@ -33,7 +33,7 @@ def named(brought: Brought, message: str) -> Command | Skill | None:
 
 
 def names_offered(brought: Brought) -> dict[str, str]:
-    """The names that a message may begin with, and what each does."""
+    """The names that a message may begin with → what each does."""
     known = {one.item.name: one.description for one in in_use(brought.skills)}
     for command in in_use(brought.commands):
         hint = f"{command.argument_hint} " if command.argument_hint else ""
@@ -42,9 +42,9 @@ def names_offered(brought: Brought) -> dict[str, str]:
 
 
 async def turn_of(conversation: "Conversation", thing: Command | Skill, message: str) -> TurnEnded:
-    """A turn whose message names a command or a skill, within its limits and with its model.
+    """Runs a turn whose message names a command or a skill, with its limits and model.
 
-    Raises: ToolError for one that has changed since it was approved; StorageError.
+    Raises: ToolError if it has changed since it was approved; StorageError.
     """
     talk, arguments = conversation, message.partition(" ")[2].strip()
     if isinstance(thing, Skill):
@@ -68,7 +68,8 @@ async def turn_of(conversation: "Conversation", thing: Command | Skill, message:
 
 
 def _use_model_of(talk: "Conversation", command: Command) -> None:
-    """The model that a command wants, where kode knows it; else the one in use, with a word."""
+    """Switches to the model that a command wants, if kode knows it; otherwise warns and keeps the
+    current one."""
     before = talk.status()
     talk.use_model(command.model)
     if not talk.agent.provider.info.known:
@@ -78,7 +79,7 @@ def _use_model_of(talk: "Conversation", command: Command) -> None:
 
 
 async def _filled_in(command: Command, arguments: str, run: Run) -> Text:
-    """What a command says, with the output of what it runs and the files it names. Raises:
+    """The text of a command, with the output of what it runs and the files it names. Raises:
     StorageError."""
     said = []
     for piece in pieces(command.body, arguments):

@@ -1,4 +1,4 @@
-"""What a conversation has on disk: its session, and what crashes left there."""
+"""A conversation's files on disk: its session, and leftovers of crashes."""
 
 import asyncio
 from pathlib import Path
@@ -16,15 +16,15 @@ from kode.session.log import Session
 def create_session(
     home: Path, cwd: Path, provider: Provider, *, keep: bool, id: str | None = None
 ) -> Session:
-    """A new session on disk, under `id` where one is given; or with `keep` False only in this
-    process. Raises: SessionError for an id that is taken; StorageError."""
+    """Creates a session on disk, under `id` if given; with `keep` False only in memory. Raises:
+    SessionError for an id that is taken; StorageError."""
     if not keep:
         return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
     return log.create(home, cwd=cwd, model=provider.model, provider=provider.name, id=id)
 
 
 def load_session(home: Path, session_id: str, emit: Emit) -> Session:
-    """A session from disk; repairs are reported once."""
+    """Loads a session from disk; reports repairs once."""
     session, repairs = log.load(home, session_id)
     for repair in repairs:
         emit(Notice(text=repair))
@@ -34,9 +34,9 @@ def load_session(home: Path, session_id: str, emit: Emit) -> Session:
 async def remove_stale_temporaries(
     home: Path, checkpoints: Checkpoints | None, config: Config
 ) -> None:
-    """What crashes left half-written goes (in the files of `checkpoints`, too), and what undo keeps
-    beyond its limit, in a thread: the home may hold many files. One thread for all of it, since the
-    end of a short session waits for a thread that has begun."""
+    """Removes half-written files of crashes (those of `checkpoints` too), and undo data beyond its
+    limit, in a thread: the home may hold many files. One thread for all of it, because the end of a
+    short session waits for a thread that has started."""
 
     def remove() -> None:
         if checkpoints is not None:
@@ -45,4 +45,5 @@ async def remove_stale_temporaries(
             durable.remove_all_stale_temporaries(folder)
         drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
-    await asyncio.to_thread(remove)
+    # Shielded: a busy machine may not have started the thread when a short session ends.
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))

@@ -1,7 +1,7 @@
 """A turn whose answer is a value that fits a schema.
 
-The turn itself is like any other, with its tools. An answer that does not fit is asked for again,
-with what is wrong with it; the server is then to hold the answer to the schema, where it can.
+The turn is like any other, with its tools. An answer that does not fit is requested again with its
+error, and the server must then enforce the schema, if it can.
 """
 
 import json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
 
 MAX_AGAIN = 2
-"""So often an answer that does not fit is asked for again."""
+"""How often an answer that does not fit is requested again."""
 
 WANTED = """\
 When the work is done, answer with one JSON value and nothing else: no words around it. It must \
@@ -39,19 +39,19 @@ _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """What an answer has to be."""
+    """The required form of an answer."""
 
     schema: Mapping[str, Any]
     """The JSON schema, for the model and its server."""
     read: Callable[[str], Any]
-    """JSON text → value. Raises: ValueError that says to the model what is wrong."""
+    """JSON text → value. Raises: ValueError that tells the model what is wrong."""
 
 
 def form_of_schema(schema: Any, where: str) -> Form:
-    """The form that a JSON schema asks for; its values are those of JSON. `where` names the schema
-    in errors. References to anything outside of it are not followed.
+    """The form for a JSON schema; its values are plain JSON. `where` names the schema in errors.
+    References outside of it are not followed.
 
-    Raises: ConfigError for what is no schema, or not the whole of one.
+    Raises: ConfigError if it is not a valid schema, or incomplete.
     """
     from jsonschema import SchemaError, validators
     from referencing import Registry, Resource
@@ -92,8 +92,8 @@ def form_of_schema(schema: Any, where: str) -> Form:
 
 
 def form_of_type(kind: Any) -> Form:
-    """The form of a type that pydantic knows: a model, a dataclass, `list[int]`. Raises:
-    ConfigError for a type that has no JSON schema."""
+    """The form for a type that pydantic knows: a model, a dataclass, `list[int]`. Raises:
+    ConfigError for a type without a JSON schema."""
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
@@ -117,8 +117,8 @@ def form_of_type(kind: Any) -> Form:
 
 
 async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEnded:
-    """A turn as `Conversation.turn`, whose `structured` is its answer as a value. An answer that
-    never fits is the status `error`.
+    """Runs a turn as `Conversation.turn`, with the answer as a value in `structured`. An answer
+    that never fits gives the status `error`.
 
     Raises: as `Conversation.turn`.
     """
@@ -149,7 +149,7 @@ async def structured_turn(talk: "Conversation", text: str, form: Form) -> TurnEn
 
 @dataclass
 class _Insisting:
-    """Has a turn continue, as the person's words would, when its answer does not fit."""
+    """Continues the turn, as the person's words would, if its answer does not fit."""
 
     talk: "Conversation"
     form: Form
@@ -168,7 +168,7 @@ class _Insisting:
             _value_in(text_of(last), self.form)
         except ValueError as error:
             self.again += 1
-            if self.again == 1:  # later it stays as it is: the server may have refused
+            if self.again == 1:  # later calls leave it alone: the server may have refused
                 self.held.holding = True
             return (AGAIN.format(fault=error),)
         return ()
@@ -176,8 +176,8 @@ class _Insisting:
 
 @dataclass
 class HeldToSchema:
-    """A provider whose server is to hold answers to a schema from when `holding` is set; one that
-    cannot is asked as usual."""
+    """A provider that makes its server enforce a schema once `holding` is set; one that cannot is
+    asked as usual."""
 
     provider: Provider
     schema: Mapping[str, Any]
@@ -197,8 +197,8 @@ class HeldToSchema:
         return self.provider.info
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `contracts.Provider`. Only the turn itself has tools: what memory or a compaction
-        asks meanwhile is not held."""
+        """See `contracts.Provider`. The schema applies only to the turn itself, which has tools,
+        not to requests of memory or a compaction."""
         if self.holding and request.tools:
             try:
                 return await self.provider.reply(replace(request, answer_schema=self.schema), emit)
@@ -214,7 +214,7 @@ class HeldToSchema:
 
 
 def _value_in(answer: str, form: Form) -> Any:
-    """Raises: ValueError that says in a sentence what is wrong with the answer."""
+    """Raises: ValueError with a sentence on what is wrong with the answer."""
     text = answer.strip()
     fenced = _FENCED.match(text)
     try:
@@ -239,7 +239,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _at(error: Any) -> str:
-    """What a validator found, with its place: `$.items[0].name: 3 is not of type 'string'`."""
+    """A validator's finding with its place: `$.items[0].name: 3 is not of type 'string'`."""
     found = str(error.message)
     return f"{error.json_path}: {found if len(found) <= 200 else found[:199] + '…'}"
 

@@ -1,8 +1,7 @@
-"""The calls of one reply: each parsed, checked, put to the gate, run and clipped.
+"""Runs the calls of one reply: each is parsed, checked, put to the gate, run and clipped.
 
-Neighbours whose tools allow it run side by side, the others alone. Each result is recorded as soon
-as it is there, and only then shown: what a person saw as done is on disk. Every call has a result,
-whatever happens.
+Neighbours run concurrently if their tools allow it, others alone. Each result is recorded first and
+shown second: what a person saw as done is on disk. Every call gets a result, whatever happens.
 """
 
 import asyncio
@@ -32,15 +31,15 @@ from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 
 MAX_RESULT_CHARS = 60_000
-"""A safety net over the tools' own limits, so that no result alone can fill a window."""
+"""A safety net over the tools' own limits, so that one result cannot fill a window."""
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
-    """Runs the calls of one reply and records the result of each; on a cancellation, or when the
-    disk says no, calls that have none yet get one that says so. Raises: StorageError."""
+    """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
+    without a result get one that says so. Raises: StorageError."""
     waiting = {call.id: call for call in calls}
 
     def record(*parts: ToolResult | Image) -> None:
@@ -68,15 +67,15 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 
 async def run_aside(run: Run, call: ToolCall) -> ToolResult:
-    """Runs a call that the person's own command makes, as if the model had made it: through the
-    gate, seen, its outside sources in `run.untrusted`. The result is recorded nowhere."""
+    """Runs a call made by the person's own command as if by the model: the gate decides, events are
+    emitted, outside sources go to `run.untrusted`. The result is not recorded."""
     results: list[ToolResult] = []
     await _run_one(run, call, lambda result, *pictures: results.append(result))
     return results[0]
 
 
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """All to their end; a fault of one ends the others, and is raised."""
+    """Waits for all; the first fault cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for one in running:
@@ -133,7 +132,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
         output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
         output = replace(output, denied=str(error) if refused else "")
-    except Exception as error:  # a fault of ours must not end the turn
+    except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, call.name, error), True
     if is_work and output.denied:
         run.held_back = True
@@ -151,7 +150,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):
         for_model = f"{for_model}\n\n{reminder}"
-    # No await between the two: what is shown is recorded, and what is recorded is shown.
+    # No await in between: what is shown is recorded, and what is recorded is shown.
     result = ToolResult(
         call_id=call.id,
         name=call.name,
@@ -182,7 +181,7 @@ async def _run_kept(
     context: ToolContext,
     verdict: Verdict,
 ) -> ToolOutput:
-    """Runs a tool; what it may change is kept first, so that the turn can be undone."""
+    """Runs a tool after saving what it may change, so that the turn can be undone."""
     if tool.effect == "run":
         command = Command(agent=agent, tool=tool, arguments=arguments, context=context)
         return await run_command(command, verdict)
@@ -200,13 +199,13 @@ async def _run_kept(
 
 
 def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Whether a call is there to do something: more than to read, or to remember."""
+    """Whether a call does more than read or remember."""
     effect = tool.effect_of(arguments) if tool.effect_of else tool.effect
     return effect in ("edit", "run", "fetch", "mcp", "delegate")
 
 
 def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
-    """The outside source behind files of the project that were read."""
+    """The outside source of the project files that were read."""
     read = verdict.reads if tool.effect == "run" else output.files_read
     return "" if read == () else agent.marks.among(read)
 
@@ -216,7 +215,7 @@ def _as_output(output: ToolOutput | str) -> ToolOutput:
 
 
 def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The argument that says what a call is about, on one line."""
+    """The argument that identifies a call, on one line."""
     if tool.target is not None:
         return tool.target(arguments)
     value = arguments.get(tool.subject, "") if tool.subject else ""
@@ -238,8 +237,8 @@ def _tool_named(agent: Agent, name: str) -> Tool:
 
 
 def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The real path a file tool's call is about, before it is judged; "" for other calls. A value
-    that can be no path is the tool's to refuse."""
+    """The real path of a file tool's call, before it is judged; "" for other calls. An impossible
+    path is left for the tool to refuse."""
     if tool.effect not in ("read", "edit") or "path" not in arguments:
         return ""
     value = arguments["path"]
@@ -251,8 +250,8 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments whose path is not `path:a.py` where only `a.py` exists: small models copy the name
-    of the argument into it."""
+    """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
+    argument's name into its value."""
     path = arguments.get("path")
     if tool.effect not in ("read", "edit") or not isinstance(path, str):
         return arguments
@@ -285,7 +284,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
 
 
 def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
-    """Masks the output a tool emits while it runs, as its result is masked."""
+    """Masks the output that a tool emits while running, like its result."""
 
     def masked(event: Event) -> None:
         if isinstance(event, OutputEvent):

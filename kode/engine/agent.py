@@ -1,4 +1,4 @@
-"""The collaborators of a turn and the limits it keeps. Values and one counter.
+"""The collaborators of a turn and its limits. Values and one counter.
 
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
@@ -32,52 +32,51 @@ from kode.workplace import Workplace
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     max_steps: int
-    """Requests to the model in one turn."""
+    """Model requests per turn."""
     max_tree_steps: int | None = None
-    """Requests in one turn of all agents together: of a parent and its subagents; None: no limit
-    beside `max_steps`."""
+    """Requests per turn of a parent and its subagents together; None: only `max_steps` applies."""
     timeout_s: float | None = None
-    """Wall time of one turn; None: no limit."""
+    """Wall time per turn; None: no limit."""
     max_budget_usd: float | None = None
-    """Money for the life of this process's session; None: no limit."""
+    """Money for the session in this process; None: no limit."""
     max_attempts: int
     """Attempts at one reply."""
     compact_at: float
     """Share of the window at which the context is reduced."""
     keep_tool_output_tokens: int
-    """The newest tool output that stays when old output is dropped."""
+    """How much of the newest tool output survives when old output is dropped."""
     keep_user_tokens: int
-    """The person's own words that survive a compaction verbatim."""
+    """How much of the person's own words survives a compaction verbatim."""
 
 
 @dataclass
 class Spend:
-    """What this process has spent so far: replies, compactions, memory and subagents. Together
-    with what the rest of the tree has spent it is the one budget of a parent and its subagents."""
+    """What this process has spent: replies, compactions, memory and subagents. With the rest of the
+    tree's spending, it counts against one budget for a parent and its subagents."""
 
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
     steps: int = 0
-    """Requests in the present turn, those of its subagents included."""
+    """Requests in the current turn, including its subagents'."""
     elsewhere_usd: float = 0.0
     elsewhere_steps: int = 0
-    """For a subagent: of its parent and its siblings."""
+    """For a subagent: the requests of its parent and siblings."""
     turn_ends_at: float | None = None
-    """When the present turn must end, by `time.monotonic`; None: no limit."""
+    """When the current turn must end, by `time.monotonic`; None: no limit."""
 
     shared: SharedBudget | None = None
-    """What is spent together with kodes that are no part of this tree."""
+    """The budget shared with kodes outside this tree."""
 
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
-    """How fast each model has answered, by its name."""
+    """Model name → how fast it has answered."""
 
     def begin_turn(self, ends_at: float | None) -> None:
-        """From now on steps are counted for a new turn, which has until `ends_at`."""
+        """Resets the steps for a new turn, which must end by `ends_at`."""
         self.steps, self.turn_ends_at = 0, ends_at
 
     def add(self, usage: Usage, cost_usd: float | None) -> None:
-        """Counts a request; one whose price is unknown (None) counts by its tokens alone. Raises:
-        StorageError where what is spent together cannot be written."""
+        """Counts a request; an unknown price (None) counts only tokens. Raises: StorageError if the
+        shared budget cannot be written."""
         self.usage += usage
         self.cost_usd += cost_usd or 0.0
         if self.shared is not None:
@@ -95,7 +94,7 @@ async def directly(
 
 
 async def unchanged(by_person: bool, wish: str) -> str:
-    """What is wanted of a compaction's note is what the person wants."""
+    """Returns the person's wish for a compaction's note unchanged."""
     return wish
 
 
@@ -103,40 +102,40 @@ async def unchanged(by_person: bool, wish: str) -> str:
 class Agent:
     provider: Provider
     tools: tuple[Tool, ...]
-    """In the order they are sent, which never changes within a session."""
+    """In the order sent, which never changes within a session."""
     gate: Gate
     memory: MemorySystem
     limits: Limits
     place: Workplace
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
-    """The sections that memory and extensions bring, by name → all sections of the system prompt in
-    their order, without empty ones."""
+    """(sections of memory and extensions, by name) → all non-empty sections of the system prompt,
+    in order."""
     small: bool = False
-    """Of the small profile: memory and where it works stand apart from what the person says; see
-    `Request.context_apart`."""
+    """Whether it uses the small profile, which separates memory and workplace from the person's
+    words; see `Request.context_apart`."""
     opening: Callable[[int], tuple[str, ...]] = lambda window: ()
-    """A window in tokens → where it works, as sections: see `prompts.opening_sections`."""
+    """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
     keeper: Keeper
-    """Keeps what undo needs, around each change."""
+    """Saves what undo needs, around each change."""
     marks: Marks
-    """Which files hold what sessions left there that had read outside text."""
+    """Records which files hold text from sessions that had read outside text."""
     brought: Brought = field(default_factory=Brought)
-    """Skills, commands and agents that count where it works."""
+    """The skills, commands and agents available in the workplace."""
     hooks: Hooks | None = None
     around: Around = directly
-    """Runs each call that the gate has let pass: see `contracts.Around`."""
+    """Runs each call that the gate has approved: see `contracts.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged
-    """(whether a person asked for it, what they want of the note) → what is wanted of the note."""
+    """(whether a person asked, their wish for the note) → the wish to use."""
     secrets: tuple[str, ...] = ()
-    """Values that are masked in tool results: the key in use."""
+    """Values to mask in tool results: the key in use."""
     sandbox: Sandbox | None = None
-    """Where commands are tried that nobody was asked about; None: there is none."""
+    """Where commands that nobody approved are tried; None: there is none."""
     background: Background | None = None
     """See `ToolContext.background`."""
     report_bug: Callable[[BaseException], str] | None = None
-    """Writes a log file about a fault in kode itself and says in one sentence where it is."""
+    """Writes a log file about a fault in kode and returns a sentence that says where it is."""

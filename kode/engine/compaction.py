@@ -1,7 +1,7 @@
-"""What stands for the messages that a compaction drops: the model's hand-over note, and what is
-kept word for word beside it. When the context is reduced is `context`'s business.
+"""Builds what replaces the messages that a compaction drops: the model's hand-over note, and what
+is kept verbatim beside it. `context` decides when to compact.
 
-The lists are made from the whole session, so that nothing fades from one compaction to the next.
+The lists are made from the whole session, so that nothing fades over several compactions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,18 +34,18 @@ from kode.session.requests import request_entry
 
 SUMMARY_TOKENS = 2_000
 WORDS_PER_TOKEN = 0.35
-"""What a model is asked for, so that it ends before its limit."""
+"""How many words to ask the model for, so that it ends before its limit."""
 CALL_CHARS = 2_000
-"""Of a call, and of its result, in the transcript that is summarized."""
+"""Limit of a call, and of its result, in the transcript to summarize."""
 LISTED_FILES = 100
 TOKENS_FOR_A_LISTED_FILE = 300
-"""Of the window: in a small one fewer are listed."""
+"""One file is listed per so many tokens of the window."""
 SUBJECT_CHARS = 60
 
 
 async def summary_of(agent: Agent, session: Session, messages: Sequence[Message], wish: str) -> str:
-    """The model's hand-over note on what is dropped. The transcript goes as text, cut in the
-    middle to half the window, so that the request fits even when the session did not.
+    """Asks the model for a hand-over note on the dropped messages. The transcript is sent as text,
+    cut in the middle to half the window, so that the request always fits.
 
     Raises: ProviderError; StorageError.
     """
@@ -56,7 +56,7 @@ async def summary_of(agent: Agent, session: Session, messages: Sequence[Message]
     try:
         request, message = await _ask_for_summary(agent, transcript, wish)
     except ContextOverflow:
-        # A window smaller than kode believed: a quarter of the transcript still says the most.
+        # The window is smaller than kode believed: a quarter of the transcript still says the most.
         part = clip_middle(transcript, len(transcript) // 4)
         request, message = await _ask_for_summary(agent, part, wish)
     if message.usage is not None:
@@ -75,7 +75,7 @@ async def summary_of(agent: Agent, session: Session, messages: Sequence[Message]
 
 
 def note_tokens(info: ModelInfo) -> int:
-    """How long the note may be: an eighth of a small window."""
+    """The token limit of the note: an eighth of a small window."""
     return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
 
 
@@ -90,7 +90,7 @@ async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Re
 
 
 def transcript_of(messages: Sequence[Message]) -> str:
-    """Messages as plain text, for a model that summarizes them."""
+    """Messages as plain text, for a model to summarize."""
     lines: list[str] = []
     for message in messages:
         for part in message.parts:
@@ -115,8 +115,8 @@ def transcript_of(messages: Sequence[Message]) -> str:
 
 
 def first_kept(messages: Sequence[Message], keep: int | None, room: int) -> int:
-    """The index from which messages stay: the last `keep` of them, or as many as fit `room`
-    tokens; never a tool message without its call."""
+    """The index of the first message that stays: the last `keep`, or as many as fit `room` tokens;
+    never a tool message without its call."""
     start = len(messages)
     if keep is not None:
         start = max(0, len(messages) - keep)
@@ -130,9 +130,8 @@ def first_kept(messages: Sequence[Message], keep: int | None, room: int) -> int:
 
 
 def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
-    """The person's messages verbatim, oldest first; where they do not fit `room` tokens, the newest
-    of them. The newest is the present task: it is only cut in the middle when it alone is too
-    large."""
+    """The person's messages verbatim, oldest first; if they do not fit `room` tokens, the newest of
+    them. The newest, the current task, is cut in the middle only if it alone is too large."""
     words: list[str] = []
     for text in reversed([text_of(one) for one in messages if one.role == "user"]):
         size = tokens_of_text(text)
@@ -147,8 +146,7 @@ def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
 
 
 def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files that calls read and changed, in order of first use; the newest where there are
-    many."""
+    """The files that calls read and changed, in order of first use; limited to the newest."""
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
@@ -166,7 +164,7 @@ def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...]
 
 
 def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
-    """What the todo list, as it was last written, has that is not done."""
+    """The unfinished items of the todo list as last written."""
     lists = [call for call in _calls_done(messages) if call.name == "todo"]
     items = _arguments(lists[-1]).get("items") if lists else None
     return tuple(
@@ -177,15 +175,15 @@ def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def _calls_done(messages: Sequence[Message]) -> list[ToolCall]:
-    """The calls that did not fail, in the order asked."""
+    """The calls that did not fail, in order."""
     failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
     calls = (call for message in messages for call in calls_of(message))
     return [call for call in calls if call.id not in failed]
 
 
 def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
-    """A line for each text that is sent until now and no longer once `kept_from` (None: nothing)
-    is the first message that stays: `id: what it is (tokens)`."""
+    """A line `id: what it is (tokens)` for each text that will no longer be sent if `kept_from` is
+    the first message that stays (None: none stays)."""
     entries = effective(session.entries)
     sent = {one.id for one in session.messages if isinstance(one, MessageEntry)}
     first = next((at for at, one in enumerate(entries) if one.id in sent), len(entries))
@@ -217,7 +215,7 @@ def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
 
 
 def _call(call: ToolCall | None, name: str) -> str:
-    """What a call was about: its first argument that is a text."""
+    """The subject of a call: its first text argument."""
     given = _arguments(call).values() if call is not None else ()
     subject = next((one for one in given if isinstance(one, str)), "")
     return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
@@ -231,7 +229,7 @@ def _arguments(call: ToolCall) -> Mapping[str, object]:
 
 
 def words_before(session: Session, kept: Sequence[Message]) -> list[Message]:
-    """All that was said in the session before the messages that stay."""
+    """All messages of the session before those that stay."""
     stay = {one.id for one in kept if isinstance(one, MessageEntry)}
     return [
         one

@@ -1,10 +1,10 @@
-"""What the model gets: the system prompt, the tools, and the messages that fit its window.
+"""Builds what the model gets: the system prompt, the tools, and messages that fit its window.
 
-`prepare` is the one door: memory, project files and compaction enter the loop through it. What is
-sent is a pure function of the session's entries; what this module decides becomes an entry first.
+`prepare` is the only way in: memory, project files and compaction enter the loop through it. What
+is sent is a pure function of the session's entries; each decision made here becomes an entry first.
 
-The context is reduced in two stages. First the output of old tool calls is dropped. Then comes a
-compaction, which keeps the latest messages; what stands for the others is made in `compaction`.
+The context is reduced in two stages: first the output of old tool calls is dropped, then a
+compaction keeps the latest messages and replaces the others (see `compaction`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,49 +26,49 @@ from kode.session.requests import Chain, keep_tools, request_entry, system_text
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
-"""Share of the window that the latest messages may take after a compaction (and at most a quarter
-of what there was, or little would be gained by it)."""
+"""Share of the window for the latest messages after a compaction (and at most a quarter of what
+there was, or little would be gained)."""
 MIN_COMPACTED_TOKENS = 1_000
-"""What a hand-over note with its lists may take."""
+"""Limit of a hand-over note with its lists."""
 SPARE_SHARE = 0.06
-"""Of the window: by so much may kode's count of a request be too low."""
+"""Share of the window by which kode's token estimate may be too low."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 MEMORY_HEADING = "# Memory"
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
-"""Of a section of the opening that went away while the session was closed."""
+"""Replaces a section of the opening that disappeared while the session was closed."""
 
 
 @dataclass
 class Context:
-    """An open session, and what of its state the session itself need not keep."""
+    """An open session, with the state that the session itself need not keep."""
 
     session: Session
     system: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
-    """Of the system prompt, by name."""
+    """The sections of the system prompt, by name."""
     memory: str = ""
-    """Memory's section in it."""
+    """Memory's section of the system prompt."""
     specs: tuple[ToolSpec, ...] = ()
     opening: tuple[str, ...] = ()
-    """The sections that the messages must hold; see `missing_opening`."""
+    """The sections that messages must contain; see `missing_opening`."""
     opened: Sequence[Message] | None = None
-    """The messages that hold them: a list that stays the same until the session's past changes."""
+    """The messages checked for them: the same list until the session's past changes."""
     pending_first_user: str = ""
-    """Memory's text that goes before the next user message."""
+    """Memory's text to send before the next user message."""
     known_tokens: int = 0
     """Tokens of the first `known_messages` messages, system and tools included."""
     known_messages: int = 0
     fruitless: int = 0
-    """Compactions in a row that freed nothing."""
+    """Consecutive compactions that freed nothing."""
     memory_declined_at: int = 0
-    """Messages there were when memory wanted to take some in, and then could not."""
+    """Message count when memory wanted to process some and failed."""
     chain: Chain = field(default_factory=Chain)
     """The digests of the messages sent so far."""
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
-    """Renders the system prompt; called when a process opens a session and after a compaction."""
+    """Renders the system prompt; called when a session opens and after a compaction."""
     injection = await agent.memory.inject(reason)
     if agent.small:
         injection = _before_the_person(context.session, injection)
@@ -85,8 +85,8 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 
 def _before_the_person(session: Session, injection: Injection) -> Injection:
-    """Memory's section as a message before the person's next one, where the messages do not hold it
-    yet: in a system prompt the tools follow it, and a weak model looks at those."""
+    """Moves memory's section into a message before the person's next one, unless the messages
+    contain it. In a system prompt tools follow it, and distract a weak model."""
     texts = (
         part.text
         for message in reversed(session.messages)
@@ -106,8 +106,8 @@ def _opening(agent: Agent) -> tuple[str, ...]:
 
 
 def missing_opening(context: Context) -> tuple[Text, ...]:
-    """The sections of the opening that the messages do not hold, for the next message: of a new
-    session all; later those that have changed since, so that what was sent stays as it was."""
+    """The opening sections that the messages lack, for the next message: all in a new session,
+    later those that changed, so that what was sent stays unchanged."""
     messages = context.session.messages
     if messages is context.opened:
         return ()
@@ -135,8 +135,7 @@ def _heading(section: str) -> str:
 
 
 def record_pending(context: Context) -> None:
-    """Memory's text that goes before the next user message, where there is one, becomes a message
-    of its own. Raises: StorageError."""
+    """Records memory's pending text as a separate message. Raises: StorageError."""
     if context.pending_first_user:
         first = Text(text=context.pending_first_user, source="memory")
         context.session.append_message(Message(role="user", parts=(first,)))
@@ -144,7 +143,7 @@ def record_pending(context: Context) -> None:
 
 
 def context_tokens(context: Context) -> int:
-    """How full the window is: what the provider last counted, plus an estimate for what is new."""
+    """How full the window is: the provider's last count, plus an estimate for newer messages."""
     messages = context.session.messages
     if context.known_messages == 0 or context.known_messages > len(messages):
         context.known_tokens = fixed_tokens(context)
@@ -156,7 +155,7 @@ def context_tokens(context: Context) -> int:
 
 
 def fixed_tokens(context: Context) -> int:
-    """The system prompt and the tools, which every request carries."""
+    """Tokens of the system prompt and the tools, which every request carries."""
     tools = sum(
         tokens_of_text(spec.name + spec.description + str(spec.parameters))
         for spec in context.specs
@@ -165,7 +164,7 @@ def fixed_tokens(context: Context) -> int:
 
 
 def note_usage(context: Context, message: Message) -> None:
-    """After a reply: its usage says what the whole context costs, the reply included."""
+    """Updates the token count from a reply's usage, which includes the reply."""
     if message.usage is None or message.usage.input_tokens == 0:
         return
     context.known_tokens = message.usage.input_tokens + message.usage.output_tokens
@@ -173,10 +172,10 @@ def note_usage(context: Context, message: Message) -> None:
 
 
 async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
-    """The next request; the context is reduced first where the window is too full.
+    """Builds the next request, reducing the context first if the window is too full.
 
-    Raises: LimitError after compactions that freed nothing; ProviderError of the summary's
-        request; StorageError.
+    Raises: LimitError after compactions that freed nothing; ProviderError from the summary's
+    request; StorageError.
     """
     limit = int(agent.provider.info.context_window * agent.limits.compact_at)
     if _outgrows_memory_window(agent, context):
@@ -195,15 +194,15 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
 
 
 def _room_for_output(info: ModelInfo, context_tokens: int) -> int:
-    """How long the reply may be: as long as the model can, in what the request leaves of the
-    window. Without a limit a model that repeats itself has no end; servers refuse a request that
-    together with its limit exceeds the window."""
+    """The token limit of the reply: the model's maximum, or what the request leaves of the window.
+    Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
+    the window together with its limit."""
     room = info.context_window * (1 - SPARE_SHARE) - context_tokens
     return max(1, min(info.max_output_tokens, max(info.context_window // 16, int(room))))
 
 
 def record_request(agent: Agent, context: Context, request: Request) -> None:
-    """What the request holds, as digests, before it is sent. Raises: StorageError."""
+    """Records the digests of a request before it is sent. Raises: StorageError."""
     session = context.session
     entry = request_entry(
         "turn",
@@ -219,8 +218,8 @@ def record_request(agent: Agent, context: Context, request: Request) -> None:
 
 
 def prune(agent: Agent, context: Context, emit: Emit) -> None:
-    """Drops the output of old tool calls; the newest `keep_tool_output_tokens` of it stay (at most
-    a quarter of the window, so that small windows gain from it too)."""
+    """Drops the output of old tool calls, except the newest `keep_tool_output_tokens` (at most a
+    quarter of the window, so that small windows gain too)."""
     before_tokens = context_tokens(context)
     _, following = old_output(agent, context.session)
     if following is None:
@@ -232,8 +231,8 @@ def prune(agent: Agent, context: Context, emit: Emit) -> None:
 
 
 def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
-    """The tool output that `prune` would drop, in tokens, and the id of the message before which
-    it is; (0, None) where that is not worth a changed prefix."""
+    """What `prune` would drop: tokens, and the id of the message before which it lies; (0, None) if
+    that is not worth a changed prefix."""
     window = agent.provider.info.context_window
     room = min(agent.limits.keep_tool_output_tokens, window // 4)
     boundary: str | None = None
@@ -259,9 +258,9 @@ async def compact(
     *,
     by_person: bool = False,
 ) -> ContextReduced:
-    """Replaces the messages so far by a summary, what is kept word for word, lists, and the latest
-    messages, as one entry. `drop` is what memory wants, where it was asked already;
-    `wish` what the person wants of the summary, where memory does not write it.
+    """Replaces the messages so far by a summary, verbatim texts, lists, and the latest messages, as
+    one entry. `drop` is memory's answer if it was asked already; `wish` is the person's wish for a
+    summary that memory does not write.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -315,9 +314,9 @@ async def compact(
 
 
 async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
-    """Memory wants to take messages in, though the model's window has room. When it then cannot,
-    nothing is dropped, and it is asked again only once the session has grown: a memory that fails
-    must not cost a compaction with every request. Raises as `compact`."""
+    """Lets memory process messages although the window has room. If that fails, nothing is dropped,
+    and memory is asked again only when the session has grown: a failing memory must not cost a
+    compaction per request. Raises as `compact`."""
     drop = await agent.memory.before_drop(list(context.session.messages), "window")
     if drop.keep is None:
         context.memory_declined_at = len(context.session.messages)
@@ -326,8 +325,8 @@ async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
 
 
 async def reduce_after_overflow(agent: Agent, context: Context, emit: Emit) -> None:
-    """The provider said that the request does not fit: the same two stages, whatever kode's own
-    count says. Raises as `compact`."""
+    """Runs the same two stages after the provider refused a request as too large, whatever kode's
+    own count says. Raises as `compact`."""
     entries = len(context.session.entries)
     prune(agent, context, emit)
     if len(context.session.entries) == entries:
@@ -335,8 +334,8 @@ async def reduce_after_overflow(agent: Agent, context: Context, emit: Emit) -> N
 
 
 def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
-    """Whether memory wants to take messages in before the model's window is full: user messages
-    and final answers count, tool traffic does not."""
+    """Whether memory wants to process messages before the window is full: counts user messages and
+    final answers, not tool traffic."""
     window, messages = agent.memory.message_window, context.session.messages
     if window is None or len(messages) <= window:
         return False
@@ -347,12 +346,12 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
 
 
 def is_worth_compacting(session: Session) -> bool:
-    """Whether a compaction by hand would free anything: a note takes room too."""
+    """Whether a manual compaction would free anything: a note takes space too."""
     return sum(map(tokens_of, session.messages)) >= MIN_COMPACTED_TOKENS
 
 
 def _after(messages: Sequence[Message], boundary: str | None) -> str | None:
-    """The id of the message that follows the one with id `boundary`."""
+    """The id of the message after the one with id `boundary`."""
     found = boundary is None
     for message in messages:
         if not isinstance(message, MessageEntry):

@@ -1,6 +1,5 @@
-"""What a turn has checked, from the commands that ran and how they ended; never from what the model
-says of them. Which commands check a project is in `permissions/shell/programs.toml`.
-"""
+"""Records which checks a turn ran, from the exit status of commands; never from what the model
+says. `permissions/shell/programs.toml` lists the commands that check a project."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,14 +21,14 @@ _NO_CLAIM = re.compile(
 
 @dataclass
 class Evidence:
-    """The checks and edits of a turn in order."""
+    """The checks and edits of a turn, in order."""
 
     edits: int = 0
     _checks: dict[str, tuple[bool, int]] = field(default_factory=dict)
-    """Command → how its last run ended, and after how many edits."""
+    """Command → exit status of its last run, and the number of edits before it."""
 
     def note(self, checks: Iterable[str], exit_status: int | None, files_changed: bool) -> None:
-        """Takes in a call that ran: what its exit status tells about, and whether it changed
+        """Records a call that ran: the checks its exit status covers, and whether it changed
         files."""
         self.edits += files_changed
         if exit_status is not None:
@@ -38,7 +37,7 @@ class Evidence:
                 self._checks[command] = (exit_status == 0, self.edits)
 
     def checks(self) -> tuple[Check, ...]:
-        """Each check by its last run, in the order of these."""
+        """Each check by its last run, in that order."""
         return tuple(
             Check(
                 command=" ".join(command.split()),
@@ -50,8 +49,8 @@ class Evidence:
 
 
 def claims_more(answer: str, checks: Sequence[Check]) -> bool:
-    """Whether an answer says that a check passed, and no check of the turn did so after its last
-    edit. It reads words, so it can be wrong: it adds a note and decides nothing."""
+    """Whether an answer claims a passing check although none passed after the turn's last edit. A
+    heuristic on words: it adds a note and decides nothing."""
     if any(check.passed and check.after_last_edit for check in checks):
         return False
     return any(

@@ -1,7 +1,7 @@
 """The fence around text from outside: pages, files of other folders, results of tainted subagents.
 
-It shows a model where such text begins, ends and comes from. Nothing depends on the model heeding
-it: what may happen is the gate's decision. Memory has a frame of its own (`kode.memory.frame`).
+It shows a model where such text begins, ends and comes from. Safety does not depend on it: the gate
+decides. Memory has a frame of its own (`kode.memory.frame`).
 """
 
 import secrets
@@ -11,8 +11,8 @@ _NONCE_BYTES = 8
 
 
 def fenced(text: str, source: str) -> str:
-    """The text between two lines that name its source and share a nonce. The nonce is made for
-    this call and does not occur in the text, so no text can close its fence."""
+    """Puts the text between two lines with its source and a fresh nonce that does not occur in the
+    text, so that no text can close its fence."""
     nonce = new_nonce(text)
     return f'<outside-{nonce} source="{_on_one_line(source)}">\n{text}\n</outside-{nonce}>'
 
@@ -27,7 +27,8 @@ def new_nonce(text: str) -> str:
 
 
 def _on_one_line(source: str) -> str:
-    """A source can be as hostile as the text: a URL or a file name with quotes and line feeds."""
+    """Folds a source into one line: a URL or file name may be hostile too, with quotes and line
+    feeds."""
     shown = "".join(map(_shown, source))
     return shown if len(shown) <= MAX_SOURCE_CHARS else shown[: MAX_SOURCE_CHARS - 1] + "…"
 

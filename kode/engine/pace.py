@@ -1,8 +1,7 @@
-"""How fast a server answers, by the replies that this process has had from it.
+"""Measures how fast a server answers, from its replies to this process.
 
-A token that is read costs a fraction of one that is written, on graphics cards and on processors
-alike; the fraction here only has to be right within a factor of a few, since what is made of it is
-a limit of patience.
+Reading a token costs a fraction of writing one, on GPUs and CPUs alike. The fraction used here
+needs to be right only within a small factor: it sets a limit of patience.
 """
 
 import statistics
@@ -12,27 +11,26 @@ from dataclasses import dataclass, field
 from kode.messages import Usage
 
 READ_SHARE = 0.1
-"""What reading a token takes of the time of writing one."""
+"""Time to read a token, relative to writing one."""
 REPLIES = 5
-"""So many of the last replies count; of their paces the middle one, so that a single long wait in
-between says nothing."""
+"""How many recent replies count; the median is used, so that one long wait does not matter."""
 
 
 @dataclass
 class Pace:
-    """Of one model in this process."""
+    """The pace of one model in this process."""
 
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=REPLIES))
-    """Written tokens a second, of each reply."""
+    """Written tokens per second, for each reply."""
 
     def note(self, usage: Usage | None, seconds: float) -> None:
-        """A reply has come after so many seconds."""
+        """Records a reply that took this many seconds."""
         if usage is not None and usage.output_tokens and seconds > 0:
             read = usage.input_tokens - usage.cached_tokens
             self.rates.append(_work(read, usage.output_tokens) / seconds)
 
     def expected_s(self, input_tokens: int, output_tokens: int) -> float:
-        """How long a reply of these sizes takes; 0.0 where none has been seen."""
+        """How long a reply of these sizes should take; 0.0 before the first measurement."""
         if not self.rates:
             return 0.0
         return _work(input_tokens, output_tokens) / statistics.median(self.rates)

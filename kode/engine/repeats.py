@@ -1,8 +1,7 @@
-"""Calls that a model makes again and again with the same result: it runs in circles.
+"""Detects a model that runs in circles: the same calls with the same results.
 
-A call counts as repeated as long as nothing new happens: no call that was not made in the turn yet,
-and no other result. So a test that fails the same way after each edit is no circle, and two calls
-that take turns are one.
+A repeated call counts as long as nothing new happens in the turn: no new call, no other result. So
+a test that fails the same way after each edit is not a circle, and two alternating calls are one.
 """
 
 from collections import Counter
@@ -26,12 +25,12 @@ class Repeats:
     """Counts the calls of one turn."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """How often each (name, arguments, result) came since something new happened."""
+    """How often each (name, arguments, result) occurred since something new happened."""
     circling: str = ""
     """The tool that was called too often."""
 
     def note(self, call: ToolCall, result: str) -> str:
-        """Counts a call with its result. Gives what the model needs to hear with it, or ""."""
+        """Counts a call with its result. Returns a warning to add for the model, or ""."""
         key = (call.name, call.arguments, result)
         if key not in self.counts:
             self.counts = Counter(dict.fromkeys(self.counts, 1))
@@ -42,7 +41,7 @@ class Repeats:
         return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
 
     def check(self) -> None:
-        """Raises: ProviderError once a call came too often."""
+        """Raises: ProviderError once a call was repeated too often."""
         if self.circling:
             raise ProviderError(
                 f"The model called {self.circling} {END_AT} times with the same arguments and the "

@@ -1,6 +1,6 @@
-"""One reply of the model: asked, retried after passing faults, and once more after an overflow.
+"""Gets one reply of the model, with retries after transient faults.
 
-The provider makes single attempts; the policy of asking again is here and nowhere else.
+The provider makes single attempts; the retry policy is here and nowhere else.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from kode.messages import Message
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
 MAX_RETRY_AFTER_S = 120.0
-"""A server that asks for a longer pause is reported instead of waited for."""
+"""A server that asks for a longer pause is reported, not waited for."""
 
 
 def nothing(text: str) -> None:
-    """For whom it does not matter what had streamed."""
+    """Ignores the partial text of a reply."""
 
 
 async def ask(
@@ -36,10 +36,9 @@ async def ask(
     max_attempts: int,
     broke_off: Callable[[str], None] = nothing,
 ) -> Message:
-    """A whole message, after at most `max_attempts` attempts with backoff and jitter.
-
-    `broke_off` gets the text that had streamed of the last attempt when none comes whole, unless
-    the request was too large.
+    """Returns a complete message after at most `max_attempts` attempts with backoff and jitter. If
+    none completes, `broke_off` gets the streamed text of the last one, unless the request was too
+    large.
 
     Raises: ProviderError (ContextOverflow, RefusedError and AuthenticationError at once,
         TransientError after the last attempt), asyncio.CancelledError.
@@ -78,7 +77,7 @@ async def ask(
 
 
 async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Message:
-    """One attempt, and a further one as long as the server says that it loads its model."""
+    """Makes one attempt, and more as long as the server says that it is loading its model."""
     ends_at = time.monotonic() + MAX_LOADING_S
     said = False
     while True:
@@ -94,7 +93,7 @@ async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Mes
 
 
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
-    """Raises: ProviderError where another attempt makes no sense."""
+    """Raises: ProviderError if another attempt makes no sense."""
     if attempt == max_attempts:
         advice = f"Tried {attempt} times; send it again, or later `kode continue`."
     elif delay_s > MAX_RETRY_AFTER_S:
@@ -108,7 +107,7 @@ def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: fl
 
 
 def _long(seconds: float) -> str:
-    """A pause in the unit that says most: `150 s`, `40 minutes`, `3 hours`."""
+    """A pause in the most readable unit: `150 s`, `40 minutes`, `3 hours`."""
     if seconds < 300:
         return f"{seconds:.0f} s"
     if seconds < 2 * 3600:
@@ -120,8 +119,8 @@ def _long(seconds: float) -> str:
 
 
 def _delay_s(attempt: int, retry_after_s: float | None) -> float:
-    """Doubling pauses with ±25% jitter, so that many clients do not come back at once; what the
-    server asks for is a lower bound."""
+    """Doubling pauses with ±25% jitter, so that many clients do not retry at once; at least what
+    the server asks for."""
     backoff: float = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)) * random.uniform(
         0.75, 1.25
     )

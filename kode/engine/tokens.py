@@ -1,4 +1,4 @@
-"""How many tokens a text is, near enough to plan with and without a tokenizer.
+"""Estimates token counts without a tokenizer, well enough to plan with.
 
 Exact counts come from the provider's usage; these fill the gap until the next one.
 """
@@ -6,17 +6,16 @@ Exact counts come from the provider's usage; these fill the gap until the next o
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4.0
-"""English and code lie between 3.3 and 4.5 bytes a token in the common tokenizers. Counting UTF-8
-bytes rather than characters makes scripts of three bytes a character (about one token each)
-come out near the truth too."""
+"""English and code have 3.3 to 4.5 bytes per token in common tokenizers. Counting UTF-8 bytes, not
+characters, also fits scripts with three bytes per character (about one token each)."""
 
 MESSAGE_TOKENS = 6
-"""What a message costs beside its text: role, separators."""
+"""Tokens of a message beside its text: role, separators."""
 
 
 PIXELS_PER_TOKEN = 750
 IMAGE_TOKENS = (85, 1_600)
-"""The least and the most that a picture costs: servers make larger ones smaller first."""
+"""The least and the most that an image costs: servers shrink larger ones."""
 
 
 def tokens_of_text(text: str) -> int:
@@ -44,19 +43,19 @@ def tokens_of(message: Message) -> int:
 
 
 def tokens_of_image(image: Image) -> int:
-    """An estimate for one picture; the most where its size is not known."""
+    """An estimate for one image; the maximum if its size is unknown."""
     least, most = IMAGE_TOKENS
     pixels = image.width * image.height
     return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
 
 
 def chars_of(tokens: float) -> int:
-    """How many characters so many tokens are, by the same estimate; for texts to cut."""
+    """Converts tokens to characters by the same estimate; used to cut texts."""
     return int(tokens * BYTES_PER_TOKEN)
 
 
 def clip_middle(text: str, max_chars: int, what: str = "characters") -> str:
-    """Keeps both ends of a text that is longer than `max_chars`, saying how much is missing."""
+    """Keeps both ends of a text longer than `max_chars`, and says how much is missing."""
     if len(text) <= max_chars:
         return text
     half = max(1, (max_chars - 60) // 2)

@@ -1,11 +1,11 @@
-"""A command: tried in the sandbox, looked at, and run outside where somebody allows it.
+"""Runs a command: tried in the sandbox, or outside if somebody allows it.
 
-    sandboxed   nobody allowed this very command. It runs in the sandbox, on a copy of the project.
-                When it failed and ran into the wall, the gate may let it run again outside; what it
-                changed in the copy becomes real as far as the gate says, originals kept.
-    outside     a person or a rule allowed it; what it may lose is kept before.
+    sandboxed   nobody approved this exact command. It runs in the sandbox, on a copy of the
+                project. If the sandbox made it fail, the gate may let it run again outside; its
+                changes are applied as far as the gate allows, with originals saved.
+    outside     a person or a rule allowed it; what it may lose is saved first.
 
-Whether and what to ask is the gate's, the sandbox is `kode.sandbox`'s.
+The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from kode.tools.files import printable
 MAX_DIFF_CHARS = 200_000
 MAX_DIFF_FILE_BYTES = 1_000_000
 MAX_NAMED = 20
-"""So many changed files are named to the model; of more, how many."""
+"""At most this many changed files are named to the model; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,13 @@ class Command:
         return self.context.place.cwd
 
     async def run(self, wrap: WrapCommand | None = None) -> ToolOutput:
-        """Runs it, in the sandbox by means of `wrap`. Raises: what the tool raises."""
+        """Runs the call, in the sandbox if `wrap` is given. Raises: what the tool raises."""
         output = await self.tool.run(replace(self.context, wrap_command=wrap), self.arguments)
         return ToolOutput(text=output) if isinstance(output, str) else output
 
 
 async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
-    """Runs a command as the gate has decided. Raises: what the tool raises."""
+    """Runs a command as the gate decided. Raises: what the tool raises."""
     sandbox = command.agent.sandbox
     if not verdict.sandboxed or sandbox is None:
         return await _run_outside(command, verdict.at_stake)
@@ -92,7 +92,7 @@ async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
 
 
 async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> ToolOutput:
-    """What becomes of an attempt that has ended."""
+    """Settles the changes of a finished attempt, and adds what became of them to its output."""
     hits = attempt.hits
     notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
     if hits and output.exit_status != 0:
@@ -126,17 +126,17 @@ class Settled:
 
     changes: tuple[FileChange, ...] = ()
     made: tuple[FileChange, ...] = ()
-    """Those that are real now."""
+    """Applied changes."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """Path → why it could not be made real."""
+    """Path → why it could not be applied."""
     reason: str = ""
     """Why the gate dropped the others."""
     diff: str = ""
-    """Of what is real now."""
+    """Diff of the applied changes."""
 
     @property
     def dropped(self) -> tuple[FileChange, ...]:
-        """What the gate did not let become real, but for ignored files."""
+        """Changes that the gate dropped, except ignored files."""
         settled = {one.path for one in self.made} | self.left.keys()
         return tuple(one for one in self.changes if not one.ignored and one.path not in settled)
 
@@ -148,7 +148,8 @@ class Settled:
 async def settle_changes(
     command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
 ) -> Settled:
-    """Makes real what the gate allows; of the rest, ignored files stay for the next command."""
+    """Applies the changes that the gate allows; ignored files among the rest stay for the next
+    command."""
     if not changes:
         return Settled()
     shown = [one for one in changes if not one.ignored]
@@ -185,8 +186,8 @@ async def _make_real(
 
 
 def _settle_later(command: Command, attempt: Attempt) -> None:
-    """A command that the person sent to the background: what it changed becomes real at its end, as
-    far as that needs no question."""
+    """Settles a command that moved to the background when it ends: applies what needs no
+    question."""
 
     emit = command.context.emit
 
@@ -208,11 +209,11 @@ def _settle_later(command: Command, attempt: Attempt) -> None:
 
 
 _LATE: set["asyncio.Task[None]"] = set()
-"""Held, since the loop holds its tasks only weakly."""
+"""Keeps references, because the event loop holds its tasks only weakly."""
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
-    """The unified diff of what a command changed in its copy; files that are no text are named."""
+    """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
     size = 0
     for one in changes:
@@ -236,7 +237,7 @@ def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
 
 
 def _text(path: Path) -> str | None:
-    """None for what is no text; a link shows where it leads."""
+    """The text of a file, or where a link points; None for a binary file."""
     try:
         if path.is_symlink():
             return f"-> {path.readlink()}\n"
@@ -250,7 +251,7 @@ def _text(path: Path) -> str | None:
 
 
 def about(cwd: Path, settled: Settled) -> list[str]:
-    """What the model has to know of a command's changes."""
+    """What the model must know about a command's changes."""
     notes = []
     real = [one for one in settled.made if not one.ignored]
     dropped = settled.dropped

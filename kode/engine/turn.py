@@ -1,15 +1,15 @@
 """A turn: from a person's text to an answer, in steps. Read this first.
 
-Two promises hold, Ctrl-C and kill -9 included. Every message is on disk before the next thing
-starts. Every tool call in a session has a result, or is given one when the session is loaded, so
-that it can always be sent to a model again.
+Two promises hold, even through Ctrl-C and kill -9. Every message is on disk before the next step
+starts. Every tool call in a session has a result, or gets one on loading, so that the session can
+always be sent to a model again.
 
-    run_turn     records the text, runs the steps under the time limit, says how it ended
-      _steps     ask → record → no calls: done; calls: run and record each, again
-        _ask     one reply; after an overflow the context is reduced, once
-        act.run_calls   the results of a reply's calls, one for each, recorded whatever happens
+    run_turn     records the text, runs the steps within the time limit, returns how it ended
+      _steps     ask → record → no calls: done; calls: run and record each, repeat
+        _ask     one reply; after an overflow, reduces the context once
+        act.run_calls   one recorded result for each call of a reply, whatever happens
 
-What a turn has come to so far is a `Run`.
+A `Run` holds the turn's totals so far.
 """
 
 import asyncio
@@ -50,19 +50,22 @@ from kode.session.log import Session
 from kode.session.messages import said
 
 MAX_CUT_REPLIES = 3
-"""Replies in a row whose calls the token limit cut, before the turn gives up."""
+"""Consecutive replies truncated within their calls before the turn gives up."""
 
 MAX_UNREAD_CALLS = 2
-"""Replies in a row with a call in their text that cannot be read, before the turn gives up."""
+"""Consecutive replies with an unreadable call in their text before the turn gives up."""
 
 LEAST_PARTIAL_CHARS = 60_000
-"""Of a reply that broke off at least so much is kept, and what the model may say at most."""
+"""At least this much of an interrupted reply is kept; more if the model may write more."""
 
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
     "Call tools through the tool interface, with all required arguments. The tools: {tools}. "
     "To show a call without making it, write a sentence after it."
 )
+SILENT = "Your reply was empty. Continue with the task, or give your answer."
+"""Once in a turn: models fall silent behind a result, and most answer when they are asked."""
+
 NO_PARSER = (
     "The model {model} writes tool calls into its text, and they cannot be read: nothing was run. "
     "Have the server read them by the model's chat template (llama.cpp: start it with `--jinja`; "
@@ -84,12 +87,12 @@ async def run_turn(
     attachments: Sequence[Text | Image] = (),
     steering: Callable[[], Sequence[str]] = tuple,
 ) -> TurnEnded:
-    """Runs one turn to its end and says how it ended; what happened is on disk by then. `steering`
-    hands over what the person has said since it was last called; the model gets it with its next
-    step, and the turn continues as long as there is any.
+    """Runs one turn to its end and returns how it ended; everything is on disk by then. `steering`
+    returns what the person has typed since its last call; the model gets it with its next step, and
+    the turn continues as long as there is any.
 
-    A cancellation of the calling task becomes the status `interrupted`, the time limit becomes
-    `timeout`, any fault of provider, limits or disk becomes `error`.
+    Status `interrupted` means that the calling task was cancelled, `timeout` that time ran out,
+    `error` any fault of provider, limits or disk.
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
@@ -117,7 +120,7 @@ async def run_turn(
         if not run.recorded:
             raise
         status, error = "error", str(fault)
-    if not run.recorded:  # ended while memory was recalling: what was asked is kept
+    if not run.recorded:  # ended while memory was recalling: still keep the prompt
         _record_text(run, text, "", attachments)
     turn = Turn(
         number=number,
@@ -152,7 +155,7 @@ async def run_turn(
 
 
 def save_memory_state(agent: Agent, session: Session) -> None:
-    """Keeps what memory wants kept in the session, when it has changed."""
+    """Stores memory's state in the session if it has changed."""
     state = dict(agent.memory.state())
     if state != dict(session.state(agent.memory.name)):
         session.append(StateEntry(system=agent.memory.name, state=state))
@@ -172,6 +175,7 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
 
 async def _steps(run: Run) -> None:
     cut = unread = 0
+    was_silent = False
     while True:
         _check_limits(run)
         run.steps += 1
@@ -194,13 +198,17 @@ async def _steps(run: Run) -> None:
             _record_steering(run)
             continue
         run.answer = text_of(message)
+        if message.stop == "end" and not run.answer.strip() and not was_silent:
+            was_silent = True
+            _note(run, SILENT)
+            continue
         _check_answer(run.agent, message)
         if not _record_steering(run):
             return
 
 
 def _record_steering(run: Run) -> bool:
-    """What the person has said meanwhile goes to the model next; whether there was any."""
+    """Records what the person typed meanwhile, for the next step; returns whether there was any."""
     said = run.steering()
     for text in said:
         part = Text(text=text, source="steering")
@@ -227,7 +235,11 @@ def _refuse_unread_call(run: Run, *, give_up: bool) -> None:
         f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
         for spec in run.context.specs
     )
-    part = Text(text=UNREAD_CALL.format(tools=tools), source="note")
+    _note(run, UNREAD_CALL.format(tools=tools))
+
+
+def _note(run: Run, text: str) -> None:
+    part = Text(text=text, source="note")
     run.context.session.append_message(Message(role="user", parts=(part,)))
 
 
@@ -267,7 +279,7 @@ def _check_limits(run: Run) -> None:
 
 
 async def _ask(run: Run) -> Message:
-    """One reply, recorded. What had streamed of a reply that never came whole is recorded too."""
+    """Gets and records one reply, or the streamed part of an incomplete one."""
     agent, context, overflowed = run.agent, run.context, False
     while True:
         request = await prepare(agent, context, run.emit)
@@ -312,8 +324,8 @@ def _record_reply(run: Run, message: Message) -> None:
 
 
 def _record_partial(run: Run, partial: str) -> None:
-    """What the session keeps of a reply that broke off: all, unless it is a flood that no model
-    says, which the next request would have to carry."""
+    """Records an interrupted reply: all of it, unless it is a flood longer than any real reply,
+    which every later request would carry."""
     run.answer = partial
     if not partial.strip():
         return
@@ -326,7 +338,7 @@ def _record_partial(run: Run, partial: str) -> None:
 
 
 async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
-    """Memory sees the turn, then the turn's end is recorded. Neither may undo the turn itself."""
+    """Shows the turn to memory, then records its end. Neither may undo the turn itself."""
     agent, session = run.agent, run.context.session
     try:
         await agent.memory.after_turn(turn)
@@ -354,7 +366,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
 
 
 def _absorb_cancellation() -> None:
-    """The interruption has been dealt with: later awaits of this task are not cancelled by it."""
+    """Marks the interruption as handled: later awaits of this task are not cancelled by it."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

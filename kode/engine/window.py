@@ -1,6 +1,5 @@
-"""What fills the model's window, by kind, and what could be freed. For a person to read;
-what is sent, and when the context is reduced, is `context`'s business.
-"""
+"""What fills the model's window, by kind, and what could be freed. For a person to read; `context`
+decides what is sent and when the context is reduced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ KINDS = (
     "conversation",
     "summary of before",
 )
-"""In the order they are shown."""
+"""In display order."""
 
 _KIND_OF_EFFECT: Mapping[str, str] = {
     "read": "files",
@@ -52,23 +51,23 @@ _KIND_OF_SOURCE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """All amounts are tokens; their kinds are estimated, their sum is what the provider counted
-    last, where it did."""
+    """Amounts in tokens. The kinds are estimates; their sum matches the provider's last count, if
+    any."""
 
     size: int
     used: int
     parts: tuple[tuple[str, int], ...]
-    """(kind, tokens), without those that take nothing."""
+    """(kind, tokens) of each non-empty kind."""
     old_output: int
-    """Output of old calls that is dropped first when room is needed."""
+    """Old tool output, dropped first when the window fills."""
     by_compaction: int
-    """About what `/compact` would free now."""
+    """Roughly what `/compact` would free now."""
     makes_room_at: int
-    """From here on the context is reduced."""
+    """The size at which the context is reduced."""
 
 
 def window_of(agent: Agent, context: Context) -> Window:
-    """What the next request would carry, as things are now."""
+    """What the next request would carry right now."""
     kinds = dict.fromkeys(KINDS, 0)
     system, memory = tokens_of_text(context.system), tokens_of_text(context.memory)
     kinds["system prompt"] = max(system - memory, 0)
@@ -98,8 +97,7 @@ def window_of(agent: Agent, context: Context) -> Window:
 
 
 def memory_sent(agent: Agent, context: Context) -> tuple[list[str], str] | None:
-    """What of memory the last answered request held, text by text, and the answer; None before
-    there is one."""
+    """Memory's texts in the last answered request, and the answer; None before the first answer."""
     messages = context.session.messages
     answered = [at for at, message in enumerate(messages) if message.role == "assistant"]
     if not answered:

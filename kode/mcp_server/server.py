@@ -41,7 +41,7 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 
 def make_server(talks: Talks) -> MCPServer:
-    """The server over these conversations; whoever runs it closes them."""
+    """The server over these conversations; the caller closes them."""
     server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     _add_work(server, talks)
     _add_looking_after(server, talks)
@@ -49,8 +49,8 @@ def make_server(talks: Talks) -> MCPServer:
 
 
 def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose faults are answers: foreseeable ones say what to do, others where the report
-    is."""
+    """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
+    the report is."""
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -66,7 +66,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def _add_work(server: MCPServer, talks: Talks) -> None:
     async def again(context: Context) -> State | None:
-        """Resumes a call whose client was asked to fill in a form; None for a new call."""
+        """The state of a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed(context)
         if kept is None:
             return None
@@ -171,7 +171,7 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
     async def kode_diff(session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
         talk = await talks.take_up(session)
-        found = talk.conversation.diffs()
+        found = talk.conversation.past.diffs()
         files = [
             {"path": one.path, "added": one.added, "removed": one.removed}
             | ({"also_changed_by_others": True} if one.by_others else {})
@@ -190,7 +190,7 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
         talk = await talks.take_up(session)
         _check_idle(talk)
-        done = await (talk.conversation.redo() if redo else talk.conversation.undo())
+        done = await (talk.conversation.past.redo() if redo else talk.conversation.past.undo())
         return {"session": talk.conversation.session.id, "done": done}
 
     @server.tool(annotations=READS)

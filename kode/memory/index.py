@@ -162,11 +162,14 @@ class TextIndex:
         space: str,
         *,
         typo_chars: int,
+        elsewhere: Mapping[int, float] | None = None,
     ) -> list[tuple[int, rank.Ranked]]:
         """The best `k` of the texts that match: place, and how it ranks. `vector` is the query's
-        under a neural model, in its `space`."""
+        under a neural model, in its `space`; `elsewhere` has cosines with it that were measured by
+        others, for texts whose vectors are not measured here."""
         many = max(CANDIDATES, 3 * k)
         near = {} if vector is None else self.nearest(vector, space, many, source, rank.MIN_COSINE)
+        near = {**(elsewhere or {}), **near}
         asked = rank.read(query, self._known, len(self), now, typo_chars=typo_chars)
         meant = self._in_period(asked, source, many)
         chosen = {*self._candidates(asked, source, many), *near, *meant}

@@ -1,7 +1,8 @@
-"""What is kept before a command that names files it changes, or discards what is in no commit.
+"""Saves what a command may destroy before it runs: files it names, and uncommitted work it
+discards.
 
-`gather` keeps contents and touches nothing else; `differences` tells afterwards what the command
-did. The log of changes and undo are `checkpoints`' business.
+`gather` saves contents and touches nothing else; `differences` finds afterwards what the command
+did. `checkpoints` handles the log of changes and undo.
 """
 
 import contextlib
@@ -22,32 +23,32 @@ from kode.session.git import GitError, Survey, Tracked, blobs, survey
 
 MAX_FILES = 5_000
 LOOKING_S = 10.0
-"""Folders are walked no longer than this."""
+"""Time limit for walking folders."""
 
 SKIPPED = frozenset(
     "node_modules .venv venv __pycache__ .tox .mypy_cache .ruff_cache .pytest_cache target".split()
 )
-"""Not walked where no git tells what is ignored: tools make them again."""
+"""Not walked outside git, where nothing says what is ignored: tools regenerate them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What was there before a command, with its contents kept."""
+    """The state before a command, with its contents saved."""
 
     at_stake: AtStake = field(default_factory=AtStake)
     files: Mapping[str, Seen] = field(default_factory=dict)
-    """Absolute path, its folder real → what was there."""
+    """Absolute path (folder symlinks resolved) → what was there."""
     surveys: tuple[Survey, ...] = ()
     left_out: int = 0
-    """Files that are too large, or too many."""
+    """Number of files skipped as too large or too many."""
     not_kept: frozenset[str] = frozenset()
-    """Of files that were named one by one, those that are there and could not be kept."""
+    """Existing files, named individually, that could not be saved."""
     left_out_bytes: int = 0
     problem: str = ""
-    """Why not everything could be looked at or kept, in a sentence."""
+    """Why not everything could be examined or saved, in a sentence."""
 
     def sentence(self) -> str:
-        """For the question: what is kept; "" where there is nothing to lose."""
+        """What was saved, for the permission question; "" if there is nothing to lose."""
         what = "What it deletes" if self.at_stake.deleted else "What it changes"
         if self.at_stake.discarded:
             what = "The state of the project's files"
@@ -76,7 +77,7 @@ class _Found:
     ends_at: float = field(default_factory=lambda: time.monotonic() + LOOKING_S)
 
     def add(self, path: str) -> None:
-        path = _canonical(path)
+        path = _resolve_folder(path)
         if path in self.sizes:
             return
         if len(self.sizes) >= MAX_FILES:
@@ -93,16 +94,16 @@ class _Found:
 
 
 def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept:
-    """Keeps what is there now of all that is at stake. Never raises; may take seconds."""
+    """Saves the current state of everything at stake. Never raises; may take seconds."""
     found = _Found()
     surveys: dict[Path, Survey] = {}
     problem = ""
     try:
         for folder in at_stake.discarded:
             _find_discarded(Path(folder), found, surveys)
-        for path in _expanded(at_stake.deleted):
+        for path in _expand(at_stake.deleted):
             problem = _find_deleted(path, found, roots) or problem
-        for path in _expanded(at_stake.changed):
+        for path in _expand(at_stake.changed):
             _find_changed(path, found, roots)
     except (GitError, OSError, ValueError) as error:
         problem = str(error)
@@ -111,8 +112,8 @@ def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept
 
 
 def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
-    """Keeps what is there now at these very paths; large files too, since each is sure to change.
-    Never raises."""
+    """Saves the current state of exactly these paths; large files too, since each is sure to
+    change. Never raises."""
     found = _Found()
     for path in paths:
         with contextlib.suppress(OSError):
@@ -126,8 +127,7 @@ def gather_files(contents: Contents, paths: Sequence[str]) -> Kept:
 
 
 def _nothing_behind_links(path: str, seen: Seen) -> Seen:
-    """Where a link takes the place of a folder, or the other way, what lies behind the link is
-    another file."""
+    """If a link replaces a folder or the reverse, what lies behind the link is another file."""
     folder = os.path.dirname(path)
     return seen if os.path.realpath(folder) == folder else Seen(state=None)
 
@@ -135,7 +135,7 @@ def _nothing_behind_links(path: str, seen: Seen) -> Seen:
 def differences(
     contents: Contents, turn: int, kept: Kept
 ) -> tuple[list[Change], list[RepositoryChange]]:
-    """What the command did, by what is there now. Raises: StorageError."""
+    """What the command did, compared with the current state. Raises: StorageError."""
     changes = []
     for path, before in kept.files.items():
         after = _nothing_behind_links(path, contents.see(Path(path)))
@@ -178,7 +178,7 @@ def differences(
 
 
 def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = False) -> Kept:
-    """The small ones first, so that most is kept where not everything can be."""
+    """Saves small files first, so that a limit leaves out as few as possible."""
     room = contents.max_bytes // 2
     fitting: list[str] = []
     files: dict[str, Seen] = {}
@@ -215,7 +215,7 @@ def _find_discarded(folder: Path, found: _Found, surveys: dict[Path, Survey]) ->
 
 
 def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
-    """Why it cannot be kept; "" when it can."""
+    """Why the path cannot be saved; "" if it can."""
     if not os.path.isdir(path) or os.path.islink(path):
         if os.path.lexists(path):
             found.add(path)
@@ -227,7 +227,7 @@ def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
 
 
 def _find_changed(path: str, found: _Found, roots: Sequence[Path]) -> None:
-    """What is outside the folders of work is not the project's: a log in /tmp, say."""
+    """Skips files outside the working folders, which are not the project's: a log in /tmp, say."""
     real = os.path.realpath(path)
     if not _is_inside(real, roots) or os.path.isdir(real):
         return
@@ -251,15 +251,15 @@ def _walk(folder: str, found: _Found, skipped: frozenset[str]) -> None:
             return
 
 
-def _expanded(patterns: Sequence[str]) -> Iterator[str]:
-    """Paths a shell would make of these: a name that is there with its marks is meant too."""
+def _expand(patterns: Sequence[str]) -> Iterator[str]:
+    """Expands globs as a shell would; a name that exists with its marks counts as well."""
     for pattern in patterns:
         named = not glob.has_magic(pattern) or os.path.lexists(pattern)
         yield from [pattern] if named else glob.glob(pattern, recursive=True)
 
 
-def _canonical(path: str) -> str:
-    """The folder real, the name as it is: a link is kept as a link."""
+def _resolve_folder(path: str) -> str:
+    """Resolves the folder but not the name: a link is saved as a link."""
     folder, name = os.path.split(path.rstrip("/") or "/")
     return os.path.join(os.path.realpath(folder), name)
 
@@ -267,8 +267,8 @@ def _canonical(path: str) -> str:
 def _committed_files(
     contents: Contents, turn: int, before: Survey, after: Survey, known: Mapping[str, Seen]
 ) -> Iterator[Change]:
-    """Files that were as committed and are not the same any more: git still has what they held.
-    One that git converts (line ends, filters) has another size there, and is left out."""
+    """Files that were unmodified and have changed: git still has their old content. A file that git
+    converts (line ends, filters) has another size there, and is skipped."""
     if before.tracked is None or after.tracked is None:
         return
     differing = [

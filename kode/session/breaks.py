@@ -1,8 +1,8 @@
-"""Where a request's beginning left the one before, why, and what that cost.
+"""Finds where a request stopped sharing its beginning with the one before, why, and what that cost.
 
-A server keeps what it has read of a request, so that the next one with the same beginning costs
-little. Here is found the first part that differs, from the records and the texts; what changed it,
-from the entries between the two; and how much that followed was sent, and paid for, a second time.
+A server caches the beginning of a request, which makes the next one with the same beginning cheap.
+This module finds the first part that differs, from the records and texts; the cause, from the
+entries between the two; and how much after it was sent, and paid for, again.
 """
 
 import re
@@ -24,15 +24,16 @@ from kode.session.sent import Piece, Sent, pieces
 from kode.session.spending import step_of
 
 Price = Callable[[str, Usage], float | None]
-"""(model, usage) → dollars; None when the price is unknown."""
+"""(model, usage) → dollars; None if the price is unknown."""
 
 EXCERPT_BYTES = 60
 SMALL_TOKENS = 256
 SMALL_SHARE = 0.05
-"""What a server may count less than was sent before, without having lost it: caches keep blocks."""
+"""How much less than before a server may count as cached without having lost anything: caches store
+blocks."""
 
 LEAST_CACHED_TOKENS = 1_024
-"""Servers keep no shorter beginning."""
+"""Servers cache no shorter beginning."""
 CACHE_LOST = "the server's cache ran out: the beginning is the same"
 
 _FOLDER = re.compile(r"Working directory: (.*?)(?: \(|\. System)")
@@ -54,21 +55,21 @@ _SECTIONS = {
     "message": "what was said before is no longer the same",
 }
 _OF_A_FOLDER = frozenset("folder place instructions skills memory".split())
-"""What another folder changes by itself."""
+"""Parts that change with the working folder."""
 _HEADINGS = {"# Where you are": "place", "# Instructions of this project": "instructions"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """The part in which two requests differ, and where in it."""
+    """The part in which two requests differ, and the place in it."""
 
     name: str
-    """As a person may read it: `system prompt, memory`, `tool read_file`, `message 3`."""
+    """For a person: `system prompt, memory`, `tool read_file`, `message 3`."""
     byte: int | None = None
-    """Of the part's text, from 0; None where its text is not kept."""
+    """Offset in the part's text, from 0; None if the text is not kept."""
     before: str = ""
     after: str = ""
-    """What stood there, shortened."""
+    """The new text there, shortened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +77,24 @@ class Break:
     """Why the server had to read again what it had read before."""
 
     step: str
-    """The id of the answer's entry, see `spending.Step`; "" where none came."""
+    """The id of the answer's entry, see `spending.Step`; "" if none came."""
     at: str
     kind: str
     """`model`, `tool`, `folder`, `day`, `place`, `kode`, `instructions`, `skills`, `memory`,
     `appended`, `compaction`, `prune`, `trim`, `rewind`, `restore`, `cache` or `message`."""
     cause: str
-    """The same in words."""
+    """The kind in words."""
     spot: Spot | None = None
-    """None where the beginning is the same."""
+    """None if the beginning is the same."""
     since: str = ""
-    """When the request before was made."""
+    """When the previous request was made."""
     session_before: str = ""
-    """The session it was made in, where that was an earlier one."""
+    """The session of the previous request, if it was an earlier one."""
     tokens: int = 0
-    """That were sent before too, and were not read from a cache now: what the server counted as
-    cached, taken from an estimate by size or, where the beginning is the same, from its count."""
+    """Tokens sent before that did not come from a cache now: an estimate by size (or, with the same
+    beginning, the previous count) minus the server's count of cached tokens."""
     cost_usd: float | None = None
-    """What they cost more than from a cache; None where the price is not known."""
+    """The extra cost compared with a cache; None if the price is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +107,8 @@ class _Difference:
 def break_of(
     home: Path, before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
 ) -> Break | None:
-    """Compares a request with the one before it in the same session; `between` are the entries
-    that came after that one's record. None where the beginning stayed and the cache held."""
+    """Compares a request with the previous one of its session; `between` are the entries after that
+    one's record. None if the beginning stayed and the cache held."""
     found = _of_model(before, now) or _in_pieces(home, before, now) or _in_messages(before, now)
     if found is None:
         return _of_cache(before, now, between, price)
@@ -123,8 +124,8 @@ def break_of(
 def first_break(
     home: Path, before: Sent, now: Sent, folders: tuple[str, str], price: Price
 ) -> Break | None:
-    """Compares the first request of a session with one of an earlier session; `folders` are those
-    the two worked in. That the person says something else is no break."""
+    """Compares a session's first request with one of an earlier session; `folders` are those of the
+    two. A different prompt of the person is not a break."""
     found = _in_pieces(home, before, now) or _in_messages(before, now)
     again = _sent_again(home, before, now)
     if found is None or found.kind == "message":
@@ -149,7 +150,7 @@ def _of_model(before: Sent, now: Sent) -> _Difference | None:
 
 
 def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price) -> Break | None:
-    """The same beginning, and yet the server read less of it from its cache than it could."""
+    """A break with the same beginning: the server read less from its cache than it could."""
     if before.step is None or now.step is None:
         return None
     could = min(before.step.usage.input_tokens, now.step.usage.input_tokens)
@@ -166,7 +167,8 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
 
 
 def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price) -> Break:
-    """`again` tokens were sent before too: what of them did not come from a cache, and cost."""
+    """A break after which `again` tokens were sent a second time; those not read from a cache
+    cost."""
     made = Break(
         step="",
         at=now.record.at,
@@ -188,7 +190,7 @@ def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price
 
 
 def _sent_again(home: Path, before: Sent, now: Sent) -> int:
-    """How many of a request's tokens were in the other one too, by the size of its parts."""
+    """How many tokens of a request were in the previous one too, by the size of its parts."""
     was = {piece.digest for piece in pieces(home, before)}
     was |= {digest_of(message_bytes(m)) for m in before.messages[: before.record.messages]}
     parts = [(piece.digest, piece.size) for piece in pieces(home, now)]
@@ -204,7 +206,7 @@ def _sent_again(home: Path, before: Sent, now: Sent) -> int:
 
 
 def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
-    """The first section or tool that differs."""
+    """Finds the first section or tool that differs."""
     if (before.record.system, before.record.tools) == (now.record.system, now.record.tools):
         return None
     was, is_ = pieces(home, before), pieces(home, now)
@@ -226,8 +228,8 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
 def _changed(
     was: Sequence[Piece], is_: Sequence[Piece], at: int
 ) -> tuple[Piece | None, Piece | None, str]:
-    """(what it was, what it is, what happened to it) of the part that is to blame for the
-    difference at a position: one that came or went, else one that changed."""
+    """(old, new, what happened) for the part to blame for the difference at a position: one that
+    was added or removed, else one that changed."""
     old, new = (side[at] if at < len(side) else None for side in (was, is_))
     if new is not None and (same := _named_like(new, was)):
         if old is not None and not _named_like(old, is_):
@@ -267,7 +269,7 @@ def _of_section(name: str, before: str, after: str) -> tuple[str, str]:
 
 
 def _in_messages(before: Sent, now: Sent) -> _Difference | None:
-    """The first message that differs; None where one list continues the other."""
+    """Finds the first message that differs; None if one list continues the other."""
     count = min(before.record.messages, now.record.messages)
     if before.digests[:count] == now.digests[:count]:
         return None
@@ -296,7 +298,8 @@ def _differing(old: Message, new: Message) -> tuple[str, str, str]:
 
 
 def _kind_of(part: Part) -> str:
-    """Which section a text of kode's own in a message is; `message` for what was said and done."""
+    """The section that one of kode's own texts in a message belongs to; `message` for anything
+    else."""
     if not isinstance(part, Text) or part.source not in ("opening", "memory"):
         return "message"
     return (
@@ -329,6 +332,6 @@ def _common_beginning(one: bytes, other: bytes) -> int:
 
 
 def _excerpt(data: bytes, start: int) -> str:
-    """A line of a text from a byte on."""
+    """A line of a text from a byte offset on."""
     text = data[start : start + EXCERPT_BYTES].decode("utf-8", "ignore")
     return " ".join(text.split())

@@ -1,9 +1,8 @@
-"""The log of what a session changed in files, and what follows from it: which turns can be taken
-back, in which order, and what a file goes back to. Pure functions over lines.
+"""The log of a session's file changes, and what follows from it: which turns can be undone, in
+which order, and what each file reverts to. Pure functions over lines.
 
-A turn is a group of changes. Undo takes the newest group that is not undone, redo the one undone
-last; a turn that changes files after an undo ends what could be redone. Reading and writing files
-is `checkpoints`' business.
+A turn is a group of changes. Undo reverts the newest group not undone, redo the last one undone; a
+turn that changes files after an undo clears the redo list. `checkpoints` reads and writes files.
 """
 
 import functools
@@ -27,11 +26,11 @@ class Change:
     before: State
     after: State = None
     mode: int = 0o644
-    """Of the file before."""
+    """File mode before."""
     after_mode: int | None = None
-    """Of the file after, where it is another one."""
+    """File mode after, if it changed."""
     done: bool = False
-    """False on the line written before the change: `after` says nothing yet."""
+    """False on the line written before the change: `after` is meaningless yet."""
 
     @property
     def has_effect(self) -> bool:
@@ -40,28 +39,28 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryChange:
-    """What a command did to a repository beside its files."""
+    """What a command did to a repository apart from its files."""
 
     turn: int
     root: str
     head: str = ""
-    """The commit before, where it is another one now, or on another branch."""
+    """The commit before, if another one or another branch is checked out now."""
     branch: str = ""
-    """Before; "" where none was checked out."""
+    """The branch before; "" for a detached HEAD."""
     switched: bool = False
     """Whether another branch is checked out now."""
     stashes: tuple[tuple[str, str], ...] = ()
-    """(commit, message) of each stash that is gone, the newest first."""
+    """(commit, message) of each stash that disappeared, newest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnEnd:
-    """What comes next belongs to another turn, even where it has the same number."""
+    """Changes after this belong to another turn, even with the same number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """A command has ended: what was announced before it and did not change is as it was."""
+    """A command has ended: files announced before it without a change are unchanged."""
 
     turn: int
 
@@ -103,7 +102,7 @@ def line_of(line: Line) -> bytes:
 
 
 def parse(line: bytes) -> Line | None:
-    """None for a line that was torn or damaged, or that a later version wrote."""
+    """Parses a line; None if it is torn, damaged, or from a later version."""
     try:
         value = json.loads(line)
         parsed: Line = _adapter(value.pop("kind", "change")).validate_python(value)
@@ -130,7 +129,7 @@ def _adapter(kind: str) -> "TypeAdapter[Any]":
 
 
 def _is_sound(path: str, one: State, other: State, mode: int) -> bool:
-    """Whether these can name a file and what it held."""
+    """Whether these can name a file and its state."""
     texts = (path, one or "", other or "")
     return path.startswith("/") and 0 <= mode <= 0o7777 and not any("\0" in text for text in texts)
 
@@ -158,9 +157,9 @@ class Group:
 class History:
     groups: tuple[Group, ...]
     standing: tuple[int, ...]
-    """Groups that can be undone, the newest last."""
+    """Groups that can be undone, newest last."""
     undone: tuple[int, ...]
-    """Groups that can be put forth again, the one undone last at the end."""
+    """Groups that can be redone, last undone at the end."""
     taken: dict[int, Taken]
     """Group → its last undo or redo."""
     damaged: int = 0
@@ -230,7 +229,7 @@ def _settle(group: Group) -> None:
 
 
 def _take_in(changes: list[Change], line: Change) -> None:
-    """A line that says how a change ended takes the place of the one that announced it."""
+    """Adds a line; one that says how a change ended replaces the one that announced it."""
     for index in range(len(changes) - 1, -1, -1):
         known = changes[index]
         if (
@@ -248,24 +247,25 @@ def _take_in(changes: list[Change], line: Change) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WayBack:
-    """What a file goes back to when a group is undone."""
+    """What a file reverts to when a group is undone."""
 
     state: State
     mode: int = 0o644
     found: bool = True
-    """False when it was changed since the group's last change: then it is left alone."""
+    """False if it was changed after the group's last change: then it is left alone."""
     whole: bool = True
-    """False when somebody changed it between two changes of the group: it goes back to that."""
+    """False if somebody changed it between two changes of the group: it reverts to that state."""
 
 
 def way_back(changes: Sequence[Change], current: State) -> WayBack:
-    """From what is at a path now to what was there before a group, as far as nobody else changed
-    it in between. A change that a crash cut short says nothing of its end: what is there counts."""
+    """The state to revert to, from the current one back to before the group, stopping where
+    somebody else made a change. A change cut short by a crash has no known end: the current state
+    counts."""
     state, mode, found = current, 0o644, False
     for change in reversed(changes):
         if change.done and change.after != state:
             if change.before == state and not found:
-                found = True  # is so already
+                found = True  # already reverted
                 continue
             return WayBack(state=state, mode=mode, found=found, whole=False)
         state, mode, found = change.before, change.mode, True

@@ -1,8 +1,9 @@
-"""Contents kept for undo, each in a file named by its SHA-256, under caps: the oldest go first.
+"""Contents kept for undo, each in a file named by its SHA-256, with size limits: the oldest are
+deleted first.
 
-What was there at a path is one text, its state: None for nothing, the SHA-256 of a file's bytes,
-`link:TARGET` for a symbolic link, or a word for what is not kept. When something is kept, and what
-is made of it, is `checkpoints`' business.
+A state says what is at a path: None for nothing, the SHA-256 of a file's bytes, `link:TARGET` for a
+symbolic link, or a word for what is not kept. `checkpoints` decides when to keep something and what
+for.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ State = str | None
 TOO_LARGE = "too-large"
 FOLDER = "folder"
 OTHER = "other"
-"""A device, a socket, or what may not be read."""
+"""A device, a socket, or an unreadable file."""
 LINK = "link:"
 
 MEGABYTE = 1024 * 1024
@@ -33,19 +34,19 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def is_digest(state: State) -> bool:
-    """Whether it stands for the bytes of a file."""
+    """Whether a state is the hash of a file's bytes."""
     return state is not None and _DIGEST.fullmatch(state) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What is at a path at some moment."""
+    """The state of a path at one moment."""
 
     state: State
     mode: int = 0o644
     size_bytes: int = 0
     data: bytes = b""
-    """Of a file; b"" unless it was asked for."""
+    """The file's bytes; b"" unless requested."""
 
     @property
     def can_be_kept(self) -> bool:
@@ -54,26 +55,26 @@ class Seen:
 
 @dataclass
 class Contents:
-    """The kept contents of one session. `folder` is created when the first is kept."""
+    """The kept contents of one session. `folder` is created on first use."""
 
     folder: Path
     max_file_bytes: int
-    """A larger file is not kept."""
+    """Larger files are not kept."""
     max_bytes: int
-    """Of all contents of the session; the oldest go first."""
+    """Limit for all contents of the session; the oldest are deleted first."""
     held_bytes: int | None = None
-    """What the folder holds; counted once, then kept along."""
+    """Size of the folder; counted once, then updated."""
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def see(self, path: Path) -> Seen:
-        """What is there now, without keeping it. Never raises: what cannot be read is `OTHER`."""
+        """The current state, without keeping it. Never raises: an unreadable path is `OTHER`."""
         try:
             return self._look(path)
         except OSError:
             return Seen(state=OTHER)
 
     def keep(self, path: Path) -> Seen:
-        """Keeps what is there, durably. Raises: StorageError when it cannot be read or kept."""
+        """Keeps the current state, durably. Raises: StorageError if it cannot be read or kept."""
         return self._keep(path, sync_name=True)
 
     def keep_all(self, paths: Iterable[str]) -> dict[str, Seen | StorageError]:
@@ -93,7 +94,7 @@ class Contents:
         return found
 
     def data(self, state: str) -> bytes | None:
-        """The bytes of a kept file; None when they are gone or damaged."""
+        """The bytes of a kept file; None if missing or damaged."""
         if not is_digest(state):
             return None
         try:
@@ -103,18 +104,16 @@ class Contents:
         return data if hashlib.sha256(data).hexdigest() == state else None
 
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = True) -> None:
-        """Makes what is at a path this state again; `sync_name`: see `durable.replace`.
-
-        Raises: StorageError when what it held is not kept any more; OSError.
-        """
+        """Restores a path to this state; `sync_name`: see `durable.replace`. Raises: StorageError
+        if its content is no longer kept; OSError."""
         if state is None:
             durable.remove(path, sync_name=sync_name)
             return
-        # The folders are the project's, not kode's: with the modes a person's would have.
+        # The folders belong to the project: use the modes that a person's would have.
         os.makedirs(path.parent, exist_ok=True)
         if path.is_dir() and not path.is_symlink() and state != FOLDER:
             for inner, _, _ in os.walk(path, topdown=False):
-                os.rmdir(inner)  # only what is empty
+                os.rmdir(inner)  # only if empty
         if state == FOLDER:
             if not path.is_dir() or path.is_symlink():
                 durable.remove(path)
@@ -145,7 +144,7 @@ class Contents:
         return seen
 
     def _look(self, path: Path) -> Seen:
-        """Never waits: a pipe or a device is not read."""
+        """Never blocks: a pipe or a device is not read."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags)
@@ -176,7 +175,7 @@ class Contents:
         path = self.folder / digest
         with contextlib.suppress(OSError):
             if path.stat().st_size == len(data):
-                os.utime(path)  # in use again, so not among the oldest
+                os.utime(path)  # used again, so no longer among the oldest
                 return
         durable.replace(path, data, sync_name=sync_name)
         with self._counting:
@@ -189,8 +188,8 @@ class Contents:
 
 
 def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:
-    """Deletes the oldest contents of these folders until they hold at most nine tenths of
-    `max_bytes`, when they hold more than that; returns what they hold."""
+    """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
+    more than that; returns their size."""
     kept = sorted(entry for folder in folders for entry in _kept_in(folder))
     held = sum(size for _, size, _ in kept)
     if held <= max_bytes:
@@ -206,7 +205,7 @@ def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = Non
 
 
 def drop_oldest_of_all(home: Path, max_bytes: int) -> int:
-    """The same over all sessions."""
+    """Does the same over all sessions."""
     sessions = paths.sessions_folder(home).glob("*/")
     return drop_oldest(list(map(paths.checkpoints_folder, sessions)), max_bytes)
 

@@ -1,5 +1,5 @@
-"""What requests cost, for a person: of one session step by step, with the reasons where a cache
-was lost; of many by session. The figures are those of `kode.session.spending`."""
+"""What requests cost, for a person: a session step by step, with reasons for lost caches; or many
+by session. `kode.session.spending` computes the figures."""
 
 import heapq
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from kode.session.spending import (
 )
 
 SESSIONS_LOOKED_THROUGH = 50
-"""For the request before a session's first: those that changed last."""
+"""How many recent sessions to search for the request before a session's first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,12 @@ class SessionCost:
     session: str
     cwd: str
     steps: tuple[Step, ...]
-    """Oldest first; what was rewound was paid for all the same."""
+    """Oldest first; includes rewound steps, which were paid for all the same."""
     models: Spending
     total: Spent
     breaks: tuple[Break, ...] = ()
     recorded: bool = True
-    """Whether requests are on record, without which nothing can be said of breaks."""
+    """Whether requests are on record; without records, breaks are unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +49,16 @@ class SessionTotal:
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """What all sessions took in some time."""
+    """The cost of all sessions in a period."""
 
     sessions: tuple[SessionTotal, ...]
-    """The dearest first."""
+    """The most expensive first."""
     models: Spending
     total: Spent
 
 
 def session_cost(home: Path, session_id: str, price: Price | None = None) -> SessionCost:
-    """What one session took, by `price`, where it is given, with the breaks in it.
+    """The cost of one session, at `price` if given, with the breaks in it.
 
     Raises: SessionError, StorageError.
     """
@@ -83,8 +83,8 @@ def session_cost(home: Path, session_id: str, price: Price | None = None) -> Ses
 def period_cost(
     home: Path, since: datetime, until: datetime | None = None, folder: Path | None = None
 ) -> Period:
-    """What sessions took from one moment to another; `folder` leaves those that worked in it or
-    below it. What a fork copied counts once. Raises: StorageError."""
+    """The cost of sessions from one moment to another; with `folder`, only of those at work in or
+    below it. Steps copied by a fork count once. Raises: StorageError."""
     by_session: dict[str, list[Step]] = {}
     entries = []
     folders: dict[str, str] = {}
@@ -108,7 +108,7 @@ def period_cost(
 
 
 def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
-    """The session's first request against the latest one of all sessions to the same model."""
+    """Compares the session's first request with the latest one to the same model in any session."""
     best: Sent | None = None
     where = header
     for summary in _used_before(home, header, now.record.model):
@@ -125,7 +125,7 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
 
 
 def _used_before(home: Path, header: Header, model: str) -> list[index.Summary]:
-    """The sessions with a model that were begun before this one, the last used first."""
+    """Sessions with this model that began before this one, last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
     known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
     found = [one for one in known if one.model == model and one.created_at < header.created_at]

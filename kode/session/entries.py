@@ -4,16 +4,16 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     Header            the first line
     MessageEntry      a message, with id and time
     SystemEntry       the system prompt as rendered
-    CompactionEntry   a summary stands for what came before
+    CompactionEntry   a summary replaces what came before
     PruneEntry        the output of tool calls before a message is dropped
     TrimEntry         messages before one are dropped, by hand
-    RewindEntry       all from an entry on no longer counts
+    RewindEntry       everything from an entry on no longer counts
     RestoreEntry      a compaction or a pruning is undone
     UndoEntry         the person undid or redid what a turn changed in files
     PlanEntry         the plan, as the model made it or the person edited it
-    StateEntry        what memory wants kept
+    StateEntry        memory's stored state
     TaintEntry        outside text was read
-    RequestEntry      what a request to a model holds, as digests
+    RequestEntry      the digests of a request to a model
     UsageEntry        a request to a model that was no reply
     HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures
@@ -40,19 +40,19 @@ VERSION = 1
 
 
 def new_id() -> str:
-    """Eight hex digits, unique enough within one file."""
+    """Eight random hex digits, unique enough within one file."""
     return secrets.token_hex(4)
 
 
 def timestamp(seconds: float | None = None) -> str:
-    """A moment since the epoch, by default now: in UTC, to the millisecond."""
+    """A time in seconds since the epoch, by default now, as UTC to the millisecond."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a forked session came from."""
+    """The session that a fork was made from."""
 
     session: str
     entry: str | None = None
@@ -60,14 +60,14 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """The session of another agent that a session was made from."""
+    """The session of another agent that was imported."""
 
     agent: str
     session: str
-    """Its id there."""
+    """Its id in that agent."""
     file: str
     digest: str
-    """SHA-256 of the file, as it was read."""
+    """SHA-256 of the imported file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +87,18 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageEntry(Message):
-    """A message that is on disk."""
+    """A message on disk."""
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
     cost_usd: float | None = None
-    """Of the request whose answer it is; None when the model's price is unknown."""
+    """Cost of the request it answers; None if the model's price is unknown."""
     type: Literal["message"] = "message"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What every other entry has."""
+    """The fields of every other entry."""
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
@@ -114,20 +114,20 @@ class SystemEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class CompactionEntry(Entry):
     opening: tuple[str, ...] = ()
-    """Where the session works, as it was then; see `Text.source`."""
+    """The opening sections at that time; see `Text.source`."""
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""
     plan: str = ""
-    """The plan in force, with its ticks; see `plan.py`."""
+    """The current plan, with its ticks; see `plan.py`."""
     open_items: tuple[str, ...] = ()
-    """What was not done of the todo list."""
+    """Unfinished items of the todo list."""
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    """A line for each text that is no longer sent, oldest first: its id, and what it is."""
+    """A line for each text no longer sent, oldest first: its id, and what it is."""
     kept_from: str | None = None
-    """Id of the first message that stays; None: none stays."""
+    """Id of the first message that stays; None if none does."""
     tokens_before: int = 0
     type: Literal["compaction"] = "compaction"
 
@@ -142,7 +142,7 @@ class PruneEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class TrimEntry(Entry):
     kept_from: str | None
-    """Id of the first message that stays; None: none stays."""
+    """Id of the first message that stays; None if none does."""
     type: Literal["trim"] = "trim"
 
 
@@ -156,7 +156,7 @@ class RewindEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class RestoreEntry(Entry):
     of: str
-    """Id of the compaction or the pruning that no longer counts."""
+    """Id of the compaction or pruning that no longer counts."""
     type: Literal["restore"] = "restore"
 
 
@@ -165,21 +165,21 @@ class UndoEntry(Entry):
     turn: int
     redo: bool = False
     files: tuple[str, ...]
-    """That it changed; their contents are in the folder `checkpoints`."""
+    """The files it changed; their contents are in the folder `checkpoints`."""
     type: Literal["undo"] = "undo"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanEntry(Entry):
     text: str
-    """Markdown; "" where it was dropped."""
+    """Markdown; "" if it was dropped."""
     type: Literal["plan"] = "plan"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateEntry(Entry):
     system: str
-    """The memory system whose state it is."""
+    """The memory system that the state belongs to."""
     state: Mapping[str, Any]
     type: Literal["memory_state"] = "memory_state"
 
@@ -197,29 +197,30 @@ class PartDigest:
     name: str
     digest: str
     size: int
-    """In bytes, masked as on disk."""
+    """Bytes, as masked on disk."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestEntry(Entry):
-    """What a request holds; one of a turn is written before it is sent, and names of system and
-    tools only what changed. The digests are of what is on disk, see `requests.py`."""
+    """The digests of a request. For a turn it is written before the request is sent, and contains
+    names of system sections and tools only if they changed. Digests are of what is on disk, see
+    `requests.py`."""
 
     purpose: str
     """`turn`, `memory` or `compaction`."""
     provider: str
     model: str = ""
     max_output_tokens: int | None = None
-    """None: left to the server."""
+    """None: the server decides."""
     system: tuple[PartDigest, ...] | None = None
-    """The sections in their order; None: as in the turn's request before."""
+    """The sections in order; None: as in the turn's previous request."""
     tools: tuple[PartDigest, ...] | None = None
-    """In the order they are sent; None: as in the turn's request before."""
+    """In the order sent; None: as in the turn's previous request."""
     tools_kept: str = ""
-    """The SHA-256 that names the file with the tools' texts; "" where they are not kept."""
+    """The SHA-256 that names the file with the tools' texts; "" if they are not kept."""
     messages: int
     digest: str
-    """Of all messages, chained: see `requests.Chain`."""
+    """Digest of all messages, chained: see `requests.Chain`."""
     type: Literal["request"] = "request"
 
 
@@ -240,11 +241,11 @@ class HookEntry(Entry):
     event: str
     name: str
     origin: str = ""
-    """The settings file it stands in."""
+    """The settings file that defines it."""
     exit_code: int | None
-    """None when it did not run to its end."""
+    """None if it did not finish."""
     outcome: str
-    """`allow`, `ask`, `deny`, or "" when it said nothing of that."""
+    """`allow`, `ask`, `deny`, or "" if it made no decision."""
     detail: str = ""
     """Its reason, or what went wrong."""
     duration_ms: int
@@ -253,8 +254,8 @@ class HookEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class TurnEntry(Entry):
-    """The end of a turn. The totals are of the whole session, so that a list of sessions can be
-    made from the ends of their files."""
+    """The end of a turn. Totals are of the whole session, so that a list of sessions can be built
+    from the ends of their files."""
 
     number: int
     status: Status
@@ -262,10 +263,10 @@ class TurnEntry(Entry):
     steps: int
     usage: Usage
     cost_usd: float | None = None
-    """None when the model's price is unknown."""
+    """None if the model's price is unknown."""
     files_changed: tuple[str, ...] = ()
     permission_mode: str = ""
-    """At its end; "" where that is not known."""
+    """At the turn's end; "" if unknown."""
     duration_ms: int
     total_usage: Usage
     total_cost_usd: float
@@ -301,10 +302,11 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
     "tools_kept opening".split()
 )
-"""Fields whose empty value is their default: leaving them out keeps lines short."""
+"""Fields whose empty value is the default: omitting them keeps lines short."""
 
 _OMITTED_WHEN_NONE = frozenset("cost_usd system tools".split())
-"""Of these, those where empty says something else: free is not unknown, no tools not the same."""
+"""Those of them whose empty value differs from None: free is not unknown, no tools is not the same
+tools."""
 
 
 @functools.cache
@@ -317,19 +319,19 @@ def _adapter() -> "TypeAdapter[Header | AnyEntry]":
 def line_of(entry: "Header | AnyEntry") -> bytes:
     """One JSON line without its line feed; values that look like credentials are masked."""
     value = _adapter().dump_python(entry)
-    # `type` first, so that a reader of the file sees what a line is.
+    # `type` first, so that a person reading the file sees what a line is.
     ordered = {"type": value.pop("type"), **value}
     if isinstance(entry, Header):
         plain = {key: item for key, item in ordered.items() if item is not None}
     else:
         plain = _slim(masked(ordered))
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    # Halves of characters, which no JSON reader takes, become "?".
+    # Lone surrogates, which no JSON reader accepts, become "?".
     return text.encode("utf-8", "replace")
 
 
 def parse_line(line: bytes) -> "Header | AnyEntry":
-    """The entry of one line. Raises: ValueError (pydantic's and json's are both)."""
+    """The entry of one line. Raises: ValueError (pydantic's and json's are subclasses)."""
     return _adapter().validate_json(line)
 
 

@@ -1,6 +1,5 @@
-"""A session as one document: JSON for programs, Markdown for people. Pure functions of what
-`reading.read` gives.
-"""
+"""Exports a session as one document: JSON for programs, Markdown for people. Pure functions of what
+`reading.read` returns."""
 
 import json
 from collections.abc import Sequence
@@ -30,12 +29,12 @@ from kode.session.entries import (
 from kode.session.messages import effective, said, turns_of
 
 MAX_DEPTH = 6
-"""Of the arguments of a call; what lies deeper stays JSON."""
+"""Nesting depth of call arguments; anything deeper stays JSON."""
 
 
 def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
-    """The document of `kode session export --format json`. `messages` are all that was said, the
-    system prompt first; what was trimmed or rewound is not among them."""
+    """The document of `kode session export --format json`. `messages` are all messages, the system
+    prompt first, except trimmed and rewound ones."""
     kept = effective(entries)
     usage = Usage()
     cost_usd = 0.0
@@ -69,7 +68,7 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
 
 
 def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
-    """A transcript to read: what was said and done, long outputs cut."""
+    """A readable transcript of messages and calls, with long outputs cut."""
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
     for message in said(entries):
@@ -97,8 +96,8 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
 
 
 def written(text: str) -> str:
-    """What a call was given, to read: a line an argument, with the lines of a text below its name.
-    What is no JSON object stays as it is."""
+    """The arguments of a call for a person: one per line, multi-line texts below their name.
+    Anything that is not a JSON object stays as it is."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,9 +124,8 @@ def _shown(value: Any, depth: int = 0) -> list[str]:
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:
-    """One message as plain JSON; a tool message becomes one a result. What memory or attachments
-    added to a person's message is beside it, as `added`; of pictures, what they are and not their
-    bytes."""
+    """One message as plain JSON; a tool message becomes one per result. Additions to a person's
+    message by memory or attachments are in `added`; pictures are described without their bytes."""
     if message.role == "tool":
         return [
             {
@@ -164,7 +162,7 @@ def _messages(message: Message) -> list[dict[str, Any]]:
 
 
 def _buffer(entries: Sequence[AnyEntry]) -> list[str]:
-    """The buffer of the memory system that keeps one; [] where none does."""
+    """The buffer of the memory system that has one; [] otherwise."""
     for entry in reversed(entries):
         if isinstance(entry, StateEntry) and isinstance(entry.state.get("buffer"), list):
             return [str(line) for line in entry.state["buffer"]]
@@ -172,7 +170,7 @@ def _buffer(entries: Sequence[AnyEntry]) -> list[str]:
 
 
 def _fence(text: str) -> str:
-    """A fence that the text cannot close."""
+    """A code fence that the text cannot close."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,6 +1,5 @@
-"""What a session has changed in files, against what they held first: as diffs for a person.
-The changes are in `change_log`, what the files held in `content_store`.
-"""
+"""What a session has changed in files, as diffs against their first content. `change_log` has the
+changes, `content_store` the contents."""
 
 import contextlib
 import difflib
@@ -14,7 +13,7 @@ from kode.session.change_log import Change, History
 from kode.session.content_store import LINK, Contents, is_digest
 
 MAX_COMPARED_LINES = 20_000
-"""Of a file; a longer one is shown as changed without its lines."""
+"""Lines of a file; a longer one is only named as changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +26,12 @@ class FileDiff:
     added: int
     removed: int
     by_others: bool
-    """Whether somebody else changed it too: a person, or a program that was run."""
+    """Whether a person or a program changed it too."""
 
 
 def file_diffs(contents: Contents, past: History, seen_from: Path) -> list[FileDiff]:
-    """File by file, but for what was undone; files inside `seen_from` are named relative to it."""
+    """One diff per changed file, except undone changes; files inside `seen_from` get relative
+    names."""
     per_file: dict[str, list[Change]] = {}
     for number in past.standing:
         for path, done in past.groups[number].files.items():
@@ -43,7 +43,7 @@ def file_diffs(contents: Contents, past: History, seen_from: Path) -> list[FileD
 def _diff_of(
     contents: Contents, path: str, done: Sequence[Change], seen_from: Path
 ) -> FileDiff | None:
-    """None for a file that is as it was."""
+    """None for a file that is unchanged."""
     before, now = done[0].before, contents.see(Path(path)).state
     if before == now:
         return None
@@ -66,8 +66,8 @@ def _diff_of(
 
 
 def _lines(contents: Contents, state: str | None, path: str | None) -> list[str] | None:
-    """The lines of a state, of the file itself where `path` is given; None for what is no text or
-    too long."""
+    """The lines of a state, or of the file itself if `path` is given; None if it is not text or too
+    long."""
     if state is None:
         return []
     if state.startswith(LINK):

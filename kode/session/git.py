@@ -1,5 +1,5 @@
-"""Runs git to look at a repository that somebody else may have made, and finds what its working
-tree holds that is in no commit, without touching tree, index or refs.
+"""Runs git in a repository that somebody else may have made, and finds its uncommitted content
+without touching tree, index or refs.
 
 A repository's own settings name programs: hooks, filters, a file system monitor, programs that
 show, sign or connect. None of them runs here.
@@ -29,8 +29,8 @@ ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
-    # What is missing is not fetched. The list of protocols is the environment's, since a repository
-    # may allow itself `ext::COMMAND`, and versions before 2.44 know no other way.
+    # Do not fetch missing objects. The list of protocols comes from the environment, because a
+    # repository may allow itself `ext::COMMAND`, and versions before 2.44 know no other way.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "",
     "LC_ALL": "C",
@@ -51,8 +51,8 @@ def run_git(
     environ: Mapping[str, str] = NOTHING,
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
-    """What git prints in `root`, without running any program that the repository names. `environ`
-    are variables of git: another index, another folder of objects.
+    """Runs git in `root` and returns its output, without any program that the repository names.
+    `environ` are variables of git: another index, another object folder.
 
     Raises: GitError.
     """
@@ -61,7 +61,7 @@ def run_git(
 
 
 def environment() -> dict[str, str]:
-    """What git is to be started with, besides `OPTIONS`."""
+    """The variables to start git with, besides `OPTIONS`."""
     passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     return {**passed, **ENVIRONMENT}
 
@@ -97,11 +97,11 @@ def _run(
 
 
 def _without_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Settings that empty every filter the repository or the person has set: git would run them
-    to compare a file with its index. Given by the environment, since a name may hold anything,
-    also what is no UTF-8.
+    """Settings that empty every filter of the repository or the person, which git would run to
+    compare a file with its index. Passed by the environment, because a name may hold any bytes,
+    also invalid UTF-8.
 
-    Raises: GitError; then nothing is known of its filters, and nothing may run.
+    Raises: GitError; then its filters are unknown, and nothing may run.
     """
     listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", environ))
     names = [name for name in dict.fromkeys(listed.split("\0")) if _OF_FILTER.match(name)]
@@ -113,16 +113,16 @@ def _without_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 MAX_TRACKED = 100_000
-"""In a larger repository only what differs from the last commit is looked at."""
+"""In a larger repository only differences from the last commit are examined."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """A file as the index has it, that was as committed."""
+    """An unmodified file, as in the index."""
 
     object_id: str
     size_bytes: int
-    """Of the file, which git may have converted."""
+    """Size of the file, which git may have converted."""
     mode: int
 
 
@@ -132,19 +132,19 @@ class Survey:
     head: str = ""
     """The commit; "" before the first."""
     branch: str = ""
-    """ "" where none is checked out."""
+    """"" for a detached HEAD."""
     differing: tuple[str, ...] = ()
-    """Absolute paths of files that differ from the last commit, deleted ones included."""
+    """Absolute paths of files that differ from the last commit, including deleted ones."""
     untracked: tuple[str, ...] = ()
-    """Absolute paths; ignored ones are not among them."""
+    """Absolute paths, ignored files excluded."""
     tracked: Mapping[str, Tracked] | None = None
-    """All others, by absolute path; None where there are too many."""
+    """All others, by absolute path; None if there are too many."""
     stashes: tuple[tuple[str, str], ...] = ()
-    """(commit, message), the newest first."""
+    """(commit, message), newest first."""
 
 
 def survey(root: Path) -> Survey:
-    """What is there now. Raises: GitError."""
+    """The current state of the repository. Raises: GitError."""
     top = run_git(root, ["rev-parse", "--show-toplevel"]).decode("utf-8", "surrogateescape")
     if os.path.realpath(top.rstrip("\n")) != os.path.realpath(root):
         raise GitError("its settings place its files elsewhere")
@@ -161,7 +161,7 @@ def survey(root: Path) -> Survey:
 
 
 def blobs(root: Path, object_ids: Iterable[str]) -> dict[str, bytes]:
-    """The contents of objects that are there, as git keeps them. Raises: GitError."""
+    """The contents of existing objects, as git stores them. Raises: GitError."""
     wanted = list(dict.fromkeys(object_ids))
     given = "".join(f"{one}\n" for one in wanted).encode()
     out = run_git(root, ["cat-file", "--batch"], given=given) if wanted else b""
@@ -179,8 +179,8 @@ def blobs(root: Path, object_ids: Iterable[str]) -> dict[str, bytes]:
 
 
 def bring_back_stashes(root: Path, lost: Iterable[tuple[str, str]]) -> int:
-    """Puts stashes that were dropped back in their order, newest first in `lost`; returns how many
-    commits are not there any more. Raises: GitError."""
+    """Restores dropped stashes in their order (`lost` is newest first); returns how many commits no
+    longer exist. Raises: GitError."""
     gone = 0
     for commit, message in reversed(list(lost)):
         try:
@@ -211,14 +211,14 @@ def _status(root: Path) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
                 differing.append(f"{root}/{rest.split(' ', 7)[7]}")
             case "u":
                 differing.append(f"{root}/{rest.split(' ', 9)[9]}")
-            case "?" if not rest.endswith("/"):  # a repository inside is its own affair
+            case "?" if not rest.endswith("/"):  # a nested repository is its own affair
                 untracked.append(f"{root}/{rest}")
     return head, branch, tuple(filter(_is_inside, differing)), tuple(untracked)
 
 
 def _is_inside(path: str) -> bool:
-    """Whether no step of it leads up: the index is a file that somebody else may have written, and
-    git takes the names in it for granted."""
+    """Whether no part of a path leads up: somebody else may have written the index, and git trusts
+    the names in it."""
     return ".." not in path.split("/")
 
 

@@ -1,7 +1,7 @@
-"""What the engine and the gate call around each change, for the turn that runs.
+"""What the engine and the gate call around each change of the running turn.
 
-It adds the turn's number, keeps slow work off the loop, and tells the person what could not be
-kept. What is kept and how is `checkpoints`' business.
+It adds the turn's number, keeps slow work off the event loop, and tells the person what could not
+be saved. `checkpoints` decides what is saved and how.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from kode.session.checkpoints import Checkpoints
 class Keeper:
     checkpoints: Checkpoints
     turn: Callable[[], int]
-    """The number of the turn that runs; for a subagent, of its parent's."""
+    """The number of the running turn; for a subagent, its parent's."""
     emit: Emit
 
     def before_edit(self, path: str) -> None:
@@ -28,20 +28,21 @@ class Keeper:
         self.checkpoints.keep(self.turn(), path)
 
     def after_edit(self, path: str, state: str | None) -> None:
-        """`state` is the SHA-256 of what the tool wrote; None when that is not known."""
+        """`state` is the SHA-256 of what the tool wrote; None if unknown."""
         try:
             self.checkpoints.changed(path, state)
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
 
     async def keep_first(self, at_stake: AtStake) -> str:
-        """For the question whether a command may run: what is kept, in a sentence."""
+        """Saves what a command may lose; returns a sentence about it for the permission
+        question."""
         kept = await asyncio.to_thread(self.checkpoints.would_keep, at_stake)
         return kept.sentence()
 
     @contextlib.asynccontextmanager
     async def keeping(self, at_stake: AtStake) -> AsyncIterator[None]:
-        """Around a command: what it may lose is kept, and what it did is noted."""
+        """Wraps a command: saves what it may lose, and records what it did."""
         if not (at_stake.is_lost or at_stake.changed):
             yield
             return
@@ -51,7 +52,7 @@ class Keeper:
 
     @contextlib.asynccontextmanager
     async def keeping_files(self, paths: Sequence[str]) -> AsyncIterator[Kept]:
-        """Around the changes of exactly these files: what they hold is kept, but for the files of
+        """Wraps changes of exactly these files: saves their contents, except those in
         `not_kept`."""
         kept = await asyncio.to_thread(self.checkpoints.begin_changes, self.turn(), paths)
         async with self._kept(kept):

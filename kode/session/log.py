@@ -1,4 +1,4 @@
-"""A session's file: created, appended to, loaded, repaired. See `entries.py` for what it holds.
+"""Creates, appends to, loads and repairs a session's file. See `entries.py` for its content.
 
 An open session holds the exclusive lock of its file until it is closed, so that two processes never
 interleave their turns. Appending is durable before it returns.
@@ -55,41 +55,41 @@ def new_session_id() -> str:
 
 @dataclass
 class Session:
-    """An open session. Made by `create`, `in_memory` or `load`; ended by `close`."""
+    """An open session. Created by `create`, `in_memory` or `load`; ended by `close`."""
 
     header: Header
     path: Path | None
-    """None for a session that is kept nowhere."""
+    """None for a session without a file."""
     entries: list[AnyEntry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    """The messages the model gets. Read them, do not change them."""
+    """The messages the model gets. Read only."""
     answers: list[Message] = field(default_factory=list)
-    """Results of the last message's calls, while others are still to come."""
+    """Results for the last message's calls, while others are pending."""
     system: str = ""
     """The system prompt as last rendered."""
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
-    """Of all requests whose price is known."""
+    """Total of all requests with a known price."""
     unpriced: bool = False
-    """Whether there were others."""
+    """Whether some requests had an unknown price."""
     last_request: RequestEntry | None = None
-    """The record of the latest request of a turn in this process, complete."""
+    """The complete record of this process's latest turn request."""
     tainted_by: str = ""
-    """The first outside source that was read; "" while none has been."""
+    """The first outside source that was read; "" if none."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     file: IO[bytes] | None = None
     loaded: bool = False
-    """False for a session this process has created."""
+    """False for a session created by this process."""
     ids: set[str] = field(default_factory=set)
-    """Of all entries, so that no two have the same."""
+    """Ids of all entries, for uniqueness."""
 
     @property
     def id(self) -> str | None:
         return self.header.id if self.path is not None else None
 
     def append(self, *entries: AnyEntry) -> None:
-        """Adds entries; they are on disk when this returns. One whose id is taken gets another.
+        """Adds entries; they are on disk when this returns. A duplicate id is replaced.
 
         Raises: StorageError; then nothing was added.
         """
@@ -124,11 +124,11 @@ class Session:
         return bool(self.tainted_by)
 
     def state(self, system: str) -> Mapping[str, Any]:
-        """What a memory system last wanted kept; empty when nothing."""
+        """The last stored state of a memory system; empty if none."""
         return self.states.get(system, {})
 
     def close(self) -> None:
-        """Releases the file. One that this process created and never used is removed."""
+        """Releases the file. Deletes one that this process created and never used."""
         if self.file is None:
             return
         file, self.file = self.file, None
@@ -139,7 +139,7 @@ class Session:
                 and not any(isinstance(entry, MessageEntry) for entry in self.entries)
             ):
                 durable.remove(self.path)
-                # Pictures that were to go with a first message.
+                # Pictures attached to a first message that was never sent.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
 
@@ -155,7 +155,7 @@ class Session:
         return tuple(own)
 
     def _take(self, entry: AnyEntry) -> None:
-        """Updates what is known, at a cost that does not grow with the session, except for the
+        """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
         self.entries.append(entry)
         self.ids.add(entry.id)
@@ -197,9 +197,9 @@ def create(
     parent: str | None = None,
     forked_from: Origin | None = None,
 ) -> Session:
-    """A new session with its file, header written; under `id`, where one was chosen before.
+    """Creates a session with its file and header, under `id` if given.
 
-    Raises: SessionError for an id that is taken, or none; StorageError.
+    Raises: SessionError for an id that is taken or invalid; StorageError.
     """
     durable.make_folder(paths.sessions_folder(home))
     while True:
@@ -225,7 +225,7 @@ def create(
             _lock(file, session_id)
             durable.append_to(file, line_of(header), path)
         except BaseException:
-            # On a full disk an empty file would be listed as a damaged session.
+            # After a full disk an empty file would be listed as a damaged session.
             with contextlib.suppress(OSError):
                 if os.fstat(file.fileno()).st_size == 0:
                     path.unlink()
@@ -235,12 +235,12 @@ def create(
 
 
 def writable_path(path: Path) -> str:
-    """A path as JSON can hold it: bytes of it that are no UTF-8 are escaped with a backslash."""
+    """A path in a form that JSON can hold: invalid UTF-8 is escaped with a backslash."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
-    """A session that is kept nowhere (`--no-session`)."""
+    """A session without a file (`--no-session`)."""
     header = Header(
         id=new_session_id(), created_at=timestamp(), cwd=str(cwd), model=model, provider=provider
     )
@@ -248,12 +248,12 @@ def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
 
 
 def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
-    """Opens a session for going on, and says in plain words what had to be repaired.
+    """Opens a session to continue it; returns it with a plain sentence for each repair.
 
-    A torn last line is kept aside and cut off; lines that cannot be read are left where they are
-    and skipped; calls without a result get one, which says that the result is unknown.
+    A torn last line is set aside and cut off; unreadable lines stay in place and are skipped; calls
+    without a result get one that says it is unknown.
 
-    Raises: SessionError when there is none or a newer kode wrote it; BusyError when it is open
+    Raises: SessionError if there is none or a newer kode wrote it; BusyError if it is open
         elsewhere; StorageError.
     """
     path = session_path(home, session_id)
@@ -276,7 +276,7 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
                 durable.append_to(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
-        # The first record of a process is whole: it shows where one began.
+        # A process's first record is complete: it shows where it began.
         session.last_request = None
         last = session.messages[-1] if session.messages else None
         if last is not None and calls_of(last):
@@ -294,9 +294,8 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
 
 
 def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
-    """A new session that begins with these entries; its file is there whole or not at all.
-    Returns its id. Raises: StorageError.
-    """
+    """Creates a session that begins with these entries, atomically; returns its id. Raises:
+    StorageError."""
     session_id = new_session_id()
     header = replace(source, id=session_id, created_at=timestamp(), forked_from=origin)
     lines = [line_of(header), *map(line_of, entries)]
@@ -310,7 +309,7 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
 
 
 def _open_locked(path: Path, session_id: str) -> IO[bytes]:
-    """Opens an existing file, without creating one that was deleted meanwhile, and locks it."""
+    """Opens and locks an existing file, without recreating one that was deleted meanwhile."""
     with durable.storage_errors(path, "open"):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)

@@ -1,8 +1,9 @@
-"""Which files hold what a session left there that had read outside text.
+"""Records which files hold text written by sessions that had read outside text.
 
-A later session would read it as the project's own words. So path and content are noted, for every
-session of `$KODE_HOME`, in one file of JSON lines: one that reads a file that is still exactly that
-has read outside text, too. Whoever else changes the content ends it.
+A later session would take such text for the project's own words. So path and content are recorded
+for every session of `$KODE_HOME`, in one file of JSON lines: a session that reads a file with
+exactly that content has read outside text too. Any change of the content by somebody else ends
+that.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from kode.events import Emit, Notice
 
 LINES_BETWEEN_COMPACTIONS = 1_000
 HASHED_BYTES = 16 * 1024 * 1024
-"""Of a longer file the beginning and the size are compared."""
+"""For a longer file only the beginning and the size are compared."""
 MAX_SOURCE_CHARS = 300
 TAIL_BYTES = 200
 
@@ -32,7 +33,7 @@ class Mark:
     sha256: str
     size: int
     source: str
-    """What outside text the session had read."""
+    """The outside text that the session had read."""
 
 
 class Marks:
@@ -41,29 +42,29 @@ class Marks:
     def __init__(
         self, *, home: Path, folders: Sequence[Path], source: Callable[[], str], emit: Emit
     ) -> None:
-        """`folders` are those of work, the working directory first; `source` tells what outside
-        text this session has read, "" while none."""
+        """`folders` are the working folders, the working directory first; `source` returns what
+        outside text this session has read, "" if none."""
         self._path = paths.marks_file(home)
         self._folders = tuple(map(os.path.realpath, folders))
         self._source = source
         self._emit = emit
         self._known: dict[str, dict[str, Mark]] = {}
-        """Path → SHA-256 → mark. A path has several where its content goes to and fro, as with
-        branches of git."""
+        """Path → SHA-256 → mark. A path has several if its content alternates, as with git
+        branches."""
         self._own: set[tuple[str, str]] = set()
-        """What this process itself has noted: nothing new to its session."""
+        """Marks by this process: no news to its session."""
         self._file: tuple[int, int] | None = None
         self._read_to = 0
         self._tail = b""
-        """The end of what has been read: another file may get the number of one that is gone."""
+        """The end of what was read, to detect a new file that reuses an inode."""
         self._lines = 0
         self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
-        """Notes what files hold now that this session has changed. Does nothing in one that has
-        taken in no outside text; `source` names what it takes in with this very change.
+        """Records the current content of files that this session changed. Does nothing unless it
+        has read outside text; `source` names what it reads with this very change.
 
-        A disk that says no is reported, not raised: the files are changed already.
+        A disk error is reported, not raised: the files are changed already.
         """
         source = redact(source or self._source())[:MAX_SOURCE_CHARS]
         if not source:
@@ -75,7 +76,7 @@ class Marks:
                 self._digests.pop(path, None)
                 size, sha256 = self._content(path) or (0, "")
                 if not size:
-                    continue  # gone, or empty
+                    continue  # deleted or empty
                 self._own.add((path, sha256))
                 if sha256 not in self._known.get(path, ()):
                     new.append(Mark(path=path, sha256=sha256, size=size, source=source))
@@ -91,9 +92,9 @@ class Marks:
             )
 
     def among(self, read: Iterable[str] | None) -> str:
-        """The source to name for a read of files, or of all below folders, that still hold what a
-        marked session left there; "" when none does. None: anything in the folders of work.
-        """
+        """The source to name for a read of these files, or folders with all their files, if one
+        still holds what a marked session wrote; "" otherwise. None: anything in the working
+        folders."""
         try:
             self._read()
         except StorageError as error:
@@ -123,8 +124,8 @@ class Marks:
         return path
 
     def _content(self, path: str, sizes: set[int] | None = None) -> tuple[int, str] | None:
-        """Size and SHA-256 of a regular file as it is now; None where there is none, or none of
-        these sizes. A file that has not changed is not read again."""
+        """Size and SHA-256 of a regular file; None if there is none, or none of these sizes. An
+        unchanged file is not read again."""
         try:
             status = os.lstat(path)
             if not stat.S_ISREG(status.st_mode) or (sizes and status.st_size not in sizes):
@@ -140,7 +141,7 @@ class Marks:
     # ── on disk ──────────────────────────────────────────────────────────────────────────────
 
     def _read(self) -> None:
-        """Takes in what has been added since the last look. Raises: StorageError."""
+        """Reads what was added since the last look. Raises: StorageError."""
         with durable.storage_errors(self._path, "read"):
             try:
                 file = open(self._path, "rb")  # noqa: SIM115
@@ -155,7 +156,7 @@ class Marks:
                     self._forget()
                     self._file = here
                     file.seek(0)
-                # A last line without its end is being written.
+                # A last line without its end is still being written.
                 whole = file.read().rpartition(b"\n")[0]
         if not whole:
             return
@@ -192,7 +193,7 @@ class Marks:
         ]
 
     def _replace(self, marks: Iterable[Mark]) -> None:
-        """Under the lock of the folder."""
+        """Call with the folder's lock held."""
         durable.replace(self._path, b"".join(_line(mark) + b"\n" for mark in marks))
         self._forget()
         self._read()
@@ -205,7 +206,7 @@ class Marks:
         with durable.locked(self._path.parent):
             status = os.stat(self._path) if self._path.exists() else None
             if status is None or (status.st_dev, status.st_ino) != file:
-                return  # another kode was quicker
+                return  # another kode was faster
             aside = durable.set_aside(self._path)
             self._replace(known)
         self._emit(

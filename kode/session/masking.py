@@ -1,4 +1,4 @@
-"""Credentials in what a session keeps, masked: on disk, and in the digests that stand for it."""
+"""Masks credentials in what a session stores: on disk, and in the digests of it."""
 
 import json
 from typing import Any
@@ -9,12 +9,11 @@ _NOT_MASKED = frozenset(
     "type id at role stop name event outcome call_id signature redacted origin model kept_from "
     "before to of media_type kept_in".split()
 )
-"""Names and ids, which other entries and the provider refer to."""
+"""Names and ids that other entries and the provider refer to."""
 
 
 def masked(value: Any) -> Any:
-    """The JSON value of an entry, or of a part of one, with credentials masked. What is masked
-    already stays as it is."""
+    """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
     if isinstance(value, str):
         return redact(value) if len(value) >= 8 else value
     if isinstance(value, list | tuple):
@@ -25,14 +24,13 @@ def masked(value: Any) -> Any:
     if value.get("type") == "tool_call":
         found["arguments"] = _masked_arguments(value["arguments"])
     if value.get("type") == "thinking" and found["text"] != value["text"]:
-        # The signature is of the text as it was; without one it is never sent back.
+        # The signature covers the original text; a part without one is never sent back.
         found["signature"] = ""
     return found
 
 
 def _masked_arguments(text: str) -> str:
-    """The text of a call's arguments, still a JSON object if it was one: escapes in it may hide
-    what its values are."""
+    """Masks the arguments of a call, keeping a JSON object: escapes in it may hide its values."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -40,7 +38,7 @@ def _masked_arguments(text: str) -> str:
     found = _masked_values(value)
     if found != value:
         text = json.dumps(found, ensure_ascii=False)
-    # What only shows beside its name: `"password": "..."`.
+    # Recognizable only beside its name: `"password": "..."`.
     return redact(text)
 
 

@@ -1,6 +1,6 @@
 """The messages the model gets: a pure function of a session's entries.
 
-It can always be sent: every call has its result, every result its call. Nothing here reads a file.
+The list can always be sent: each call has its result, each result its call. No file is read here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,9 +37,9 @@ UNKNOWN_RESULT = (
     "before you repeat it.]"
 )
 EARLIER = "session:"
-"""What `read_file` takes in front of the id of an entry, for what a compaction has dropped."""
+"""Prefix of an entry id in `read_file`, to read what a compaction dropped."""
 LISTED_DROPPED = 40
-"""Lines that a compaction shows of what it dropped; by its own id all of them can be read."""
+"""How many dropped texts a compaction lists; its own id reads all of them."""
 
 UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
@@ -51,8 +51,7 @@ def model_messages(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
-    """The messages, and the answers to calls of the last one while not all of them are there: see
-    `add_message`."""
+    """The messages, and the incomplete answers to calls of the last one: see `add_message`."""
     messages: list[Message] = []
     answers: list[Message] = []
     for entry in effective(entries):
@@ -75,8 +74,8 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
 
 
 def said(entries: Sequence[AnyEntry]) -> list[Message]:
-    """The messages as a person may look back on them: also what a compaction or pruning keeps from
-    the model, but nothing that was trimmed or rewound."""
+    """The messages for a person to look back on: includes what a compaction or pruning hides from
+    the model, but nothing trimmed or rewound."""
     messages: list[Message] = []
     answers: list[Message] = []
     for entry in effective(entries):
@@ -90,8 +89,7 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries without those that were rewound, and without compactions and prunings
-    that were undone."""
+    """The entries except rewound ones and undone compactions and prunings."""
     if not any(isinstance(entry, RewindEntry | RestoreEntry) for entry in entries):
         return list(entries)
     kept: list[AnyEntry] = []
@@ -116,17 +114,17 @@ def is_turn(entry: AnyEntry) -> bool:
 
 
 def turns_of(entries: Iterable[AnyEntry]) -> int:
-    """How many turns a person has begun in these entries."""
+    """How many turns a person started in these entries."""
     return sum(map(is_turn, entries))
 
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
-    """Appends a message so that the list stays sendable: calls that were left without a result get
-    one, results without a call are left out.
+    """Appends a message so that the list stays sendable: adds missing results, leaves out results
+    without a call.
 
-    A session has each result as soon as it is there, in a tool message of its own; a model gets
-    those of one reply as one message, in the order asked. `answers` are those that wait for the
-    others. They are no part of `messages` yet, so that what is in there never changes.
+    A session stores each result at once, in its own tool message; a model gets those of one reply
+    as one message, in call order. `answers` are those that wait for the others. They are not part
+    of `messages` yet, so that what is in there never changes.
     """
     asked = bool(messages) and bool(calls_of(messages[-1]))
     if message.role != "tool":
@@ -135,7 +133,7 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
             _join(messages, [*answers, unknown] if unknown.parts else answers)
             answers.clear()
         if not messages and message.role == "assistant":
-            # Not every server takes a conversation that begins with a reply.
+            # Not every server accepts a conversation that begins with a reply.
             note = Text(text=UNREADABLE_BEGINNING, source="note")
             messages.append(Message(role="user", parts=(note,)))
         messages.append(message)
@@ -149,19 +147,19 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
 
 
 def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, ...]:
-    """The calls of an assistant message that no tool message of `answers` has a result for."""
+    """The calls of an assistant message without a result in `answers`."""
     answered = {result.call_id for answer in answers for result in results_of(answer)}
     return tuple(call for call in calls_of(message) if call.id not in answered)
 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
-    """A tool message that answers these calls: nobody knows."""
+    """A tool message that answers these calls: the result is unknown."""
     return Message(role="tool", parts=tuple(failure_of(call, UNKNOWN_RESULT) for call in calls))
 
 
 def _join(messages: list[Message], answers: Sequence[Message]) -> None:
-    """Appends the answers to all calls of the last message as one, in the order asked; it goes by
-    the id of the last that has one."""
+    """Appends the answers to all calls of the last message as one, in call order; it takes the id
+    of the last answer that has one."""
     results: dict[str, ToolResult] = {}
     for answer in answers:
         for result in results_of(answer):
@@ -177,7 +175,8 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
 
 
 def lasting_texts(messages: Sequence[Message]) -> list[str]:
-    """The instructions in messages that a summary does not replace, each once, oldest first."""
+    """Instructions in messages that a summary does not replace, without duplicates, oldest
+    first."""
     texts: dict[str, None] = {}
     for message in messages:
         for part in message.parts:
@@ -188,9 +187,8 @@ def lasting_texts(messages: Sequence[Message]) -> list[str]:
 
 
 def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
-    """A compaction as the model sees it: one user message that says what it stands for, with the
-    instructions that outlast it. Of these the newest stay when all are more than a quarter of what
-    there was."""
+    """A compaction as the model sees it: one user message with the summary and the instructions
+    that outlast it. If those exceed a quarter of the dropped text, the newest stay."""
     pieces = ["[The conversation so far was shortened to make room.]"]
     if entry.user_messages:
         quoted = "\n".join(f"- {words}" for words in entry.user_messages)
@@ -213,7 +211,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
         parts=(
             *(Text(text=text, source="opening") for text in entry.opening),
             Text(text="\n\n".join(pieces), source="compaction"),
-            # Four characters to a token, and a quarter of them.
+            # Four characters per token, and a quarter of them.
             *(Text(text=t, source="instructions") for t in _newest(lasting, entry.tokens_before)),
         ),
         id=entry.id,
@@ -241,8 +239,8 @@ def _dropped(entry: CompactionEntry) -> str:
 
 
 def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
-    """What an entry of the session said in whole, though it is no longer sent: of a message its
-    texts, calls and results, of a compaction the list of what it dropped. None for another id."""
+    """The full text of an entry that is no longer sent: texts, calls and results of a message, or
+    the list of what a compaction dropped. None for an unknown id."""
     entry = next((one for one in entries if one.id == entry_id), None)
     if isinstance(entry, CompactionEntry):
         return "\n".join(entry.dropped) or None
@@ -261,7 +259,7 @@ def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
 
 
 def _from(messages: list[Message], first: str | None) -> list[Message]:
-    """The messages from the one with this id on, without results whose call is gone."""
+    """The messages from this id on, without results whose call is gone."""
     at = _index(messages, first)
     kept = messages[at:] if at is not None else []
     while kept and kept[0].role == "tool":
@@ -270,9 +268,8 @@ def _from(messages: list[Message], first: str | None) -> list[Message]:
 
 
 def _trimmed(messages: list[Message], trim: TrimEntry) -> list[Message]:
-    """What a trim leaves. It may keep more than is sent, when a compaction came before: then
-    nothing changes. A conversation begins with a user message, since not every server takes
-    another."""
+    """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes. The
+    result begins with a user message, because not every server accepts another."""
     if trim.kept_from is not None and _index(messages, trim.kept_from) is None:
         return messages
     kept = _from(messages, trim.kept_from)
@@ -283,7 +280,7 @@ def _trimmed(messages: list[Message], trim: TrimEntry) -> list[Message]:
 
 
 def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
-    """Where the message with this id is."""
+    """The index of the message with this id."""
     for at, message in enumerate(messages):
         if isinstance(message, MessageEntry) and message.id == entry_id:
             return at

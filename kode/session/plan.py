@@ -1,6 +1,5 @@
-"""The plan of a session: Markdown with a heading `Plan` and a line `- [ ] step` for each step. It
-lies in a file beside the session, where a person may edit it; what is done is ticked off.
-"""
+"""The plan of a session: Markdown with a heading `Plan` and a line `- [ ] step` per step. Its file
+lies beside the session, where a person may edit it; finished steps are ticked."""
 
 import re
 from collections.abc import Collection
@@ -13,25 +12,25 @@ _STEP = re.compile(r"(?m)^(?P<before>[ \t]*[-*] \[)(?P<mark>[ xX])(?P<after>\] +
 
 
 def plan_in(answer: str) -> str:
-    """The plan at the end of an answer: from its last heading `Plan` on; "" where there is none,
-    or none with a step."""
+    """The plan at the end of an answer, from its last heading `Plan` on; "" if there is none, or
+    none with a step."""
     headings = list(_HEADING.finditer(answer))
     plan = answer[headings[-1].start() :].strip() if headings else ""
     return plan + "\n" if _STEP.search(plan) else ""
 
 
 def steps_of(plan: str) -> list[tuple[str, bool]]:
-    """(text, whether it is done) of each step, in order."""
+    """(text, whether done) of each step, in order."""
     return [(step["text"].strip(), step["mark"] != " ") for step in _STEP.finditer(plan)]
 
 
 def without_ticks(plan: str) -> str:
-    """The plan as it was before anything was done."""
+    """The plan with all ticks removed."""
     return _STEP.sub(lambda step: f"{step['before']} {step['after']}{step['text']}", plan)
 
 
 def ticked(plan: str, done: Collection[str]) -> str:
-    """The plan with the steps ticked that have the words of one that is done."""
+    """The plan with those steps ticked whose words match a finished one."""
     words = {_words(text) for text in done}
 
     def tick(step: re.Match[str]) -> str:
@@ -42,13 +41,13 @@ def ticked(plan: str, done: Collection[str]) -> str:
 
 
 def _words(text: str) -> str:
-    """A step as a model may repeat it: without its number, Markdown and the size of letters."""
+    """The words of a step, ignoring number, Markdown and case, which a model may change."""
     plain = re.sub(r"^\s*\d+[.)]\s+", "", text)
     return " ".join(re.sub(r"[*_`]", "", plain).casefold().split()).rstrip(".")
 
 
 def read_plan(path: Path | None) -> str:
-    """The plan as it is on disk; "" where there is none or it cannot be read."""
+    """The plan on disk; "" if missing or unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace") if path is not None else ""
     except OSError:
@@ -56,20 +55,20 @@ def read_plan(path: Path | None) -> str:
 
 
 def plan_in_force(path: Path | None) -> str:
-    """The plan while a step of it is open; "" when all are done."""
+    """The plan if a step of it is open; "" otherwise."""
     plan = read_plan(path)
     return plan.strip() if not all(done for _, done in steps_of(plan)) else ""
 
 
 def write_plan(path: Path, plan: str) -> None:
-    """Puts a plan in the place of the one before. Raises: StorageError."""
+    """Replaces the plan. Raises: StorageError."""
     durable.make_folder(path.parent)
     durable.replace(path, plan.encode("utf-8", "replace"))
 
 
 def tick_off(path: Path | None, done: Collection[str]) -> str:
-    """Ticks the steps of the plan on disk that are done, and says `2 of 5 steps of the plan done`;
-    "" where there is no plan with such a step. Raises: StorageError."""
+    """Ticks finished steps of the plan on disk; returns `2 of 5 steps of the plan done`, or "" if
+    no step matches. Raises: StorageError."""
     before = read_plan(path)
     plan = ticked(before, done)
     if path is None or plan == before:

@@ -1,6 +1,5 @@
-"""What is in a session's file: its header, its entries, and what cannot be read. No lock, and
-nothing is written; opening one for going on is `log.py`'s business.
-"""
+"""Reads a session's file: header, entries, and what is unreadable. Takes no lock and writes
+nothing; `log.py` opens a session to continue it."""
 
 import json
 import re
@@ -28,8 +27,8 @@ def session_path(home: Path, session_id: str) -> Path:
 
 
 def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
-    """The header and every entry of a file that can be read, and what could not, in plain words.
-    Needs no lock: a line that is being written is not yet there.
+    """The header and every readable entry of a file, and a plain sentence for each problem. Needs
+    no lock: an unfinished line is ignored.
 
     Raises: SessionError for a file of a newer version; StorageError.
     """
@@ -59,15 +58,15 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
 
 @dataclass
 class _Found:
-    """What the lines of a file are."""
+    """The lines of a file, sorted."""
 
     header: Header | None = None
     entries: dict[str, AnyEntry] = field(default_factory=dict)
-    """By id, in the order of the file."""
+    """By id, in file order."""
     damaged: list[int] = field(default_factory=list)
-    """The numbers of lines that cannot be read, or stand for what is there already; from 1."""
+    """Numbers of lines, from 1, that are unreadable or duplicate."""
     unknown: set[str] = field(default_factory=set)
-    """Types of a newer kode."""
+    """Entry types of a newer kode."""
 
     def take(self, number: int, line: bytes, session_id: str) -> None:
         """Raises: SessionError for a header of a newer version."""
@@ -83,7 +82,7 @@ class _Found:
             self.entries[entry.id] = entry
 
     def _take_unread(self, number: int, line: bytes, session_id: str) -> None:
-        kind, version = _told_kind(line)
+        kind, version = _kind_and_version(line)
         if kind == "session" and version > VERSION:
             raise _newer(session_id, version)
         if kind is None or kind in KNOWN_TYPES:
@@ -115,12 +114,12 @@ def is_readable(line: bytes) -> bool:
     try:
         parse_line(line)
     except ValueError:
-        return (_told_kind(line)[0] or "message") not in KNOWN_TYPES
+        return (_kind_and_version(line)[0] or "message") not in KNOWN_TYPES
     return True
 
 
 def no_session(session_id: str) -> SessionError:
-    """The error for an id that no session has."""
+    """The error for an unknown session id."""
     return SessionError(
         f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
     )
@@ -145,9 +144,9 @@ def _newer(session_id: str, version: int) -> SessionError:
     )
 
 
-def _told_kind(line: bytes) -> tuple[str | None, int]:
-    """`type` and `version` of a line that is no entry of this version; None when it is no object
-    with a type at all."""
+def _kind_and_version(line: bytes) -> tuple[str | None, int]:
+    """`type` and `version` of a line that is not an entry of this version; None if it is not an
+    object with a type."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -165,7 +164,7 @@ def _made_up_header(session_id: str, created: float) -> Header:
 
 
 def _with_pictures_beside(entry: AnyEntry, path: Path) -> AnyEntry:
-    """Pictures lie beside their session, wherever it was copied or moved to since."""
+    """Points pictures to the session's own folder, wherever it was copied or moved to."""
     if not isinstance(entry, MessageEntry) or not images_of(entry):
         return entry
     folder = paths.images_folder(path.with_suffix(""))

@@ -1,10 +1,10 @@
 """The record of a request: digests of its parts, as small as what changed.
 
-With it one can say later what was sent, where a request's beginning left the one before, and
-whether a request made again is the same. The texts are in the session: the system prompt and the
-messages as entries; the tools in a folder that all sessions share, once for each set.
+It shows later what was sent, where a request stopped sharing its beginning with the one before, and
+whether a repeated request is the same. The texts are in the session: system prompt and messages as
+entries; the tools in a folder that all sessions share, once per set.
 
-All digests are of the masked texts, so that they can be checked against what is on disk.
+All digests are of masked texts, so that they can be checked against the disk.
 """
 
 import functools
@@ -25,27 +25,27 @@ from kode.session.masking import masked
 _APART = "\n\n"
 
 MAX_KEPT_MB = 64
-"""Of tools' texts, over all sessions; the oldest go first."""
+"""Limit for tools' texts of all sessions; the oldest are deleted first."""
 
 
 def digest_of(data: bytes) -> str:
-    """The first 16 hex digits of its SHA-256."""
+    """The first 16 hex digits of the SHA-256 of `data`."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def text_bytes(text: str) -> bytes:
-    """A text as it is on disk: masked, in UTF-8."""
+    """A text as on disk: masked, in UTF-8."""
     return redact(text).encode("utf-8", "replace")
 
 
 def message_bytes(message: Message) -> bytes:
-    """What of a message is sent, as JSON, masked."""
+    """The sent parts of a message, as JSON, masked."""
     return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
 
 
 def part_object(part: Part) -> dict[str, object]:
-    """A part of a message as a JSON object, masked. A picture goes by the name of kode's copy,
-    which moves with its session."""
+    """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
+    copy, which moves with its session."""
     found: dict[str, object] = masked(asdict(part))
     if isinstance(part, Image):
         found["kept_in"] = Path(part.kept_in).name
@@ -59,15 +59,15 @@ def tool_bytes(tool: ToolSpec) -> bytes:
 
 @dataclass
 class Chain:
-    """The digests of a growing list of messages. The n-th is made of the one before it and the n-th
-    message, so that it stands for all up to there."""
+    """The digests of a growing list of messages. Each is made of the one before it and its message,
+    so that it stands for all up to there."""
 
     messages: Sequence[Message] = ()
     digests: list[str] = field(default_factory=list)
 
     def of(self, messages: Sequence[Message]) -> list[str]:
-        """One digest a message; only new messages are looked at as long as the list is the same, as
-        a session's is until its past changes. Read the list, do not change it."""
+        """One digest per message. Only new messages are hashed while the list stays the same
+        object, as a session's does until its past changes. Treat the result as read-only."""
         if messages is not self.messages or len(messages) < len(self.digests):
             self.messages, self.digests = messages, []
         for message in messages[len(self.digests) :]:
@@ -77,13 +77,12 @@ class Chain:
 
 
 def system_text(sections: Mapping[str, str]) -> str:
-    """The system prompt of these sections."""
+    """Joins sections into a system prompt."""
     return _APART.join(sections.values())
 
 
 def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
-    """A system prompt that is on disk in its sections, by the sizes that the record of its request
-    has."""
+    """Splits a system prompt from disk into its sections, by the sizes in its request's record."""
     data, at, sections = system.encode("utf-8", "replace"), 0, {}
     for part in request.system or ():
         sections[part.name] = data[at : at + part.size].decode("utf-8", "replace")
@@ -101,8 +100,8 @@ def request_entry(
     before: RequestEntry | None = None,
 ) -> RequestEntry:
     """The record of a request. `sections` are those of its system prompt, by name; `chain` has the
-    digests of the messages that were looked at before. What is as in `before`, a complete record,
-    is left out; see `complete`."""
+    digests so far. Parts equal to those in `before`, a complete record, are omitted; see
+    `complete`."""
     named = {"system": request.system} if sections is None else sections
     system = tuple(_section_part(name, text) for name, text in named.items())
     tools = tuple(_tool_part(_json(_tool_object(tool))) for tool in request.tools)
@@ -120,7 +119,7 @@ def request_entry(
 
 
 def complete(entry: RequestEntry, before: RequestEntry | None) -> RequestEntry:
-    """The record with what it leaves out, from the complete record of the turn's request before."""
+    """Fills in what the record omits from the complete record of the turn's previous request."""
     if before is None:
         return entry
     if entry.system is None:
@@ -131,13 +130,13 @@ def complete(entry: RequestEntry, before: RequestEntry | None) -> RequestEntry:
 
 
 def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
-    """Keeps the texts of tools for all sessions; returns what names them. Raises: StorageError."""
+    """Stores tools' texts for all sessions; returns their name. Raises: StorageError."""
     return _kept(home).put(_json([masked(_tool_object(tool)) for tool in tools]))
 
 
 def kept_tools(home: Path, name: str) -> dict[str, str]:
-    """The tools that `keep_tools` kept under a name: name → JSON, as `tool_bytes` has it; empty
-    when they are gone or damaged."""
+    """Tools stored by `keep_tools` under a name: name → JSON as from `tool_bytes`; empty if missing
+    or damaged."""
     data = _kept(home).data(name)
     tools = json.loads(data) if data is not None else []
     return {tool["name"]: _json(tool).decode() for tool in tools}
@@ -148,7 +147,7 @@ def _kept(home: Path) -> Contents:
     return Contents(folder=paths.tool_texts(home), max_file_bytes=limit, max_bytes=limit)
 
 
-# Masking is what takes time, and the system prompt and the tools are those of the step before.
+# Masking is slow, and the system prompt and the tools are usually those of the previous step.
 @functools.lru_cache(maxsize=64)
 def _section_part(name: str, text: str) -> PartDigest:
     return _part(name, text_bytes(text))

@@ -1,7 +1,5 @@
-"""Words in what was said, over all sessions: prompts, answers, calls and their results, as they
-stand in the files. There is no index to keep in step: a file without the words is passed over
-unparsed.
-"""
+"""Searches the text of all sessions: prompts, answers, calls and results, straight from the files.
+There is no index to keep in sync: files without the words are skipped unparsed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,32 +16,32 @@ CONTEXT_CHARS = 160
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where words were found."""
+    """A match."""
 
     session: str
     entry: str
-    """The id of the message, as `kode session show` has it."""
+    """The id of the message, as in `kode session show`."""
     at: str
     turn: int
-    """From 1; 0 for what stands before the first."""
+    """From 1; 0 for anything before the first."""
     who: str
     """`you`, `kode`, or `tool NAME` for a call or its result."""
     line: str
-    """The line that holds the words, or most of them; its ends are cut where it is long."""
+    """The line with the words, or most of them; cut if it is long."""
     cwd: str
 
 
 def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[Place]:
-    """Texts that hold all `words`, however capitalised, the newest first; at most `limit`.
+    """Texts that contain all `words`, ignoring case, newest first; at most `limit`.
 
-    Raises: StorageError when the folder of sessions may not be read.
+    Raises: StorageError if the sessions folder cannot be read.
     """
     wanted = [word.lower() for word in words if word.strip()]
     found: list[Place] = []
     if not wanted:
         return found
     for changed, session_id in sorted(files(home), reverse=True):
-        # Nothing in this file, or in those after it, was said later than it changed.
+        # Nothing in this file, or in those after it, is newer than its last change.
         if limit is not None and len(found) >= limit and found[-1].at >= timestamp(changed):
             break
         found += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
@@ -88,10 +86,10 @@ def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
 
 
 class _Sieve:
-    """Whether bytes of a session's file may hold all words; cheap."""
+    """A cheap test whether bytes of a session's file may contain all words."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        # Other letters change their bytes with their case.
+        # Case changes the bytes of non-ASCII letters.
         plain = [word for word in words if word.isascii()]
         self._needles = [json.dumps(word)[1:-1].lower().encode() for word in plain]
 
@@ -105,7 +103,7 @@ def _is_prompt(part: dict[str, Any]) -> bool:
 
 
 def _said(message: dict[str, Any], part: dict[str, Any]) -> tuple[str, str]:
-    """Who said a part, and its text; "" for what nobody said: memory, attachments, notes."""
+    """Who wrote a part, and its text; "" for memory, attachments and notes."""
     match part.get("type"):
         case "text" if not part.get("source") or part.get("source") == "steering":
             return ("you" if message.get("role") == "user" else "kode"), str(part.get("text", ""))
@@ -117,7 +115,7 @@ def _said(message: dict[str, Any], part: dict[str, Any]) -> tuple[str, str]:
 
 
 def line_with(text: str, words: Sequence[str]) -> str:
-    """The line of a text that holds most of the words, cut around the first of them."""
+    """The line of a text with most of the words, cut around the first of them."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
     folded = best.lower()

@@ -1,7 +1,7 @@
-"""The requests of a session's turns, as they were sent: made again from its entries.
+"""Reconstructs the requests of a session's turns as they were sent, from its entries.
 
-The record of a request says which parts it had (`requests.py`); the texts are those that stood in
-the session at that point, each checked against its digest where it is a part of its own.
+The record of a request says which parts it had (`requests.py`); the texts are those of the session
+at that point, and parts with a digest are checked against it.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ class Sent:
     """One request of a turn."""
 
     record: RequestEntry
-    """Complete."""
+    """Complete, see `requests.complete`."""
     number: int
-    """Where the record stands among the session's entries, from 0."""
+    """Index of the record among the session's entries."""
     system: str
     messages: Sequence[Message]
-    """Those of the session, which may have become more since: `record.messages` were sent."""
+    """The session's messages, which may have grown since: only `record.messages` were sent."""
     digests: Sequence[str]
-    """Chained, one a message; see `requests.Chain`."""
+    """Chained, one per message; see `requests.Chain`."""
     step: Step | None = None
-    """What its answer took; None where none came."""
+    """The cost of its answer; None if none came."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +42,12 @@ class Piece:
     digest: str
     size: int
     text: str | None
-    """None where it is not kept."""
+    """None if it is not kept."""
 
 
 def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
-    """The requests of all turns, oldest first, also those that were rewound. Those of an older kode
-    that kept no record of them are missing."""
+    """The requests of all turns, oldest first, including rewound ones. Older versions of kode
+    recorded none."""
     session, chain = Session(header=header, path=None), Chain()
     found: list[Sent] = []
     for number, entry in enumerate(entries):
@@ -71,8 +71,8 @@ def requests_of(header: Header, entries: Sequence[AnyEntry]) -> list[Sent]:
 
 
 def pieces(home: Path, sent: Sent) -> list[Piece]:
-    """What stood before the messages, in the order in which the server reads it: behind Anthropic's
-    format the tools come first, elsewhere the system prompt."""
+    """The parts before the messages, in the order the server reads them: in Anthropic's format
+    tools come first, elsewhere the system prompt."""
     record = sent.record
     texts = sections_of(sent.system, record)
     system = [_piece("system", part, texts.get(part.name)) for part in record.system or ()]

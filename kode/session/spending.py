@@ -1,7 +1,7 @@
-"""What requests took and cost: of one turn, of a session, of all sessions of a day; by model.
+"""What requests used and cost: of a turn, a session, or all sessions of a day; by model.
 
-Read from the entries of sessions; nothing is kept beside them. What a request costs is worked out
-when its answer is recorded.
+Read from sessions' entries; nothing else is stored. A request's cost is computed when its answer is
+recorded.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ class Spent:
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
-    """Of the requests whose price is known."""
+    """Total of the requests with a known price."""
     unpriced: int = 0
-    """Requests whose price is not known."""
+    """Number of requests with an unknown price."""
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(
@@ -36,23 +36,23 @@ class Spent:
 
 
 Spending = Mapping[str, Spent]
-"""Model → what its requests took."""
+"""Model → usage and cost of its requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One request that was answered."""
+    """One answered request."""
 
     entry: str
-    """The id of the session's entry about it."""
+    """The id of its entry in the session."""
     at: str
     purpose: str
-    """`turn`, `memory`, `compaction` or `subagent`, which may be several requests."""
+    """`turn`, `memory`, `compaction` or `subagent` (possibly several requests)."""
     model: str
     usage: Usage
-    """As the server counted it."""
+    """As counted by the server."""
     cost_usd: float | None
-    """None where the model's price was not known."""
+    """None if the model's price was unknown."""
 
     @property
     def spent(self) -> Spent:
@@ -61,7 +61,7 @@ class Step:
 
 
 def step_of(entry: AnyEntry) -> Step | None:
-    """The request whose answer, or usage, an entry is; None for any other entry."""
+    """The request whose answer or usage an entry records; None for any other entry."""
     match entry:
         case MessageEntry(role="assistant", usage=Usage() as usage):
             purpose, model = "turn", entry.model or "?"
@@ -80,7 +80,7 @@ def step_of(entry: AnyEntry) -> Step | None:
 
 
 def total(spending: Spending) -> Spent:
-    """Of all models together."""
+    """The total of all models."""
     whole = Spent()
     for spent in spending.values():
         whole += spent
@@ -88,7 +88,7 @@ def total(spending: Spending) -> Spent:
 
 
 def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:
-    """What these entries' requests took, the dearest model first."""
+    """Spending of these entries' requests, the most expensive model first."""
     found: dict[str, Spent] = {}
     for entry in entries:
         if step := step_of(entry):
@@ -98,7 +98,7 @@ def spending_of(entries: Iterable[AnyEntry]) -> dict[str, Spent]:
 
 
 def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
-    """The entries of the turn that runs or ran last, and what followed it."""
+    """The entries of the current or last turn, and what followed it."""
     for index in range(len(entries) - 1, -1, -1):
         if is_turn(entries[index]):
             return entries[index:]
@@ -106,22 +106,21 @@ def last_turn(entries: list[AnyEntry]) -> list[AnyEntry]:
 
 
 def spending_since(home: Path, since: datetime) -> dict[str, Spent]:
-    """What all kept sessions took since a moment.
+    """Spending of all sessions since a moment.
 
-    Raises: StorageError when the sessions' folder may not be read.
+    Raises: StorageError if the sessions folder cannot be read.
     """
     return spending_of(entry for _, entry in requests_since(home, since))
 
 
 def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEntry | UsageEntry]]:
-    """(session, entry) of each request of all kept sessions since a moment. Only files that changed
-    since are opened, and each is read from its end, no further than that moment. What a fork copied
-    counts once.
+    """(session, entry) of each request of all sessions since a moment. Opens only files changed
+    since, and reads each backwards up to that moment. Entries copied by a fork count once.
 
-    Raises: StorageError when the sessions' folder may not be read.
+    Raises: StorageError if the sessions folder cannot be read.
     """
     seen: set[tuple[str, str]] = set()
-    # The oldest id first: what a fork copied belongs to the session it was copied from.
+    # Oldest id first: a copied entry belongs to the session it was copied from.
     for changed, session_id in sorted(files(home), key=lambda file: file[1]):
         if changed < since.timestamp():
             continue
@@ -134,8 +133,8 @@ def requests_since(home: Path, since: datetime) -> Iterator[tuple[str, MessageEn
 def requests_by_folder(
     home: Path, since: datetime
 ) -> Iterator[tuple[str, str, MessageEntry | UsageEntry]]:
-    """(session, the folder it works in, entry), else as `requests_since`; "" for a folder that the
-    file does not say."""
+    """(session, working folder, entry), otherwise as `requests_since`; "" if the file does not name
+    the folder."""
     folders: dict[str, str] = {}
     for session_id, entry in requests_since(home, since):
         if session_id not in folders:
@@ -144,7 +143,7 @@ def requests_by_folder(
 
 
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:
-    """The entries about requests, the newest first; none of a file that cannot be read."""
+    """The entries about requests, newest first; none for an unreadable file."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in durable.lines_backwards(file):
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
@@ -158,7 +157,7 @@ def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | Usage
 
 
 def _entry(line: bytes) -> MessageEntry | UsageEntry | None:
-    """None for a line that cannot be read, or is of another kind."""
+    """None for an unreadable line, or one of another kind."""
     try:
         entry = parse_line(line)
     except ValueError:

@@ -1,8 +1,8 @@
 """A session as an ATIF trajectory: the Agent Trajectory Interchange Format, which Harbor and tools
 around it read.
 
-What was done stays in it, also where a compaction or a trim keeps it from the model; what was
-rewound does not. Subagents are trajectories inside it; pictures are described, not embedded.
+It includes what a compaction or trim hides from the model, but nothing rewound. Subagents are
+nested trajectories; pictures are described, not embedded.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from kode.session.reading import read
 from kode.session.spending import spending_of, total
 
 VERSION = "ATIF-v1.7"
-"""The oldest version that has all that is written here, so that most readers take it."""
+"""The oldest version with all the fields used here, so that most readers accept it."""
 
 OUTSIDE_STEPS = (
     "The final metrics include requests that are no step: of memory, compactions and subagents, "
@@ -33,8 +33,8 @@ Document = dict[str, Any]
 
 
 def read_trajectory(path: Path, version: str) -> Document:
-    """The document of `kode session export --format atif`, of the session in a file and its
-    subagents; `version` is that of the agent.
+    """The document of `kode session export --format atif`: the session in a file with its
+    subagents; `version` is the agent's.
 
     Raises: SessionError, as `as_trajectory`, and for a file of a newer kode; StorageError.
     """
@@ -43,8 +43,8 @@ def read_trajectory(path: Path, version: str) -> Document:
 
 
 def _children(folder: Path, version: str) -> dict[str, list[Document]]:
-    """The subagents whose records lie in a session's folder, or in that of another subagent: the
-    call that started them → their trajectories, oldest first. What cannot be read is left out."""
+    """Subagents recorded in the folder of a session or another subagent: the call that started them
+    → their trajectories, oldest first. Unreadable ones are left out."""
     found: dict[str, list[Document]] = {}
     for transcript in sorted(paths.agents_folder(folder).glob("*/transcript.jsonl")):
         own, call = transcript.parent, ""
@@ -66,7 +66,7 @@ def as_trajectory(
     """A trajectory of these entries; `children` are those of subagents, by the call that started
     them.
 
-    Raises: SessionError where nothing was said: ATIF has no trajectory without steps.
+    Raises: SessionError if there is no message: ATIF has no trajectory without steps.
     """
     steps: list[dict[str, Any]] = []
     waiting: dict[str, dict[str, Any]] = {}
@@ -115,8 +115,7 @@ def as_trajectory(
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """What a person said, with what kode put beside it; a message that is kode's alone is the
-    system's."""
+    """A person's message with kode's additions; a message of kode alone becomes the system's."""
     added = [part for part in message.parts if isinstance(part, Text) and part.source]
     words = [text_of(message), *(f"[picture: {describe(p)}]" for p in images_of(message))]
     own = "\n".join(word for word in words if word)
@@ -147,7 +146,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
         arguments = None
-    if not isinstance(arguments, dict):  # ATIF has room for an object only
+    if not isinstance(arguments, dict):  # ATIF allows only an object
         arguments = {"raw": call.arguments}
     return {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments}
 
@@ -157,8 +156,8 @@ def _add_results(
     message: Message,
     children: Mapping[str, Sequence[Document]],
 ) -> None:
-    """Puts results into the steps that asked for them: ATIF wants them there, however late they
-    came. One that nobody asked for has no place."""
+    """Puts results into the steps of their calls, as ATIF requires, however late they came. A
+    result without a call is dropped."""
     for part in message.parts:
         if isinstance(part, ToolResult) and (step := waiting.pop(part.call_id, None)):
             result: dict[str, Any] = {"source_call_id": part.call_id, "content": part.text}

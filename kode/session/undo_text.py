@@ -1,4 +1,4 @@
-"""What an undo or a redo did, as a text for the person. Doing it is `checkpoints`' business."""
+"""Describes an undo or redo for a person. `checkpoints` performs it."""
 
 import os
 from collections.abc import Callable
@@ -12,8 +12,8 @@ MAX_NAMED = 40
 
 
 def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: bool) -> str:
-    """Which turn it was, a line a file, and what can be done next. `asked` gives the beginning of
-    what the person asked in a turn."""
+    """Names the turn, one line per file, and what can be done next. `asked` returns the beginning
+    of a turn's prompt."""
     lines = [*_head(undone, asked, redo=redo)]
     for files in (
         [f"restored {_shown(path, cwd)}" for path in undone.restored],

@@ -1,7 +1,7 @@
 """What a person does to sessions: trim, fork, delete, clean up, check. Each takes the session's
-lock, so that nothing is pulled away under a running kode.
+lock, so that nothing disappears under a running kode.
 
-Which sessions there are is in `index.py`; documents made of one are in `export.py`.
+`index.py` lists sessions; `export.py` makes documents of them.
 """
 
 import fcntl
@@ -51,12 +51,12 @@ class Checked:
     """What is wrong, in plain words."""
     repaired: bool = False
     in_use: bool = False
-    """Open in a running kode, and so not looked at."""
+    """Open in a running kode, and so not checked."""
 
 
 def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
-    """Keeps the last `keep` messages, as (kept, dropped); never half a tool exchange. What is
-    dropped stays in the file, and is neither sent to a model nor shown any more.
+    """Keeps the last `keep` messages; returns (kept, dropped). Never splits a tool exchange.
+    Dropped messages stay in the file, but are neither sent to a model nor shown any more.
 
     Raises: SessionError, BusyError, StorageError.
     """
@@ -77,11 +77,11 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
 
 
 def fork(home: Path, session_id: str, at: str | None = None) -> str:
-    """A new session that begins with the entries up to and including `at` (all of them with None);
-    returns its id. The results of `at`'s own calls come along, and with the last answer of a turn
-    what was kept at its end. The old one may be open elsewhere.
+    """Creates a session from the entries up to and including `at` (None: all); returns its id.
+    Includes the results of `at`'s own calls, and after the last answer of a turn what was stored at
+    its end. The old session may be open elsewhere.
 
-    Raises: SessionError when there is no such entry; StorageError.
+    Raises: SessionError if there is no such entry; StorageError.
     """
     header, entries, _ = read(session_path(home, session_id))
     if at is None:
@@ -106,8 +106,8 @@ def delete(home: Path, session_id: str) -> None:
         raise BusyError(
             f"Session {session_id} is open in another kode. Close it there, then delete it."
         )
-    # The session's own file goes last: as long as it is there, a deletion that was cut short can be
-    # asked for again.
+    # The session's own file is deleted last: while it exists, an interrupted deletion can be
+    # repeated.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
     durable.remove(path)
@@ -127,8 +127,7 @@ def in_use(path: Path) -> bool:
 
 
 def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
-    """Deletes the sessions that were last used more than `days` ago. Files of another kind are not
-    touched.
+    """Deletes sessions last used more than `days` ago. Files of another kind are not touched.
 
     Raises: StorageError.
     """
@@ -148,13 +147,13 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
 
 
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
-    """What is wrong with a session, or with all.
+    """Checks a session, or all, for damage.
 
-    With `repair` what can be repaired is: a torn line is kept aside and cut off, calls without a
-    result get one, and a file with unreadable lines is set aside whole and rewritten without
-    them. Without it nothing is written.
+    With `repair`, a torn line is set aside and cut off, calls without a result get one, and a file
+    with unreadable lines is set aside in full and rewritten without them. Otherwise nothing is
+    written.
 
-    Raises: SessionError for an id that there is not; StorageError.
+    Raises: SessionError for an unknown id; StorageError.
     """
     ids = [session_id] if session_id else sorted(known for _, known in files(home))
     return [_checked(home, known, repair=repair) for known in ids]
@@ -201,8 +200,8 @@ def _repaired(home: Path, path: Path) -> Checked:
 
 
 def _with_results(entries: list[AnyEntry], at: int) -> int:
-    """The index of the last message with results of the exchange that the entry at `at` belongs
-    to, else `at`."""
+    """The index of the last message with results in the exchange of the entry at `at`; else
+    `at`."""
     entry = entries[at]
     if not isinstance(entry, MessageEntry) or not (calls_of(entry) or entry.role == "tool"):
         return at

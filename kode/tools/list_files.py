@@ -1,4 +1,4 @@
-"""`list_files`: which files there are. What is in them is `search_files`' and `read_file`'s."""
+"""`list_files`: lists files. `search_files` and `read_file` show their content."""
 
 import os
 from collections import Counter
@@ -44,8 +44,8 @@ async def list_files(
 
 
 def _relative(pattern: str, root: Path) -> str:
-    """A pattern that names the folder again, absolutely, means the same as without it. Raises
-    ToolError for one that is no glob or leads out of the folder."""
+    """Strips the folder from a pattern that repeats it as an absolute path. Raises: ToolError for
+    an invalid glob, or one that leads out of the folder."""
     glob = pattern.removeprefix(f"{root}/")
     if ".." in glob.split("/"):
         raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
@@ -55,7 +55,7 @@ def _relative(pattern: str, root: Path) -> str:
 
 @dataclass(slots=True)
 class _Found:
-    """Takes the paths, already in order, and keeps the first of them."""
+    """Collects sorted paths, and keeps the first of them."""
 
     context: ToolContext
     root: Path
@@ -70,7 +70,7 @@ class _Found:
     first two, and so on, as far as these are few."""
 
     def take(self, piece: bytes) -> bool:
-        """One path; always wants more, since all are counted."""
+        """Adds one path; always returns True, because all are counted."""
         path = os.fsdecode(piece)
         if not path or not self._is_wanted(path):
             return True

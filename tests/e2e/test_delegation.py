@@ -80,7 +80,7 @@ class Place(command.Place):
     def wait_until_alone(self) -> None:
         """Waits until no process that was started here is left."""
         deadline = time.monotonic() + ORPHANS_GONE_S
-        while found := processes.found(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
+        while found := processes.find(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
             assert time.monotonic() < deadline, f"orphans: {found}"
             time.sleep(0.05)
 
@@ -299,7 +299,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
         await conversation.turn("delegate this")
         assert (place.project / "src/one.txt").read_text() == "one"
         assert (place.project / "src/two.txt").read_text() == "two"
-        undone = await conversation.undo()
+        undone = await conversation.past.undo()
     finally:
         await conversation.close()
 

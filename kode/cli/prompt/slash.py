@@ -189,7 +189,7 @@ async def compact(state: PromptState, argument: str) -> None:
     """Summarizes the conversation now; what follows says what the summary should keep above all.
     `undo` gives the model back what the last one took from it."""
     if argument == "undo":
-        undone = state.conversation.undo_compaction()
+        undone = state.conversation.past.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
         return
     reduced = await state.conversation.compact(argument)

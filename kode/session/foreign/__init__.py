@@ -1,3 +1,2 @@
-"""Sessions of other agents: each format has a module that reads its lines; `take` makes sessions of
-kode's own of them.
-"""
+"""Sessions of other agents: a module per format reads its lines; `take` converts them to kode's
+sessions."""

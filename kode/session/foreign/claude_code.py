@@ -1,7 +1,7 @@
-"""A session file of Claude Code (`~/.claude/projects/*/*.jsonl`): a line an event, each with its
-parent's id, so that the file is a tree. What counts is the path to its last message.
+"""Reads a session file of Claude Code (`~/.claude/projects/*/*.jsonl`): one event per line with its
+parent's id, so the file is a tree. What counts is the path to its last message.
 
-A message of the model may be cut over several lines; results are messages of the user.
+A model's message may be split over several lines; results are messages of the user.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _HARNESS = (
     "Caveat: ",
     "[Request interrupted",
 )
-"""How a message of the user begins that no person has written."""
+"""Prefixes of user messages that no person wrote."""
 
 
 def is_one(lines: Sequence[Line]) -> bool:
@@ -71,14 +71,14 @@ def read(data: bytes) -> Foreign:
 
 
 def _is_spoken(line: Line) -> bool:
-    """Subagents have lines of their own, the sidechains."""
+    """Subagents have their own lines, the sidechains."""
     if line.get("isSidechain"):
         return False
-    return line.get("type") in ("user", "assistant") or bool(_queued(line))
+    return line.get("type") in ("user", "assistant") or bool(_queued_text(line))
 
 
-def _queued(line: Line) -> str:
-    """What the person said while the model worked; "" for any other line."""
+def _queued_text(line: Line) -> str:
+    """What the person typed while the model worked; "" for any other line."""
     attached = line.get("attachment")
     if not isinstance(attached, dict) or attached.get("type") != "queued_command":
         return ""
@@ -87,8 +87,8 @@ def _queued(line: Line) -> str:
 
 
 def _on_path(lines: Sequence[Line], spoken: Sequence[Line]) -> Callable[[Line], bool]:
-    """Whether a line is on the way from the last message back to the first. Results of calls side
-    by side are siblings: only one of them is on the way, and all of them count."""
+    """Whether a line is on the path from the last message back to the first. Results of parallel
+    calls are siblings: only one is on the path, and all count."""
     path = _path(lines)
     calls = {
         a_text(block, "id")
@@ -108,8 +108,8 @@ def _on_path(lines: Sequence[Line], spoken: Sequence[Line]) -> Callable[[Line], 
 
 
 def _path(lines: Sequence[Line]) -> set[str]:
-    """The ids from the last message back to the first; where a parent is missing, the line before
-    stands for it."""
+    """The ids from the last message back to the first; a missing parent is replaced by the previous
+    line."""
     number = {line["uuid"]: i for i, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
     at = next((i for i in reversed(range(len(lines))) if _is_spoken(lines[i])), -1)
     path: set[str] = set()
@@ -125,7 +125,7 @@ def _path(lines: Sequence[Line]) -> set[str]:
 
 
 def _continues(line: Line) -> bool:
-    """Whether a line without a parent stands in a conversation all the same."""
+    """Whether a line without a parent still belongs to the conversation."""
     return bool(line.get("isCompactSummary")) or line.get("subtype") == "compact_boundary"
 
 
@@ -142,7 +142,7 @@ def _message(line: Line) -> Mapping[str, object]:
 def _pieces(line: Line, began: str) -> Iterator[Said | CompactionEntry]:
     message, at = _message(line), time_of(line, began)
     content = message.get("content")
-    if text := _queued(line):
+    if text := _queued_text(line):
         said = Text(text=text, source="steering")
         yield Said(role="user", part=said, at=at, group=a_text(line, "uuid"))
     if line.get("isCompactSummary"):
@@ -162,7 +162,7 @@ def _pieces(line: Line, began: str) -> Iterator[Said | CompactionEntry]:
 
 
 def _part(block: Line, line: Line) -> Part | None:
-    """None for what says nothing."""
+    """None for an empty block."""
     text = a_text(block, "text")
     match block.get("type"):
         case "text" if text.strip():

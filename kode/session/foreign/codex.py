@@ -1,6 +1,5 @@
-"""A session file of Codex (`~/.codex/sessions/**/rollout-*.jsonl`): a line an item of what was said
-between it and the model, in a wrapper that says what kind of line it is; the oldest have none.
-"""
+"""Reads a session file of Codex (`~/.codex/sessions/**/rollout-*.jsonl`): one item of the
+conversation per line, in a wrapper with the kind of line; the oldest have no wrapper."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -32,7 +31,7 @@ _HARNESS = (
     "<INSTRUCTIONS>",
     "# AGENTS.md instructions",
 )
-"""How a message of the user begins that no person has written."""
+"""Prefixes of user messages that no person wrote."""
 _WRAPPERS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
 
 
@@ -66,7 +65,7 @@ def read(data: bytes) -> Foreign:
 
 
 _Item = tuple[str, Line, str]
-"""The kind of a line, what is in it, and when it was written."""
+"""The kind of a line, its content, and its time."""
 
 
 def _unwrapped(lines: Iterable[Line], at: str) -> Iterator[_Item]:
@@ -83,7 +82,7 @@ def _unwrapped(lines: Iterable[Line], at: str) -> Iterator[_Item]:
 
 def _pieces(items: Iterable[_Item], model: str) -> Iterator[Said | CompactionEntry]:
     step = 0
-    # Items of the model between two results are one message.
+    # The model's items between two results are one message.
     for kind, item, at in items:
         if kind == "compacted":
             yield CompactionEntry(summary=a_text(item, "message"), at=at)

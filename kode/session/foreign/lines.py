@@ -1,8 +1,8 @@
-"""What readers of other agents' sessions share: lines of JSON, and messages made of their pieces.
+"""Shared by readers of other agents' sessions: parsing JSON lines, and building messages.
 
-A reader hands over what was said in its order. Here calls and results find each other: the results
-of a call come right after it, wherever they stood, and what has no call is left out. A call without
-a result stays: loading the session answers it, as it does for kode's own.
+A reader returns messages in order. This module matches calls and results: the results of a call
+come right after it, wherever they were, and those without a call are dropped. A call without a
+result stays: loading the session answers it, as for kode's own.
 """
 
 import json
@@ -36,12 +36,12 @@ class Foreign:
     provider: str
     entries: tuple[AnyEntry, ...]
     faults: tuple[str, ...] = ()
-    """What was left out of it, in plain words."""
+    """What was left out, in plain words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """A piece of what was said. Neighbours of the same `group` are one message."""
+    """A piece of a message. Neighbours with the same `group` form one message."""
 
     role: Role
     part: Part
@@ -51,7 +51,7 @@ class Said:
 
 
 def read_lines(data: bytes) -> tuple[list[Line], int]:
-    """The objects of a file of JSON lines, and how many of its lines are none."""
+    """The objects in a file of JSON lines, and the number of lines that are not objects."""
     found: list[Line] = []
     damaged = 0
     for line in filter(bytes.strip, data.split(b"\n")):
@@ -67,7 +67,7 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
 
 
 def texts(value: Any, name: str = "text") -> str:
-    """The text of a content: a text, or a list of parts of which some have one."""
+    """The text of a content: a string, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -83,7 +83,7 @@ def a_text(line: Line, name: str) -> str:
 
 
 def time_of(line: Line, otherwise: str) -> str:
-    """When a line was written, as it says; `otherwise` where it does not say a time."""
+    """The time a line says it was written; `otherwise` if it says none."""
     at = a_text(line, "timestamp")
     try:
         datetime.fromisoformat(at)
@@ -93,12 +93,12 @@ def time_of(line: Line, otherwise: str) -> str:
 
 
 def first_time(lines: Iterable[Line]) -> str:
-    """When a session began, as its lines say; now where none says it."""
+    """When a session began, by its lines; now if none says so."""
     return next((at for line in lines if (at := time_of(line, ""))), "") or timestamp()
 
 
 def call_of(id: str, name: str, arguments: Any) -> ToolCall:
-    """A call whose arguments are an object, as every provider wants them."""
+    """A call whose arguments are an object, as every provider requires."""
     if isinstance(arguments, str):
         try:
             parsed = json.loads(arguments)
@@ -113,14 +113,14 @@ def call_of(id: str, name: str, arguments: Any) -> ToolCall:
 
 @dataclass
 class _Pairs:
-    """Calls and results of a session."""
+    """The calls and results of a session."""
 
     results: dict[str, list[Said]] = field(default_factory=dict)
-    """By the id of the call, in order."""
+    """By call id, in order."""
     ids: set[str] = field(default_factory=set)
 
     def of(self, call: ToolCall) -> tuple[ToolCall, Said | None]:
-        """The call under an id that no other has, and its result."""
+        """The call under a unique id, and its result."""
         waiting = self.results.get(call.id, [])
         result = waiting.pop(0) if waiting else None
         id = call.id or "call"
