@@ -1,4 +1,4 @@
-"""What a memory system may offer beyond `BaseMemory`, and what is said where it does not."""
+"""Optional commands of a memory system beyond `BaseMemory`, and the errors without them."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
@@ -12,10 +12,10 @@ from kode.memory.guarded import Guarded
 @runtime_checkable
 class EpisodeReading(Protocol):
     async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one a line."""
+        """The newest episodes, one per line."""
 
     async def show_one(self, id: str) -> str:
-        """One episode, whole. Raises: MemoryRefused."""
+        """One episode in full. Raises: MemoryRefused."""
 
 
 @runtime_checkable
@@ -36,8 +36,8 @@ def inside(system: MemorySystem) -> MemorySystem:
 
 
 def kept_in(system: MemorySystem, command: str) -> BaseMemory:
-    """The same, for a command about what it keeps. Raises: MemoryRefused for one that keeps
-    nothing that kode knows of."""
+    """The system inside, for a command about its content. Raises: MemoryRefused if it stores
+    nothing that kode can read."""
     found = inside(system)
     if not isinstance(found, BaseMemory):
         raise lacking(found, command)
@@ -45,7 +45,7 @@ def kept_in(system: MemorySystem, command: str) -> BaseMemory:
 
 
 def lacking(system: MemorySystem, command: str) -> MemoryRefused:
-    """The error for a command that a system does not have."""
+    """The error for a command that a system lacks."""
     if system.name == "none":
         return MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     return MemoryRefused(f"The {system.name} memory has no `{command}`. `kode memory --help`.")

@@ -1,6 +1,6 @@
-"""What waits for a person's judgment (`kode memory review`), each with what can be decided.
+"""Items that wait for a person's decision (`kode memory review`), each with its choices.
 
-Nothing is decided here: that is done by `decisions`.
+`decisions` carries them out.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ HEADS: Mapping[Group, str] = {
     "expired": "expired, not shown to a model",
     "unused": f"no answer has named it in {uses.SESSIONS} sessions",
 }
-"""The groups, in the order in which they are asked about."""
+"""The groups, in the order to ask about them."""
 
 LATELY_DAYS = 30
 NOTHING_WAITS = "Nothing waits for you."
@@ -43,17 +43,17 @@ CHOICES: Mapping[Group, Mapping[Choice, str]] = {
     "expired": {"confirm": "still true, without an end", "remove": "remove"},
     "unused": {"keep": f"keep for {uses.SESSIONS} sessions more", "remove": "remove"},
 }
-"""What can be decided in each group, in words for a person."""
+"""The choices of each group, worded for a person."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two entries, the one that stood first before the other."""
+    """Two entries, the older first."""
 
     first: Entry
     second: Entry
     contradict: bool
-    """Whether a model found so; else nobody has judged them."""
+    """Whether a model found a contradiction; else nobody has judged them."""
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class Comparing(Protocol):
     """A system that compares entries with each other."""
 
     def pairs(self) -> Sequence[Pair]:
-        """Those that wait: for a model's word, or where they contradict, for the person's."""
+        """Pairs that wait: for a model, or if they contradict each other, for the person."""
 
     async def settle(self, pair: Pair, choice: Choice) -> str:
         """Keeps the first, the second or both. Raises: MemoryRefused, StorageError, BusyError."""
@@ -73,7 +73,7 @@ class Item:
 
     group: Group
     texts: tuple[str, ...]
-    """What it is about, whole, each with where it came from: one text, or two that are compared."""
+    """The full texts, each with its origin: one, or two to compare."""
     entries: tuple[Entry, ...] = ()
     doubt: Doubt | None = None
     waits: Waiting | None = None
@@ -81,8 +81,8 @@ class Item:
 
     @property
     def id(self) -> str:
-        """What tells it from the others for as long as it waits with this text: a decision is
-        about what was read, not about what has come into its place."""
+        """Its identity while it waits with this text: a decision is about what was read, not about
+        what replaced it."""
         waits = [self.waits.id, self.waits.text] if self.waits else []
         of = waits or [part for one in self.entries for part in (*one.place, one.text)]
         return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
@@ -99,7 +99,7 @@ class Item:
 
 
 def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
-    """All of it, in the order of `HEADS`; `waits` is what waits for approval."""
+    """All items, in the order of `HEADS`; `waits` are those that wait for approval."""
     found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
@@ -111,8 +111,8 @@ def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Ite
 
 
 def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
-    """All of it as text, with what settles it outside a terminal; `lately` is what was superseded
-    not long ago."""
+    """All items as text, with the commands that settle them outside a terminal; `lately` are
+    recently superseded entries."""
     parts: list[str] = []
     for group, head in HEADS.items():
         listed = ["\n".join(_lines(one)) for one in found if one.group == group]
@@ -128,7 +128,7 @@ def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
 
 
 def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
-    """What was superseded in the last `LATELY_DAYS`, the newest first."""
+    """Entries superseded in the last `LATELY_DAYS`, newest first."""
     since = now - timedelta(days=LATELY_DAYS)
     return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
 
@@ -154,7 +154,7 @@ _SETTLED_BY: Mapping[Group, str] = {
 
 
 def count_doubted(system: BaseMemory, today: date) -> int:
-    """How many of the entries that stand may not hold any more."""
+    """How many current entries may not hold any more."""
     found = stale.doubts(system, today)
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 

@@ -1,6 +1,6 @@
-"""Puts what another agent remembers into the review: scanned, each entry with where it was read.
+"""Puts another agent's memory into the review: scanned, each entry with its source.
 
-What waits already, is remembered, or was approved from an earlier import is not put there again.
+Skips what is already waiting, remembered, or approved from an earlier import.
 """
 
 import hashlib
@@ -30,11 +30,11 @@ _BULLET = re.compile(r"[-*+] +")
 
 @dataclass
 class _Taken:
-    """What became of one file."""
+    """The result for one file."""
 
     source: Source
     proposals: list[Proposal] = field(default_factory=list)
-    """Its entries that are new."""
+    """Its new entries."""
     known: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -47,8 +47,8 @@ async def move_in(
     dry_run: bool,
     confirm: Callable[[str], bool] | None,
 ) -> str:
-    """Imports a file or a folder of another agent, or what is in the usual places: all of one
-    agent's, or with neither whatever there is, once the person agrees. Raises as `take`."""
+    """Imports a file or a folder of another agent, or the usual places: of one agent, or of all,
+    once the person agrees. Raises as `take`."""
     now = datetime.now().astimezone()
     if path is not None:
         sources = places.named(path.absolute(), agent)
@@ -69,8 +69,8 @@ async def move_in(
 async def take(
     system: BaseMemory, sources: Sequence[Source], *, named: bool, dry_run: bool, now: datetime
 ) -> str:
-    """Puts the entries of these files into the review, and says what became of each file; `named`
-    are files that the person named, not found by looking. With `dry_run` lists the entries.
+    """Puts the entries of these files into the review; returns the result for each file. `named`
+    are files that the person named explicitly. With `dry_run` only lists the entries.
 
     Raises: MemoryRefused, StorageError, BusyError.
     """
@@ -107,7 +107,7 @@ async def take(
 
 
 def _described(project: Path, sources: Sequence[Source], today: date) -> str:
-    """What there is to import, a line a file, and how."""
+    """What there is to import, one line per file, and how."""
     lines = []
     for source in sources:
         count = len(_entries(source, today).entries)
@@ -120,7 +120,7 @@ def _described(project: Path, sources: Sequence[Source], today: date) -> str:
 
 
 class _Known:
-    """What needs not be imported again."""
+    """Entries that need not be imported again."""
 
     def __init__(self, system: BaseMemory, proposals: Proposals) -> None:
         self._waiting = {one.key for one in proposals.all()}
@@ -134,7 +134,7 @@ class _Known:
         self._approved = {found[1] for found in digests if found}
 
     def add(self, proposal: Proposal) -> bool:
-        """Whether it was known; from here on it is."""
+        """Adds an entry; returns whether it was known."""
         key = proposal.key
         if key in self._waiting or key in self._remembered or _digest(proposal) in self._approved:
             return True
@@ -176,7 +176,7 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
 
 
 def _digest(proposal: Proposal) -> str:
-    """By which an entry that was approved is known again."""
+    """Identifies an approved entry in later imports."""
     key = "\0".join(proposal.key).encode(errors="replace")
     return hashlib.sha256(key).hexdigest()[:12]
 
@@ -187,7 +187,7 @@ def _entries(source: Source, today: date) -> Reading:
 
 
 def _doubled(project: Path, source: Source) -> str:
-    """What to say of a file that kode reads as instructions anyway; "" for the others."""
+    """A remark on a file that kode reads as instructions anyway; "" for others."""
     real = source.path.resolve()
     folder = real.parent if real.is_relative_to(project) else project
     read = read_agents_files(folder, project).sources
@@ -197,7 +197,7 @@ def _doubled(project: Path, source: Source) -> str:
 
 
 def _where(source: Source, entry: Foreign, below: int = 0) -> str:
-    """`~/.claude/CLAUDE.md:12`, or where in an export it stands."""
+    """`~/.claude/CLAUDE.md:12`, or its place in an export."""
     path = shown(source.path)
     line = f":{entry.line + below}" if entry.line else ""
     return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"

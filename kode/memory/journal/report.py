@@ -1,4 +1,4 @@
-"""What a person reads of the journal: show and status. Text only."""
+"""Renders the journal for a person: show and status. Text only."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def _lines(files: JournalFiles, memory: str) -> list[Entry]:
 
 
 def _noted(files: JournalFiles, one: Noted) -> Entry:
-    key = f"{one.at} {one.text}"  # two may be of the same millisecond
+    key = f"{one.at} {one.text}"  # two may have the same millisecond
     return Entry(target=files.folder.target(HISTORY), key=key, text=one.text, id=one.at)
 
 

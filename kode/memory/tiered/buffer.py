@@ -1,6 +1,6 @@
 """The buffer: what the last turns were about, one line for the person and one for the agent.
 
-Made without a model, kept in the session, at most `capacity` lines, the oldest out first.
+Created without a model, stored in the session, at most `capacity` lines, oldest dropped first.
 """
 
 import re
@@ -43,14 +43,14 @@ def appended(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[
 
 
 def restored(value: object, capacity: int) -> tuple[str, ...]:
-    """The lines in a saved state, whatever else it may hold."""
+    """The lines in a saved state, whatever else it contains."""
     if not isinstance(value, list | tuple):
         return ()
     return appended((), (line for line in value if isinstance(line, str)), capacity)
 
 
 def section(lines: Sequence[str]) -> str:
-    """The buffer as it stands in a system prompt."""
+    """The buffer for the system prompt."""
     return "── Recent turns of this session ──\n" + "\n".join(frame.defused(x) for x in lines)
 
 
@@ -67,7 +67,7 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
     outcome = "" if turn.status == "success" else turn.status
     if not parts:
         parts = [f"answered: {turn.answer}" if turn.answer.strip() else "answered"]
-    # The outcome stands first when it is bad: the end of a long line is cut.
+    # A bad outcome comes first: the end of a long line is cut.
     return (f"{outcome}: " if outcome else "") + "; ".join(parts)
 
 

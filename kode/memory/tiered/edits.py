@@ -1,4 +1,4 @@
-"""What a change makes of the entries of a fact file, and how one line says it.
+"""Computes what a change does to the entries of a fact file, and the line that describes it.
 
 Pure functions from a file to an `Edit`.
 """
@@ -13,14 +13,14 @@ from kode.memory.tiered.facts import FactFile, find, shorten
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A change of the entries of one file, as the history has it."""
+    """A change of one file's entries, as in the history."""
 
     kind: str
-    """"" where nothing is to be changed."""
+    """"" if nothing changes."""
     line: str
     """One line for a person: `merged into env "uses pytest -q"`."""
     entries: Sequence[str]
-    """All of them, afterwards."""
+    """All entries afterwards."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     position: int | None = None
@@ -29,10 +29,10 @@ class Edit:
     undoes: str = ""
     supersedes: str = ""
     archived: frozenset[str] | None = None
-    """Those of `entries` that stand in the archive afterwards; None where none is moved."""
+    """The archived ones of `entries` afterwards; None if none moves."""
 
     def on(self, file: FactFile) -> FactFile:
-        """The file afterwards. What takes the place of what was archived is archived too."""
+        """The file afterwards. A replacement of an archived entry is archived too."""
         now, was = set(self.entries), set(file.entries)
         moved = now - was if was - now and was - now <= file.archived else set()
         archived = file.archived & now | moved if self.archived is None else self.archived
@@ -46,7 +46,7 @@ def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
 
 
 def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, reason: str) -> Edit:
-    """Of two entries stays what a person chose, which may be both. Raises: MemoryRefused."""
+    """Of two entries keeps what a person chose, possibly both. Raises: MemoryRefused."""
     for entry in (first, second):
         _check_stands(file, entry)
     gone = [entry for entry in (first, second) if entry not in kept]
@@ -63,7 +63,7 @@ def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, r
 
 
 def confirmed(file: FactFile, entry: str) -> Edit:
-    """The entry stays as it is, and rests on what is cited for it now. Raises: MemoryRefused."""
+    """The entry stays, and now rests on what is cited for it. Raises: MemoryRefused."""
     _check_stands(file, entry)
     return Edit(
         kind="confirm",
@@ -76,7 +76,7 @@ def confirmed(file: FactFile, entry: str) -> Edit:
 
 
 def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit:
-    """The text at the end, beside the entry that it contradicts and that ranks higher."""
+    """Appends the text, beside the entry that it contradicts and that ranks higher."""
     return Edit(
         kind="add",
         line=f"added to {file.label} {_quoted(text)}, which contradicts {_quoted(entry)}",
@@ -90,8 +90,8 @@ def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit
 
 
 def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
-    """A newer text in the place of an entry that it contradicts; it may be an entry itself. The
-    history has both, and undoing it restores both."""
+    """Replaces an entry by a newer text that contradicts it, possibly another entry. The history
+    has both, and an undo restores both."""
     merge = merged(file, entry, text, text, reason=reason)
     return replace(
         merge,
@@ -109,8 +109,8 @@ def added(
     reason: str = "",
     supersedes: str = "",
 ) -> Edit:
-    """The text at the end; `near` are entries that nobody could compare it with, and `supersedes`
-    is one that it makes outdated though that had been removed before."""
+    """Appends the text; `near` are entries that could not be compared with it, and `supersedes` is
+    one that it makes outdated although it had been removed before."""
     listed = " and ".join(map(_quoted, near))
     asked = f"it is similar to {listed}: a model compares them when a session ends"
     return Edit(
@@ -126,8 +126,8 @@ def added(
 
 
 def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> Edit:
-    """An entry and a new text become one, which is `kept`; the text may be an entry itself. The
-    history has both, and undoing the merge restores both."""
+    """Merges an entry and a new text, possibly another entry, into `kept`. The history has both,
+    and an undo restores both."""
     entries = [one for one in file.entries if one != text or one == entry]
     at = entries.index(entry)
     entries[at] = kept
@@ -145,7 +145,7 @@ def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> 
 
 
 def replaced(file: FactFile, old_text: str, text: str) -> Edit:
-    """The text in the place of the one entry that `old_text` means. Raises: MemoryRefused."""
+    """Replaces the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     entries = [entry for i, entry in enumerate(file.entries) if i == at or entry != text]
@@ -163,7 +163,7 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
 
 
 def removed(file: FactFile, old_text: str) -> Edit:
-    """The file without the one entry that `old_text` means. Raises: MemoryRefused."""
+    """Removes the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     return Edit(
@@ -176,7 +176,7 @@ def removed(file: FactFile, old_text: str) -> Edit:
 
 
 def archived(file: FactFile, old_text: str) -> Edit:
-    """The one entry that `old_text` means in the archive. Raises: MemoryRefused."""
+    """Archives the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     if old in file.archived:
@@ -194,7 +194,7 @@ def archived(file: FactFile, old_text: str) -> Edit:
 
 
 def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
-    """Other entries for all of them outside of the archive."""
+    """Replaces all entries outside of the archive."""
     return Edit(
         kind="consolidate",
         line=f"consolidated {file.label} {len(file.standing)} entries → {len(entries)}",
@@ -205,9 +205,9 @@ def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
 
 
 def undone(file: FactFile, change: Change) -> Edit:
-    """The file without a change: what it put there taken out, what it took put where that stood.
+    """Undoes a change: removes what it added, and puts back what it removed, in its place.
 
-    Raises: MemoryRefused with what stands in the way.
+    Raises: MemoryRefused with the obstacle.
     """
     gone = [entry for entry in change.after if entry not in file.entries]
     put_there = set(change.after) - set(change.before)

@@ -1,4 +1,4 @@
-"""The facts as files of the memory tool, a line an entry; episodes beside them, to be read."""
+"""The facts as files of the memory tool, one line per entry; episodes beside them, read-only."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ class TieredFolder:
 
 
 def _rows(file: FactFile, *, archived: bool) -> list[Row]:
-    """What a model is shown of the entries: one that has expired is not among them."""
+    """The entries as a model sees them: without expired ones."""
     entries = file.in_archive if archived else file.standing
     known = ((entry, file.doubts.get(entry)) for entry in entries)
     return [
