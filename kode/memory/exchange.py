@@ -171,7 +171,8 @@ def path_hash_of(project: object) -> str:
 
 
 def refuse_misplaced(piece: Piece) -> None:
-    """Raises: MemoryRefused for a piece that needs privacy, expiry or a soul where there is none."""
+    """Raises: MemoryRefused for a piece that needs privacy, expiry or a soul where there is
+    none."""
     why = ""
     if piece.private:
         why = "a sensitive note is never shown, and all of this memory is"

@@ -1,4 +1,4 @@
-"""What this session stands on: `/status`, `/config`, `/doctor`, `/login`."""
+"""Shows the state of this session: `/status`, `/config`, `/doctor`, `/login`."""
 
 import asyncio
 import os
@@ -84,7 +84,7 @@ def _instructions(talk: "Conversation") -> list[str]:
 
 
 async def show_config(state: PromptState, argument: str) -> None:
-    """The settings of this session, as `kode config show`; /config PART shows a part of them."""
+    """Shows this session's settings like `kode config show`; /config PART shows a part of them."""
     from kode.cli.screen.output import settings_lines
     from kode.cli.screen.pager import show_paged
 
@@ -104,7 +104,7 @@ async def show_config(state: PromptState, argument: str) -> None:
 
 
 async def run_doctor(state: PromptState, argument: str) -> None:
-    """`kode doctor`, in a process of its own: its checks may take long, and can be stopped."""
+    """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kode", "doctor"),
         cwd=state.conversation.cwd,
@@ -128,7 +128,7 @@ async def run_doctor(state: PromptState, argument: str) -> None:
 
 
 async def say_how_to_log_in(state: PromptState, argument: str) -> None:
-    """Where the key comes from, and how to use another."""
+    """Shows where the key comes from, and how to use another."""
     from kode.registry import provider_row
 
     talk = state.conversation

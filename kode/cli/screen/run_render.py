@@ -1,6 +1,6 @@
-"""From events to plain lines on stderr: what `kode run` shows while it works.
+"""Renders events as plain lines on stderr: the progress of `kode run`.
 
-Decides nothing; the words of a line are `event_lines`. The REPL's screen is `render`.
+Decides nothing; `event_lines` words a line. `render` is the REPL's screen.
 """
 
 import asyncio
@@ -48,9 +48,8 @@ LINE_EVERY_S = 0.1
 
 
 class ProgressRenderer:
-    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
-    and on a terminal, below them a line on what is happening. The answer itself is not shown here:
-    it belongs to stdout."""
+    """An `Emit` for `kode run` in text format: one plain line per tool call, on stderr; with `live`
+    on a terminal, also a line on what is happening. The answer itself goes to stdout, not here."""
 
     def __init__(
         self,
@@ -63,7 +62,8 @@ class ProgressRenderer:
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
+        """`verbose` adds thinking and the output of tools; `quiet` keeps only warnings and
+        errors."""
         self.verbose = verbose
         self.quiet = quiet
         self.screen = screen or open_screen(
@@ -88,7 +88,7 @@ class ProgressRenderer:
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
 
     def _show_line(self) -> None:
-        """Shows what is happening, again and again for as long as something does."""
+        """Repeatedly shows what is happening, as long as something is."""
         if self.progress.idle:
             self.screen.clear_line()
             return

@@ -1,6 +1,6 @@
 """Sessions as a table for people: when, where, the first task, turns, cost.
 
-Which sessions there are is `kode.session.index`; for programs there is JSON.
+`kode.session.index` lists sessions; programs get JSON.
 """
 
 import os
@@ -17,7 +17,7 @@ MIN_TASK_COLUMNS = 20
 Row = tuple[str, ...]
 HEAD: Row = ("id", "when", "where", "turns", "cost", "first task")
 _LESS_TELLING = ("where", "cost", "turns")
-"""What goes where it is narrow, the first first."""
+"""Columns to drop on a narrow screen, in this order."""
 _RIGHT = frozenset({"turns", "cost"})
 
 
@@ -29,8 +29,8 @@ def table(
     with_folder: bool = True,
     numbered: bool = False,
 ) -> list[str]:
-    """A line that names the columns, then a line a session. The id is whole on any screen; where
-    the number stands for it, it goes before the first task does."""
+    """A header line, then one line per session. The id is complete on any screen; if numbers
+    replace it, it is dropped before the first task."""
     columns = [name for name in HEAD if with_folder or name != "where"]
     rows = [_cells(summary, today) for summary in summaries]
     widths = {name: max([len(name), *(cell_width(row[name]) for row in rows)]) for name in columns}
@@ -51,7 +51,7 @@ def table(
 
 
 def when(at: str, today: date) -> str:
-    """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the whole date of another year."""
+    """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the full date of another year."""
     try:
         moment = datetime.fromisoformat(at).astimezone()
     except (ValueError, OverflowError):
@@ -65,7 +65,7 @@ def when(at: str, today: date) -> str:
 
 
 def short_folder(folder: str) -> str:
-    """With `~` for the home."""
+    """A path with `~` for the home."""
     home = os.path.expanduser("~")
     inside = Path(folder).is_relative_to(home) and folder != home and home != "/"
     return "~" + folder[len(home) :] if inside else folder
