@@ -8,11 +8,11 @@
     --json
 
 stated       the person states a fact in one process, and asks about it in another
-approved     stated, and the person approves what waits: kode keeps what they said as a proposal
 added        the person adds it with `kode memory add`: no model has to call a tool
-changed      it is stated, then stated otherwise, then asked about
-distractors  it is stated, then 200 others of its kind come into memory, then it is asked about
-episode      it came up in a session of four turns, and nobody said to remember it
+approved     stated, and the person approves what waits: kode keeps what they said as a proposal
+changed      as approved, then stated otherwise, then asked about
+distractors  as approved, then 200 others of its kind come into memory, then it is asked about
+episode      it came up in a session of four turns, and nobody said to remember it; approved too
 without      as stated, asked with --no-memory
 notes file   no memory: a file with the fact among the 200 others, attached whole
 
@@ -43,7 +43,8 @@ from bench.tasks.jail import environment
 from kode.registry import SYSTEMS
 from tests.scripted_server import ScriptedServer
 
-IN_MEMORY = ("stated", "approved", "added", "changed", "distractors", "episode")
+APPROVED = ("approved", "changed", "distractors", "episode")
+IN_MEMORY = ("stated", "added", *APPROVED)
 TARGETS = {"tiered": "env", "vault": "project", "journal": "memory", "notes": "note"}
 """Where `kode memory add` puts a fact."""
 WITHOUT = ("without", "notes file")
@@ -188,6 +189,11 @@ class Place:
             process.stdout.read()
         return last
 
+    def approve(self, system: str) -> None:
+        """Approves each proposal that waits."""
+        for proposal in _WAITING.findall(self.run("memory", "--memory", system, "approve")):
+            self.run("memory", "--memory", system, "approve", proposal)
+
     def holds(self, system: str, value: str) -> bool:
         return value in self.run("memory", "--memory", system, "export")
 
@@ -242,10 +248,12 @@ def episode(fact: Fact) -> list[str]:
 
 
 def prepare(place: Place, system: str, condition: str, fact: Fact, others: Sequence[Fact]) -> None:
-    """All that happens before the question, each in a process of its own."""
+    """All that happens before the question, each in a process of its own. Where `stated` is not
+    what is measured, the person approves what waits after each session."""
     match condition:
         case "changed":
             place.say(system, statement(fact.old_sentence))
+            place.approve(system)
             place.say(system, correction(fact.sentence))
         case "episode":
             place.say(system, *episode(fact))
@@ -257,12 +265,10 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
             (place.project / "NOTES.md").write_text(f"# Notes\n\n{lines}")
         case _:
             place.say(system, statement(fact.sentence))
+    if condition in APPROVED:
+        place.approve(system)
     if condition == "distractors":
         add_distractors(place, system, others)
-    if condition == "approved":
-        waiting = place.run("memory", "--memory", system, "approve")
-        for proposal in _WAITING.findall(waiting):
-            place.run("memory", "--memory", system, "approve", proposal)
 
 
 def ask(place: Place, system: str, condition: str, fact: Fact) -> dict[str, Any]:

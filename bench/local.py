@@ -1,5 +1,6 @@
 """What a model on a server of your own solves with kode, and what it has to read again:
-`python -m bench.local --server URL [--model M] [--only TASK,..] [--prefill] [--source FOLDER]`.
+`python -m bench.local --server URL [--model M] [--profile small|full] [--only TASK,..] [--prefill]
+[--source FOLDER]`.
 
 solved      of eight small tasks, each in a folder of its own and checked by looking at the folder
 requests    to the model, and tokens: `input` with the `cached` ones, `output`
@@ -119,6 +120,8 @@ class Run:
 
     server: str
     model: str
+    profile: str
+    """"" leaves it to kode, by the window."""
     source: Path
     limit_s: float
 
@@ -133,6 +136,7 @@ class Run:
                 "base_url": self.server,
                 "model": self.model,
                 "retry": {"idle_timeout_s": self.limit_s, "total_timeout_s": self.limit_s},
+                **({"profile": self.profile} if self.profile else {}),
             }
             (Path(above) / "kode").mkdir()
             (Path(above) / "kode/config.json").write_text(json.dumps(settings))
@@ -207,13 +211,20 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.local")
     parser.add_argument("--server", required=True, help="base URL, which mostly ends in /v1")
     parser.add_argument("--model", default="local")
+    parser.add_argument("--profile", default="", help="small or full; default: by the window")
     parser.add_argument("--only", default=",".join(TASKS), help="tasks, separated by commas")
     parser.add_argument("--prefill", action="store_true", help="only what is read again")
     parser.add_argument("--source", type=Path, default=ROOT, help="folder of the kode to measure")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for one task")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
-    run = Run(server=given.server, model=given.model, source=given.source, limit_s=given.limit)
+    run = Run(
+        server=given.server,
+        model=given.model,
+        profile=given.profile,
+        source=given.source,
+        limit_s=given.limit,
+    )
     lines = (
         [prefill(run)] if given.prefill else (solve(run, name) for name in given.only.split(","))
     )

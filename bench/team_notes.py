@@ -1,8 +1,9 @@
 """Notes of a team, measured: `python -m bench.team_notes [--data N] [--url URL] [--json]`.
 
 Puts N notes on a PostgreSQL server, has a second member copy them, and times a search there against
-one of as many notes in SQLite that nobody shares. Without `--url` it starts the server that is
-installed here, in a folder of its own.
+one of as many notes in SQLite that nobody shares: by words, and by vectors of 384 dimensions, for
+which the server needs pgvector. Without `--url` it starts a server that is installed here, in a
+folder of its own.
 """
 
 from __future__ import annotations
@@ -15,29 +16,42 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bench.memory_scale import make_texts
-from kode.config import MemoryConfig
+from kode.config import Embedding, MemoryConfig
 from kode.config.model import Notes as Settings
 from kode.contracts import MemoryContext
 from kode.events import silent
 from kode.memory.history import Author
 from kode.memory.notes.note import Note, stamp
-from kode.memory.notes.search import search
+from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.manage import manage
+from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.vectors import TeamVectors
+
+Matrix = NDArray[np.float32]
 
 NOTES = 100_000
 A_CHANGE = 100
 """Notes of one change, as an import makes them."""
 SEARCHES = 60
+DIMS = 384
+GROUPS = 500
+"""The vectors lie around so many directions, as texts about so many things do."""
+MADE_AT_ONCE = 5_000
+NEAREST = 60
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -68,6 +82,7 @@ async def measure(notes: int, url: str) -> dict[str, Any]:
                 hits = await search(system.store, system.vectors, query, Wanted(limit=10))
                 found[name].append((time.perf_counter() - begun) * 1000)
                 assert hits
+        by_vectors = await _by_vectors(alone, first, second, queries, texts)
         counts = [one.store.count("n.kind = 'log'") for one in (alone, second)]
         for one in (alone, first, second):
             await one.close(5.0)
@@ -79,6 +94,69 @@ async def measure(notes: int, url: str) -> dict[str, Any]:
         **{name: round(value, 2) for name, value in figures.items()},
         "send_s": round(sent - started, 1),
         "copy_s": round(copied - sent, 1),
+        **by_vectors,
+    }
+
+
+class Model:
+    """A vector for each text, made of nothing but its digest."""
+
+    is_neural = True
+    name = "bench"
+    dims = DIMS
+
+    async def embed(self, texts: Sequence[str]) -> Matrix:
+        return np.stack([self._vector(text) for text in texts])
+
+    def _vector(self, text: str) -> Matrix:
+        seed = zlib.crc32(text.encode())
+        group = np.random.default_rng(seed % GROUPS).standard_normal(DIMS)
+        vector = group + 0.8 * np.random.default_rng(seed).standard_normal(DIMS)
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+async def _by_vectors(
+    alone: Notes, first: Notes, second: Notes, queries: Sequence[str], texts: Sequence[str]
+) -> dict[str, Any]:
+    """The same by vectors: SQLite measures its newest 20,000, and for more a copy asks the server
+    too, which has an index of all. Nothing where the server has no pgvector."""
+    model, settings = Model(), Embedding(model=Model.name)
+    alone.vectors = NoteVectors(alone.store, model)
+    for one in (first, second):
+        assert one.team is not None
+        address, start, notice = one.team.address, one._work.start, one._notice
+        one.vectors = TeamVectors(one.store, model, address, settings, start, notice)
+    async with connected(address) as server:
+        if not (await server.membership()).has_vectors:
+            return {}
+    for one in (alone, first):
+        while await NoteVectors.make_missing(one.vectors, MADE_AT_ONCE):
+            pass
+    began = time.perf_counter()
+    await first.vectors.make_missing()
+    sent = time.perf_counter()
+    await second.vectors.make_missing(1)
+    taken = time.perf_counter()
+    times: dict[str, list[float]] = {"vectors_sqlite_ms": [], "vectors_team_ms": []}
+    recalled = []
+    every = await model.embed(texts)
+    for query in queries:
+        for name, system in (("vectors_sqlite_ms", alone), ("vectors_team_ms", second)):
+            begun = time.perf_counter()
+            await search(system.store, system.vectors, query, Wanted(limit=10))
+            times[name].append((time.perf_counter() - begun) * 1000)
+        (vector,) = await model.embed([query])
+        exact = {f"{n:016x}" for n in np.argsort(-(every @ vector))[:NEAREST]}
+        async with connected(address) as server:
+            near = await server.nearest(model.name, str(vector.tolist()), None, NEAREST)
+        recalled.append(len(exact & near.keys()) / NEAREST)
+    figures = {name: round(statistics.median(some), 2) for name, some in times.items()}
+    return {
+        "vectors_ratio": round(figures["vectors_team_ms"] / figures["vectors_sqlite_ms"], 3),
+        "vectors_recall": round(statistics.mean(recalled), 3),
+        **figures,
+        "vectors_send_s": round(sent - began, 1),
+        "vectors_take_s": round(taken - sent, 1),
     }
 
 
@@ -113,7 +191,7 @@ def _server(url: str | None) -> Iterator[str | None]:
         return
     from tests.postgres import PACKAGE, SYSTEM, Postgres, programs
 
-    binaries = programs(SYSTEM) or programs(PACKAGE)
+    binaries = programs(PACKAGE) or programs(SYSTEM)  # the package has pgvector
     if binaries is None:
         yield None
         return
@@ -144,7 +222,7 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps(figures))
         return 0
     for name, value in figures.items():
-        print(f"{name:14} {value}")
+        print(f"{name:17} {value}")
     return 0
 
 

@@ -255,7 +255,7 @@ class Conversation:
         """
         if self._running is not None:
             raise UserError("A turn is running: undo its changes when it has ended.")
-        return await self._talk.undo()
+        return await self._talk.past.undo()
 
     def _begin(
         self, text: str, hear: Callable[[Event], None], form: Form | None = None

@@ -27,16 +27,16 @@ class Command:
 
 
 async def _undo(talk: Conversation, argument: str) -> str:
-    return await talk.undo()
+    return await talk.past.undo()
 
 
 async def _redo(talk: Conversation, argument: str) -> str:
-    return await talk.redo()
+    return await talk.past.redo()
 
 
 async def _compact(talk: Conversation, argument: str) -> str:
     if argument == "undo":
-        return talk.undo_compaction() or "No compaction to undo."
+        return talk.past.undo_compaction() or "No compaction to undo."
     reduced = await talk.compact(argument)
     if reduced is None:
         return "Nothing to compact yet."

@@ -172,6 +172,10 @@ class MemoryConfig(Part):
         return self
 
 
+class Sessions(Part):
+    share: bool = False
+
+
 class Config(Part):
     """All settings. Secrets are only in `api_key` fields; `shown` hides them."""
 
@@ -202,6 +206,7 @@ class Config(Part):
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
+    sessions: Sessions = Sessions()
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""

@@ -30,6 +30,7 @@ from kode.config import Config, Loaded, resolve_provider
 from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
+from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.prepared import named, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
@@ -49,28 +50,20 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, shorten, text_of
+from kode.messages import Image, Text, Usage, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
-from kode.session.checkpoints import Checkpoints, Undone
+from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
-    CompactionEntry,
-    MessageEntry,
-    PruneEntry,
-    RestoreEntry,
-    RewindEntry,
     TaintEntry,
-    UndoEntry,
 )
-from kode.session.file_diffs import FileDiff
 from kode.session.log import Session
-from kode.session.messages import effective, is_turn
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
-from kode.session.undo_text import undo_text
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
     from kode.subagents.channel import Delegation
 
 
@@ -154,6 +147,9 @@ class Conversation:
     extensions: Extensions | None = None
     """Extensions from outside kode; they belong to the process, not to one session. None in a
     subagent."""
+    sharing: "Sharing | None" = None
+    """Sends this session's line to the team's list; belongs to the process. None where sessions are
+    not shared, and in a subagent."""
     own_tools: tuple[Tool, ...] = ()
     own_memory: MemorySystem | None = None
     """The memory of an embedding program; it belongs to the process, not to one session."""
@@ -181,6 +177,11 @@ class Conversation:
     @property
     def gate(self) -> Gate:
         return self.agent.gate
+
+    @property
+    def past(self) -> Past:
+        """The prompts so far, and ways back."""
+        return Past(self)
 
     async def open(self) -> None:
         """Opens memory and renders the system prompt, once; the first turn calls it."""
@@ -220,6 +221,8 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+            if self.sharing is not None:
+                self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _say_small(self) -> None:
@@ -276,7 +279,10 @@ class Conversation:
             ended = await turn_of(self, thing, text)
         else:
             ended = await self.plain_turn(await self._expanded(text))
-        return await hooking.end_turn(self, ended)
+        ended = await hooking.end_turn(self, ended)
+        if self.sharing is not None:
+            self.sharing.begin(self.session.id)
+        return ended
 
     async def _expanded(self, text: str) -> str:
         """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
@@ -293,7 +299,7 @@ class Conversation:
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """Runs a turn whose message is not a command. Raises: StorageError."""
-        prompts = self._prompt_entries()
+        prompts = self.past.messages()
         notes = notes_before_turn(self, prompts[-1] if prompts else None)
         if self.extensions is not None:
             self.attach_outside(*await self.extensions.mentioned(text))
@@ -340,49 +346,6 @@ class Conversation:
             Text(text=fenced(one.text, one.source), source="outside") for one in texts
         )
 
-    def take_back_last_message(self) -> bool:
-        """Rewinds the session to before the person's last message, to replace it; False if there is
-        none. The message stays in the file, and file changes stay (see `undo`).
-
-        Raises: StorageError.
-        """
-        turns = len(self._prompt_entries())
-        if turns:
-            self._drop_from(turns)
-        return turns > 0
-
-    def prompts(self) -> list[str]:
-        """The person's prompt of each turn, oldest first."""
-        return [text_of(entry) for entry in self._prompt_entries()]
-
-    def _prompt_entries(self) -> list[MessageEntry]:
-        entries = effective(self.session.entries)
-        return [one for one in entries if isinstance(one, MessageEntry) and is_turn(one)]
-
-    def _drop_from(self, turn: int) -> None:
-        """Rewinds the session to before this turn's prompt (from 1). Raises: StorageError."""
-        self.session.append(RewindEntry(to=self._prompt_entries()[turn - 1].id))
-        self.context.known_messages = 0
-
-    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
-        """Goes back to before this turn's prompt (from 1); returns one line for each thing done.
-        What the conversation loses stays in the session's file; `redo` restores lost file changes.
-
-        Raises: StorageError.
-        """
-        done = []
-        if files:
-            undone = await asyncio.to_thread(self.checkpoints.undo_from, turn)
-            for one in undone:
-                done.append(undo_text(one, self.cwd, self._asked, redo=False))
-                self._record_undo(one)
-            if not undone:
-                done.append("No file was changed since.")
-        if conversation:
-            self._drop_from(turn)
-            done.append(f"The conversation is back to before prompt {turn}.")
-        return done
-
     async def compact(self, wish: str = "") -> ContextReduced | None:
         """`/compact`: compacts now; None if there is nothing to compact. `wish` says what the
         person wants in the note. Raises: KodeError."""
@@ -390,31 +353,6 @@ class Conversation:
         if not is_worth_compacting(self.session):
             return None
         return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
-
-    def undo_compaction(self) -> str | None:
-        """`/compact undo`: restores what the last compaction or pruning of tool output removed from
-        the model's view; returns a message about it, or None if there was none.
-
-        Raises: StorageError.
-        """
-        reductions = [
-            one
-            for one in effective(self.session.entries)
-            if isinstance(one, CompactionEntry | PruneEntry)
-        ]
-        if not reductions:
-            return None
-        self.session.append(RestoreEntry(of=reductions[-1].id))
-        self.context.known_messages, self.context.fruitless = 0, 0
-        size, limit = context_tokens(self.context), self.agent.provider.info.context_window
-        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
-        again = ""
-        if size > limit * self.agent.limits.compact_at:
-            again = (
-                " The next request would compact it again: switch to a model with a larger "
-                "window first (/model), or raise `context.compact_at`."
-            )
-        return f"{what} undone: {size:,} of {limit:,} tokens are used.{again}"
 
     async def new_session(self) -> None:
         """`/new`: lets memory process the session, then starts an empty one.
@@ -514,41 +452,6 @@ class Conversation:
         turn, session = spending_of(last_turn(entries)), spending_of(entries)
         return {"turn": turn, "session": session, "day": day}
 
-    async def undo(self) -> str:
-        """Undoes the newest turn that changed files and is not undone; returns a message about it.
-
-        Raises: StorageError.
-        """
-        undone = await asyncio.to_thread(self.checkpoints.undo)
-        self._record_undo(undone)
-        return undo_text(undone, self.cwd, self._asked, redo=False)
-
-    async def redo(self) -> str:
-        """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
-        undone = await asyncio.to_thread(self.checkpoints.redo)
-        self._record_undo(undone, redo=True)
-        return undo_text(undone, self.cwd, self._asked, redo=True)
-
-    def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
-        """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
-        if undone.turn is None or not undone.touched:
-            return
-        self.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
-        for path in undone.touched:
-            self.agent.seen_files.pop(path, None)
-        did = "redid" if redo else "undid"
-        note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
-        self.attachments += (Text(text=note, source="note"),)
-
-    def _asked(self, turn: int) -> str:
-        """The beginning of a turn's prompt; "" if it is unknown."""
-        prompts = self.prompts()
-        return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""
-
-    def diffs(self) -> list[FileDiff]:
-        """The changes to files that this session made through tools, file by file."""
-        return self.checkpoints.diffs(self.cwd)
-
     def last_answer(self) -> str:
         """The latest text of the model; "" if there is none."""
         for message in reversed(self.session.messages):
@@ -591,6 +494,8 @@ class Conversation:
                 await self.extensions.close()
             await self._leave("exit")
             await self.agent.provider.aclose()
+            if self.sharing is not None:
+                await self.sharing.finish(self.session.id)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that may be cancelled when the session ends."""

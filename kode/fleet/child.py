@@ -36,9 +36,9 @@ GO_ON = (
     "is done, then finish the task. Where the result of a call is unknown, it may have taken "
     "effect: check before you make it again, and say so in your answer."
 )
-TRY_AGAIN = (
-    "The task above did not come to a good end: {why} Look at what is done, then finish the task."
-)
+TRY_AGAIN = "The task above did not come to a good end. Look at what is done, then finish the task."
+CHECK_FAILED = "`{command}` fails on what you did. Run it to see why, then finish the task."
+"""These count as the person's own words: they quote no output and no server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,16 @@ def look(home: Path, session_id: str) -> Seen | None:
         tokens=spent.usage.input_tokens + spent.usage.output_tokens,
         cost_usd=spent.cost_usd if spent.requests and not spent.unpriced else None,
     )
+
+
+def next_message(task: Task, seen: Seen) -> str:
+    """What a session that has begun is sent, so that it finishes its task."""
+    end = seen.ended
+    if end is None or end.status == "interrupted":
+        return GO_ON
+    if end.status == "success" and task.verify:
+        return CHECK_FAILED.format(command=task.verify)
+    return TRY_AGAIN
 
 
 def command_line(

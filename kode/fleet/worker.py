@@ -176,9 +176,7 @@ class _Work:
         task, queue = self.one.task, self.queue
         text = task.task
         if seen is not None and seen.begun:
-            text, end = child.GO_ON, seen.ended
-            if end is not None and end.status != "interrupted":
-                text = child.TRY_AGAIN.format(why=end.error or self.one.reason)
+            text = child.next_message(task, seen)
         command = child.command_line(
             queue.fleet,
             task,

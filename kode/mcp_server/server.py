@@ -171,7 +171,7 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
     async def kode_diff(session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
         talk = await talks.take_up(session)
-        found = talk.conversation.diffs()
+        found = talk.conversation.past.diffs()
         files = [
             {"path": one.path, "added": one.added, "removed": one.removed}
             | ({"also_changed_by_others": True} if one.by_others else {})
@@ -190,7 +190,7 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
         talk = await talks.take_up(session)
         _check_idle(talk)
-        done = await (talk.conversation.redo() if redo else talk.conversation.undo())
+        done = await (talk.conversation.past.redo() if redo else talk.conversation.past.undo())
         return {"session": talk.conversation.session.id, "done": done}
 
     @server.tool(annotations=READS)

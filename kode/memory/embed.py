@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
+DEFAULT_MODEL = "text-embedding-3-small"
+"""What a server of embeddings is asked for where the settings name none."""
+
 LOCAL_DIMS = 256
 """Dimensions of the local embedder: noise between unrelated texts is about 1/16."""
 
@@ -268,7 +271,7 @@ def open_embedder(
     if settings.provider == "local":
         return LocalEmbedder()
     return OpenAIEmbedder(
-        model=settings.model or "text-embedding-3-small",
+        model=settings.model or DEFAULT_MODEL,
         base_url=settings.base_url,
         dims=settings.dims,
         timeout_s=settings.timeout_s,

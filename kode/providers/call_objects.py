@@ -45,6 +45,8 @@ def calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[Call]:
         return calls_in(value[wrapped.pop()], tools)
     if isinstance(value.get("function"), dict) and set(value) <= {"function", *_LABELS}:
         return calls_in(value["function"], tools)
+    if tool := _tool_of_arguments(value, tools):
+        return [fitting(tool, value)]
     return [_named_call(value, tools)]
 
 
@@ -75,6 +77,18 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
     if not isinstance(given, dict):
         raise UnfitError
     return fitting(tool, given)
+
+
+def _tool_of_arguments(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> ToolSpec | None:
+    """The tool that an object without its name is the arguments of: all that it requires and no
+    others, among them a choice that the tool lists, which other data would hardly have."""
+    meant = []
+    for tool in tools.values():
+        known, required = properties_of(tool), tool.parameters.get("required", ())
+        chosen = any(value.get(name) in known[name].get("enum", ()) for name in required)
+        if chosen and set(required) <= set(value) <= set(known):
+            meant.append(tool)
+    return meant[0] if len(meant) == 1 else None
 
 
 def _lone_call(tool: ToolSpec, value: Any) -> Call:

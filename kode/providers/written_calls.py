@@ -186,6 +186,8 @@ class _Reader:
             found += (_Written(*call, self.text[begin : self.at]) for call in calls)
             if len(found) > MAX_CALLS:
                 raise UnfitError
+        if not found and self.is_all and _TEMPLATE_BEGINS.match(self.text):
+            raise UnfitError  # the tags of calls, and none in them
         if not found:
             raise NoCallError
         return found

@@ -17,7 +17,7 @@ from kode.sandbox import limits, view
 from kode.sandbox.apply import apply
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
-from kode.sandbox.masks import make_mask
+from kode.sandbox.masks import make_mask, settle_indexes
 from kode.sandbox.wall import View, Wall, listening_ports
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class Attempt:
         alone = self.kind == "landlock"
         inside = sandbox.temporary_inside(self.kind)
         masked = sandbox.masked()
+        settle_indexes(masked)
         masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
         if alone:
             write = view.landlock_write(ground, inside)

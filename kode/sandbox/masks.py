@@ -5,14 +5,17 @@ The folder is scanned once, and later only where it changed. `kode.permissions.s
 names.
 """
 
+import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode import paths
 from kode.permissions import sensitive
+from kode.session.git import GitError, run_git
 
 MAX_ENTRIES = 50_000
 """Limit of scanned names, starting at the top."""
@@ -105,3 +108,21 @@ def make_mask(store: Path, path: Path) -> Path:
         os.chmod(mask, 0)
         os.utime(mask, ns=(status.st_atime_ns, status.st_mtime_ns))
     return mask
+
+
+def settle_indexes(masked: Iterable[Path]) -> None:
+    """Has git look, outside the sandbox, into the masked files that are as new as its index: it
+    would look into them again and again, and take each for a changed one. So it is in every fresh
+    clone. Never raises: what cannot be settled shows as changed."""
+    newest: dict[Path, float] = {}
+    for path in masked:
+        root = paths.repository_root(path.parent)
+        if root is not None:
+            with contextlib.suppress(OSError):
+                newest[root] = max(newest.get(root, 0.0), os.lstat(path).st_mtime)
+    for root, at in newest.items():
+        index = root / ".git" / "index"
+        with contextlib.suppress(OSError, GitError):
+            # One that is a link, or of a work tree, is no file of this folder.
+            if os.path.realpath(index) == str(index) and int(index.stat().st_mtime) <= at:
+                run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

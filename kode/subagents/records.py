@@ -23,7 +23,7 @@ from kode import durable
 from kode.credentials import redact
 from kode.engine.fence import fenced
 from kode.errors import StorageError
-from kode.messages import Text, ToolResult, plural, shorten
+from kode.messages import Text, ToolResult, first_of, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
@@ -188,9 +188,7 @@ def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int
         lines.append(f"Error: {result.error[:1000]}")
     lines.append(_clipped(id, result.summary.strip(), output_dir, limit))
     if result.files_changed:
-        files = ", ".join(result.files_changed[:40])
-        more = len(result.files_changed) - 40
-        lines.append(f"Files changed: {files}" + (f" and {more} more" if more > 0 else ""))
+        lines.append(f"Files changed: {', '.join(first_of(result.files_changed, 40))}")
     return "\n".join(line for line in lines if line)
 
 

@@ -59,8 +59,10 @@ async def read_file(
 ) -> ToolOutput:
     """Read a text file. Each line is shown as number, tab, text; the number and tab are not part
     of the file. Up to 2000 lines or 50 KB a call."""
-    if offset < 1 or limit < 1:
-        raise ToolError("`offset` and `limit` count lines from 1: give positive numbers.")
+    if offset < 0:
+        raise ToolError("`offset` counts lines from 1: give a positive number.")
+    # Some models fill in 0 or -1 for what they mean to leave out.
+    offset, limit = offset or 1, limit if limit > 0 else MAX_LINES
     if path.startswith(EARLIER):
         return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
     real = files.resolve(context, path)

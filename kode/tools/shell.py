@@ -64,6 +64,7 @@ async def shell(
     use it in one command."""
     if not command.strip() or "\0" in command:
         raise ToolError("`command` is empty or has a NUL character: give one command line.")
+    timeout_s = timeout_s or DEFAULT_TIMEOUT_S  # some models fill in 0 for what they leave out
     if not timeout_s > 0:
         raise ToolError("`timeout_s` must be more than 0: leave it out for 120 seconds.")
     limit_s = min(timeout_s, MAX_TIMEOUT_S)

@@ -118,6 +118,10 @@ class FakeConversation:
         self.pictures.append(name)
         return keep(self.home / "images", name, data)
 
+    @property
+    def past(self) -> "FakeConversation":
+        return self
+
     def prompts(self) -> list[str]:
         return list(self.asked)
 

@@ -22,9 +22,9 @@ from kode.events import (
 from kode.messages import Message, Text, Usage
 
 
-def replied(text):
+def replied(text, *calls):
     return Replied(
-        message=Message(role="assistant", parts=(Text(text=text),), stop="end"),
+        message=Message(role="assistant", parts=(Text(text=text), *calls), stop="end"),
         usage=Usage(),
         cost_usd=None,
         context_tokens=10,

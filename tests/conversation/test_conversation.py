@@ -31,7 +31,7 @@ async def test_a_taken_back_message_is_told_no_more_and_stays_in_the_file(opened
     await conversation.turn("first")
     await conversation.turn("secnod")
 
-    assert conversation.take_back_last_message()
+    assert conversation.past.take_back_last_message()
     await conversation.turn("second")
 
     assert said(conversation) == ["first", "one", "second", "better"]
@@ -46,7 +46,7 @@ async def test_a_taken_back_message_is_told_no_more_and_stays_in_the_file(opened
 
 async def test_with_no_message_there_is_none_to_take_back(opened: Open) -> None:
     conversation = await opened()
-    assert not conversation.take_back_last_message()
+    assert not conversation.past.take_back_last_message()
 
 
 async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
@@ -57,9 +57,9 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
     await conversation.turn("make it")
     assert path.read_text() == "new\n"
-    assert "+new" in "".join(one.text for one in conversation.diffs())
+    assert "+new" in "".join(one.text for one in conversation.past.diffs())
 
-    text = await conversation.undo()
+    text = await conversation.past.undo()
 
     assert "a.txt" in text
     assert not path.exists()
@@ -88,7 +88,7 @@ async def test_what_is_said_while_a_turn_runs_goes_to_the_model_with_its_next_st
         "use tabs",
         "and a test",
     ]
-    assert talk.prompts() == ["make it"]
+    assert talk.past.prompts() == ["make it"]
     assert talk.status().turns == 1
 
 
@@ -107,12 +107,12 @@ async def test_rewind_goes_back_to_before_a_prompt_in_files_conversation_or_both
     for prompt in ("one", "two", "three"):
         await talk.turn(prompt)
 
-    await talk.rewind(2, files=files, conversation=conversation)
+    await talk.past.rewind(2, files=files, conversation=conversation)
 
     assert path.read_text() == ("1\n" if files else "3\n")
-    assert talk.prompts() == (["one"] if conversation else ["one", "two", "three"])
+    assert talk.past.prompts() == (["one"] if conversation else ["one", "two", "three"])
     await talk.turn("four")
-    assert talk.prompts()[-1] == "four"
+    assert talk.past.prompts()[-1] == "four"
 
 
 async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_before(
@@ -123,10 +123,10 @@ async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_bef
     talk = await opened(*replies)
     for prompt in ("one", "two", "three"):
         await talk.turn(prompt)
-    await talk.rewind(2, files=False, conversation=True)
+    await talk.past.rewind(2, files=False, conversation=True)
     await talk.turn("other")
 
-    await talk.rewind(2, files=True, conversation=True)
+    await talk.past.rewind(2, files=True, conversation=True)
 
     assert path.read_text() == "c"
 
@@ -163,7 +163,7 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     await conversation.turn("clean it")
     assert not (project / "draft.txt").exists()
 
-    text = await conversation.undo()
+    text = await conversation.past.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
     assert (
@@ -186,7 +186,7 @@ async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not
     await conversation.turn("delete it")
     assert not draft.exists()
 
-    await conversation.undo()
+    await conversation.past.undo()
 
     told = [event.text for event in events if isinstance(event, Notice)]
     assert draft.exists() != broken

@@ -131,8 +131,8 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
     await talk.turn("one " * 5_000)
     await talk.compact()
     compacted = [text for message in talk.session.messages for text in openings(message)]
-    talk.undo_compaction()
-    talk.take_back_last_message()
+    talk.past.undo_compaction()
+    talk.past.take_back_last_message()
     await turn_in(talk, "another")
 
     assert compacted == list(talk.context.opening)

@@ -23,7 +23,7 @@ async def test_what_is_asked_again_is_part_of_the_turn(opened: Open) -> None:
 
     assert (ended.status, ended.structured, ended.steps) == ("success", 4, 3)
     assert conversation.session.turns == 1
-    assert conversation.prompts() == ["Two and two?"]
+    assert conversation.past.prompts() == ["Two and two?"]
     assert (await conversation.turn("Thanks")).result == "ok"
 
 

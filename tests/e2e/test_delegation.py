@@ -299,7 +299,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
         await conversation.turn("delegate this")
         assert (place.project / "src/one.txt").read_text() == "one"
         assert (place.project / "src/two.txt").read_text() == "two"
-        undone = await conversation.undo()
+        undone = await conversation.past.undo()
     finally:
         await conversation.close()
 

@@ -170,7 +170,7 @@ def test_at_the_prompt_kode_leaves_and_the_terminal_is_as_before(
 ) -> None:
     serve({"text": "x"})
     with terminal(place) as prompt:
-        prompt.until("/help", "0% of")
+        prompt.until("/help", " · ")
         assert exit_code(prompt, number) == 130
         assert RESTORED in prompt.raw
         assert "Traceback" not in prompt.text
@@ -181,7 +181,7 @@ def test_at_the_prompt_a_turn_ends_and_the_way_back_is_told(
 ) -> None:
     serve({"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}})
     with terminal(place) as prompt:
-        prompt.until("/help", "0% of")
+        prompt.until("/help", " · ")
         prompt.type("hi", "enter")
         prompt.until("one line")
         assert exit_code(prompt, signal.SIGTERM) == 130
@@ -195,7 +195,7 @@ def test_a_question_ends_with_kode_and_nothing_was_run(
 ) -> None:
     serve(SLEEP)
     with terminal(place) as prompt:
-        prompt.until("/help", "0% of")
+        prompt.until("/help", " · ")
         prompt.type("hi", "enter")
         prompt.until("yes, once")
         assert exit_code(prompt, signal.SIGTERM) == 130
@@ -209,7 +209,7 @@ def test_a_terminal_that_is_closed_ends_the_turn_and_its_command(
 ) -> None:
     serve(SLEEP)
     with terminal(place, "--permission-mode", "full") as prompt:
-        prompt.until("/help", "0% of")
+        prompt.until("/help", " · ")
         prompt.type("hi", "enter")
         until(lambda: prompt.read() and (place.project / "begun").exists())
         prompt.process.ptyproc.fileobj.close()

@@ -240,9 +240,10 @@ def undone_and_diffed(here: Here) -> Finished:
         )
         texts = []
         try:
-            texts += [one.text for one in conversation.diffs()]
-            texts += [await conversation.undo(), await conversation.undo()]
-            texts += [await conversation.redo(), *(one.text for one in conversation.diffs())]
+            past = conversation.past
+            texts += [one.text for one in past.diffs()]
+            texts += [await past.undo(), await past.undo()]
+            texts += [await past.redo(), *(one.text for one in past.diffs())]
         except KodeError as error:
             texts.append(str(error))
         finally:

@@ -63,7 +63,7 @@ async def test_a_reply_is_the_next_turn_and_while_one_runs_a_word_on_it(
         steered = await call("kode_reply", session=session, prompt="use tabs")
         again = await call("kode_reply", session=session[:-2], prompt="now the second")
         talk = call.talks.find(session)
-        prompts = talk.conversation.prompts()
+        prompts = talk.conversation.past.prompts()
 
     assert steered["result"]["result"] == "with tabs"
     assert any("use tabs" in line for line in steered["progress"])

@@ -374,4 +374,4 @@ async def test_from_when_a_fact_holds_is_shown_with_it_and_in_why(tmp_path):
     assert "holds since 3.2" in await memory_command(system, ["why", "parallel"])
     assert "(since 3.2)" in await memory_command(system, ["show"])
     with pytest.raises(ToolError, match="at most 40"):
-        await use(system, action="add", target="user", content="x", since="v" * 41)
+        await use(system, action="add", target="user", content="likes x", since="v" * 41)

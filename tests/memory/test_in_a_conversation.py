@@ -61,8 +61,10 @@ async def test_used_lists_what_the_last_request_held_and_the_answer_named(tmp_pa
     write_facts(home / "memory" / "facts" / "user.md", "Lives in Lisbon", "Has a cat")
     write_facts(home / "memory" / "facts" / "env.md", "Deploys go out on Monday at noon")
     script = tmp_path / "script.json"
-    calls = [{"name": "memory", "arguments": {"action": "add", "target": "user", "content": "New"}}]
-    said = [{"text": "Deploys go out on Monday."}, {"calls": calls}, {"text": "New it is."}]
+    calls = [
+        {"name": "memory", "arguments": {"action": "add", "target": "user", "content": "New York"}}
+    ]
+    said = [{"text": "Deploys go out on Monday."}, {"calls": calls}, {"text": "New York it is."}]
     script.write_text(json.dumps(said))
     flags = {"provider": "scripted", "script": str(script)}
     loaded = load_config(home, tmp_path, environ={}, flags=flags)
@@ -79,4 +81,4 @@ async def test_used_lists_what_the_last_request_held_and_the_answer_named(tmp_pa
     assert [line for line in first.splitlines() if "  named  " in line] == [
         next(line for line in first.splitlines() if "noon" in line)
     ]
-    assert "  named  [facts/user.md] New" in second
+    assert "  named  [facts/user.md] New York" in second

@@ -29,7 +29,7 @@ CALLS = {
     ],
     "notes": [
         ("remember", {"content": TEXT}),
-        ("remember", {"content": "x", "tags": [TEXT]}),
+        ("remember", {"content": "likes x", "tags": [TEXT]}),
         ("update_memory", {"id": SECRET, "content": "x"}),
         ("update_soul", {"content": TEXT}),
         ("forget", {"id": SECRET}),

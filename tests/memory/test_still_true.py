@@ -204,7 +204,7 @@ async def test_looking_for_doubts_parses_only_what_gives_reason_to(tmp_path, mon
 async def test_a_fact_with_a_last_day_is_shown_until_then(tmp_path):
     now = NOON
     system = await opened(tmp_path, now=lambda: now)
-    await use(system, action="add", target="user", content="off", until="2026-03-06")
+    await use(system, action="add", target="user", content="is off", until="2026-03-06")
     await memory_command(system, ["add", "user", "away", "--until", "2026-03-07"])
 
     now = NOON + timedelta(days=5)
@@ -224,7 +224,7 @@ async def test_what_is_no_day_is_refused(tmp_path, day):
     system = await opened(tmp_path)
 
     with pytest.raises(ToolError, match="write a day as 2026-03-06"):
-        await use(system, action="add", target="user", content="off", until=day)
+        await use(system, action="add", target="user", content="is off", until=day)
     with pytest.raises(MemoryRefused, match="write a day as 2026-03-06"):
         await memory_command(system, ["show", "--as-of", day])
 

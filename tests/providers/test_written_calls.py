@@ -2,6 +2,7 @@
 real model of 1.5 billion parameters behind a server that did not read its calls."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,54 @@ def test_what_looks_like_a_call_and_cannot_be_one_is_said_to_be_so(one: dict[str
     message = read(one["text"])
 
     assert message == reply(one["text"], stop="malformed_call")
+
+
+KEEP = ToolSpec(
+    name="keep",
+    description="",
+    parameters={
+        "type": "object",
+        "properties": {"action": {"type": "string", "enum": ["add", "drop"]}, "fact": {}, "by": {}},
+        "required": ["action", "fact"],
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"action": "add", "fact": "Ports are odd."}',
+        '```json\n{"fact": "Ports are odd.", "action": "drop"}\n```',
+        '{{"action": "add", "fact": "Ports are odd.", "by": "me"}}',
+    ],
+)
+def test_all_arguments_of_one_tool_with_a_choice_it_lists_are_a_call_without_its_name(
+    text: str,
+) -> None:
+    (call,) = calls_of(read(text, tools=(*ALL, KEEP)))
+
+    assert call.name == "keep"
+    assert json.loads(call.arguments)["fact"] == "Ports are odd."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"action": "buy", "fact": "Ports are odd."}',
+        '{"action": "add"}',
+        '{"action": "add", "fact": "Ports are odd.", "price": 3}',
+        '{"path": "a.py", "content": "print(1)"}',
+        '{"action": "add", "fact": "Ports are odd."}\n\nThat is how a fact is added.',
+    ],
+)
+def test_data_that_is_not_just_the_arguments_of_one_tool_is_an_answer(text: str) -> None:
+    assert read(text, tools=(*ALL, KEEP)) == reply(text)
+
+
+def test_arguments_that_fit_two_tools_are_an_answer() -> None:
+    text = '{"action": "add", "fact": "Ports are odd."}'
+
+    assert read(text, tools=(KEEP, replace(KEEP, name="hold"))) == reply(text)
 
 
 @pytest.mark.parametrize("shown", [READ, json.dumps(json.loads(READ), indent=2)])

@@ -96,7 +96,7 @@ def differences(replay: Replay) -> list[str]:
 async def test_an_undo_between_two_turns(opened: Open, config: Config, project: Path) -> None:
     talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE)
     await talk.turn("set x to 2")
-    await talk.undo()
+    await talk.past.undo()
     await talk.turn("look again")
 
     replay = await again(talk, config)
@@ -111,7 +111,7 @@ async def test_an_undo_that_came_after_a_turn_without_changes(opened: Open, conf
     talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE, READ, DONE)
     await talk.turn("set x to 2")
     await talk.turn("look at it")
-    await talk.undo()
+    await talk.past.undo()
     await talk.turn("look again")
 
     replay = await again(talk, config)
@@ -122,7 +122,7 @@ async def test_an_undo_that_came_after_a_turn_without_changes(opened: Open, conf
 async def test_an_undo_that_an_older_kode_kept_no_entry_of(opened: Open, config: Config) -> None:
     talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE)
     await talk.turn("set x to 2")
-    await talk.undo()
+    await talk.past.undo()
     await talk.turn("look again")
     await talk.close()
     file = session_path(paths.home(), talk.session.id or "")
@@ -139,7 +139,7 @@ async def test_an_undo_that_an_older_kode_kept_no_entry_of(opened: Open, config:
 async def test_a_rewind_of_files_and_conversation(opened: Open, config: Config) -> None:
     talk = await opened(edit("x = 1", "x = 2"), DONE, edit("x = 1", "x = 3"), DONE, READ, DONE)
     await talk.turn("set x to 2")
-    await talk.rewind(1, files=True, conversation=True)
+    await talk.past.rewind(1, files=True, conversation=True)
     await talk.turn("set x to 3")
     await talk.turn("look again")
 
@@ -157,7 +157,7 @@ async def test_a_compaction_by_hand_and_its_undo(
     await talk.turn("read a.py")
     assert await talk.compact() is not None
     await talk.turn("look again")
-    talk.undo_compaction()
+    talk.past.undo_compaction()
     await talk.turn("and again")
 
     replay = await again(talk, config)

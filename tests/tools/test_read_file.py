@@ -192,8 +192,19 @@ async def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
 
     with pytest.raises(ToolError, match=r"a\.txt has 2 lines: `offset` 9 is beyond"):
         await call(read_file, path="a.txt", offset=9)
-    with pytest.raises(ToolError, match="positive numbers"):
-        await call(read_file, path="a.txt", offset=0)
+    with pytest.raises(ToolError, match="positive number"):
+        await call(read_file, path="a.txt", offset=-1)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_an_offset_and_a_limit_that_are_none_count_as_left_out(
+    call: Call, project: Path, limit: int
+) -> None:
+    (project / "a.txt").write_text("one\ntwo")
+
+    output = await call(read_file, path="a.txt", offset=0, limit=limit)
+
+    assert output.text == "1\tone\n2\ttwo"
 
 
 async def test_devices_and_pipes_are_refused_at_once(call: Call, project: Path) -> None:

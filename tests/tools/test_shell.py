@@ -81,7 +81,11 @@ async def test_what_cannot_be_run_is_an_error(call: Call) -> None:
     with pytest.raises(ToolError, match=r"could not be started.*write it to a file"):
         await call(shell, command="x" * 3_000_000)
     with pytest.raises(ToolError, match="more than 0"):
-        await call(shell, command="true", timeout_s=0)
+        await call(shell, command="true", timeout_s=-1)
+
+
+async def test_a_time_limit_of_zero_counts_as_left_out(call: Call) -> None:
+    assert (await call(shell, command="echo done", timeout_s=0)).text.startswith("done")
 
 
 async def test_a_longer_time_limit_than_allowed_is_cut_and_said(call: Call) -> None:

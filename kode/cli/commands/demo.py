@@ -157,7 +157,7 @@ class _Tour:
             if not await self.fix():
                 return EXIT_FAILED
             await self.say("2 of 6 · What changed, as `/diff` shows it:")
-            self.screen.print_painted(rendered(self.screen, self.conversation.diffs()))
+            self.screen.print_painted(rendered(self.screen, self.conversation.past.diffs()))
             await self.say("3 of 6 · Tell it something to remember:")
             await self.ask("Please remember: I want the edge cases named in every summary.")
             await self.stop()
@@ -230,7 +230,7 @@ class _Tour:
             if line is None or line.strip() in ("q", "quit", "exit", "/quit"):
                 raise Left
             typed = line.strip() or "/undo"
-        self.screen.print(await self.conversation.undo())
+        self.screen.print(await self.conversation.past.undo())
         text = (self.project / "dates.py").read_text(encoding="utf-8")
         self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
 

@@ -27,12 +27,12 @@ async def undo(state: PromptState, argument: str) -> None:
     if argument:
         state.screen.print("/undo takes no argument: it undoes one turn at a time.", "dim")
         return
-    state.screen.print(await state.conversation.undo())
+    state.screen.print(await state.conversation.past.undo())
 
 
 async def redo(state: PromptState, argument: str) -> None:
     """Redoes the last `/undo`."""
-    state.screen.print(await state.conversation.redo())
+    state.screen.print(await state.conversation.past.redo())
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
@@ -41,7 +41,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     from kode.cli.screen.pager import show_paged
 
     # In a thread: comparing long files takes a while, and a turn may be running.
-    diffs = await asyncio.to_thread(state.conversation.diffs)
+    diffs = await asyncio.to_thread(state.conversation.past.diffs)
     if not diffs:
         state.screen.print("No files changed through tools in this session.", "dim")
         return

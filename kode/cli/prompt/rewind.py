@@ -10,7 +10,7 @@ BOTH, CONVERSATION, FILES = "both", "conversation", "files"
 
 async def rewind(state: PromptState, argument: str) -> None:
     """Picks a prompt (`/rewind NUMBER` names it) and what to rewind."""
-    prompts = state.conversation.prompts()
+    prompts = state.conversation.past.prompts()
     if not prompts:
         state.screen.print("There is no prompt to go back to yet.", "dim")
         return
@@ -24,7 +24,7 @@ async def rewind(state: PromptState, argument: str) -> None:
     what = await _what(state, prompts[turn - 1])
     if what is None:
         return
-    lines = await state.conversation.rewind(
+    lines = await state.conversation.past.rewind(
         turn, files=what != CONVERSATION, conversation=what != FILES
     )
     for line in lines:

@@ -189,7 +189,7 @@ async def compact(state: PromptState, argument: str) -> None:
     """Summarizes the conversation now; the argument says what the summary should keep. `undo`
     restores what the last one removed from the model's view."""
     if argument == "undo":
-        undone = state.conversation.undo_compaction()
+        undone = state.conversation.past.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
         return
     reduced = await state.conversation.compact(argument)

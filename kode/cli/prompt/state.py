@@ -362,7 +362,7 @@ class PromptState:
         talk = self.conversation
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
-        if prompts := talk.prompts():
+        if prompts := talk.past.prompts():
             self.screen.print_prompt(prompts[-1])
         if answer := talk.last_answer():
             self.renderer.show_answer(answer)
@@ -417,7 +417,7 @@ class PromptState:
             return
         if self.replacing:
             self.replacing = False
-            self.conversation.take_back_last_message()
+            self.conversation.past.take_back_last_message()
         self.sent = text
         pastes = self.editor.pastes if self.editor is not None else None
         whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])

@@ -184,8 +184,9 @@ def spinner_line(
 
 def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
     """The most important parts that fit `width` columns, as (style, text)."""
-    used = status.context_tokens / status.context_window if status.context_window else 0.0
-    context = f"{used:.0%} of {count(status.context_window)}"
+    used, window = status.context_tokens, status.context_window
+    # Before the first turn the window may be a guess: a local server has not been asked yet.
+    context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
     parts = [status.mode, status.model, context, cost]
     # On a narrow screen the cost is dropped first, then the window, then the model.

@@ -60,7 +60,7 @@ from kode.events import (
     TurnStarted,
     Working,
 )
-from kode.messages import Text, Thinking
+from kode.messages import Text, Thinking, calls_of
 from kode.permissions.gate import BY_PERSON
 
 if TYPE_CHECKING:
@@ -259,6 +259,8 @@ class Renderer:
                     self._settle_thinking()
                 if isinstance(part, Text):
                     self._blocks(self._splitter.feed(part.text))
+        if any(call.written for call in calls_of(event.message)):
+            self._splitter.drop()  # what streamed was a call, which gets a line of its own
         self._blocks(self._splitter.finish())
         self._streamed = False
 

@@ -6,6 +6,7 @@ ranked one by one. A query that matches nothing gives nothing.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kode.memory.index import Vector
 
 MADE_AT_ONCE = 64
+LAST_PLACE = 2**63 - 1
 
 
 class NoteVectors:
@@ -52,20 +54,15 @@ class NoteVectors:
         A server that fails costs nothing: those notes are found missing the next time.
         Raises: MemoryRefused, StorageError, BusyError.
         """
-        sql = (
-            "SELECT n.place, n.content FROM memory_notes n LEFT JOIN note_vectors v "
-            f"ON v.place = n.place AND v.space = ? WHERE {self._without} "
-            "ORDER BY n.place DESC LIMIT ?"
-        )
-        missing = self._database.rows(sql, (self.space, most))
+        missing = self._missing(most)
         if not missing:
             return 0
-        matrix = await self._embedder.embed([content for _, content in missing])
+        matrix = await self._embedder.embed([content for _, _, content in missing])
         if self._embedder.name != self.space:
             return 0
         async with self._store.writing():
             made = 0
-            for (place, content), vector in zip(missing, matrix, strict=True):
+            for (place, _, content), vector in zip(missing, matrix, strict=True):
                 made += self._put(place, content, vector)
         return made
 
@@ -84,6 +81,20 @@ class NoteVectors:
             return None
         vector: Vector = matrix[0]
         return vector
+
+    async def elsewhere(self, vector: "Vector", wanted: Wanted) -> Mapping[int, float]:
+        """Cosines with a neural query of notes, by place, that are not measured in this database:
+        none, where nobody else measures."""
+        return {}
+
+    def _missing(self, most: int, before: int = LAST_PLACE) -> list[tuple[int, str, str]]:
+        """Place, id and content of the newest notes before a place that have no vector here."""
+        sql = (
+            "SELECT n.place, n.id, n.content FROM memory_notes n LEFT JOIN note_vectors v "
+            f"ON v.place = n.place AND v.space = ? WHERE n.place < ? AND {self._without} "
+            "ORDER BY n.place DESC LIMIT ?"
+        )
+        return self._database.rows(sql, (self.space, before, most))
 
     def _put(self, place: int, content: str, vector: "Vector") -> int:
         """One vector, unless the note was changed or forgotten while it was made."""
@@ -128,7 +139,16 @@ async def search(
     index, source, k = store.database.index, store.source(wanted), wanted.limit
     vector, space = await vectors.of_query(query), vectors.space
     neural = vector if vectors.is_neural else None
-    found = index.search(query, source, store.now(), k, neural, space, typo_chars=typo_chars)
+    found = index.search(
+        query,
+        source,
+        store.now(),
+        k,
+        neural,
+        space,
+        typo_chars=typo_chars,
+        elsewhere=None if neural is None else await vectors.elsewhere(neural, wanted),
+    )
     if not found and vector is not None and neural is None:
         near = index.nearest(vector, space, k, source, LOCAL_MIN_COSINE)
         spelled = ("near in spelling",)

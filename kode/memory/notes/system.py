@@ -34,6 +34,7 @@ from kode.memory.notes.team.address import Address, address_of, project_name
 from kode.memory.notes.team.exchange import Exchange
 from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
 from kode.memory.notes.team.outbox import Outbox
+from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import NoteWriter
 from kode.memory.rank import Text
@@ -80,6 +81,10 @@ class Notes(NotesByHand):
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
+        if address is not None:
+            self.vectors = TeamVectors(
+                self.store, embedder, address, settings.embedding, self._work.start, self._notice
+            )
         self._finder = Finder(self._door, embedder, context.now, llm=settings.llm_search)
         self._tainted = False
         self._wrote_in_turn = False
@@ -146,8 +151,6 @@ class Notes(NotesByHand):
         if jobs.is_job(turn):
             await self._keep_job(turn)
         self._work.start(self._make_vectors())
-        if self.team:
-            self.team.begin()
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         if reason != "window" and not self._context.read_only:
@@ -216,8 +219,6 @@ class Notes(NotesByHand):
         """A tool has written: it needs a vector, and the trigger needs not write it again."""
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
-        if self.team:
-            self.team.begin()
 
     async def make_vectors(self) -> None:
         """Of all notes that have none, where that costs no request; else maintenance does."""
@@ -339,7 +340,7 @@ class Notes(NotesByHand):
             supersedes=tuple(summaries),
         )
         self._report(outcome)
-        await self._make_vectors()
+        self._work.start(self._make_vectors())
 
     def _of_session(self, condition: str) -> list[Note]:
         """The session's notes that stand; `condition` is SQL over `memory_notes n`."""
@@ -350,6 +351,8 @@ class Notes(NotesByHand):
         )
 
     async def _make_vectors(self) -> None:
+        if self.team:  # which keeps vectors of notes that it has
+            await self.team.update(TURN_S)
         try:
             await self.vectors.make_missing()
         except _FAULTS:

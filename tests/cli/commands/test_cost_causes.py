@@ -147,7 +147,7 @@ async def a_model(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str
 
 async def a_rewind(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str:
     async with talks.open(first) as conversation:
-        await conversation.rewind(2, files=False, conversation=True)
+        await conversation.past.rewind(2, files=False, conversation=True)
         await conversation.turn("No, something else.")
     return first
 

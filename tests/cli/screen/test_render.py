@@ -24,6 +24,7 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
+from kode.messages import ToolCall
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 
 
@@ -221,6 +222,23 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     assert "overloaded. Retrying in 2.0s (attempt 2 of 3). The reply starts again." in text
     assert "Hal\n" not in text
     assert text.endswith("Hello\n")
+
+
+def test_a_call_that_was_written_as_text_leaves_only_its_own_line():
+    state = Shown()
+    written = '{"name": "read_file", "path": "a.py"}'
+    call = ToolCall(id="1", name="read_file", arguments='{"path": "a.py"}', written=written)
+
+    text = state.show(
+        TurnStarted(text="x"),
+        TextDelta(text=f"Let me look.\n\n{written}"),
+        replied("Let me look.", call),
+        tool("read_file", "a.py"),
+    )
+
+    assert "Let me look." in text
+    assert "{" not in text
+    assert "a.py" in text
 
 
 def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():

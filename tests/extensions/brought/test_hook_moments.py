@@ -311,7 +311,7 @@ async def test_what_a_hook_changes_after_a_call_is_decided_like_a_command(
 
     assert (world.project / "b.txt").read_text() == "A\n"
     assert "[It changed b.txt (new).]" in finished(events)[0].text
-    await conversation.undo()
+    await conversation.past.undo()
     assert not (world.project / "b.txt").exists()
 
 

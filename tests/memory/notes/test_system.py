@@ -444,7 +444,7 @@ async def test_remember_refuses_with_what_to_do(tmp_path, arguments, about):
     system = await opened(tmp_path)
 
     with pytest.raises(ToolError, match=about) as error:
-        await use(system, "remember", **{"content": "x", **arguments})
+        await use(system, "remember", **{"content": "runs on x", **arguments})
 
     assert SECRET not in str(error.value)
     assert active(system) == []
@@ -700,4 +700,4 @@ async def test_a_volatile_note_needs_a_lifetime_when_that_is_strict(tmp_path):
     system = await opened(tmp_path, config=config)
 
     with pytest.raises(ToolError, match="ttl_days"):
-        await use(system, "remember", content="x", stability="volatile")
+        await use(system, "remember", content="runs on x", stability="volatile")

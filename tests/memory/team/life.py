@@ -1,16 +1,67 @@
 """People of a team, each on a machine of their own, that share notes through a server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kode.config import MemoryConfig
+import numpy as np
+import psycopg
+
+from kode.config import Embedding, MemoryConfig
 from kode.config.model import Notes as Settings
+from kode.memory.embed import LocalEmbedder
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.vectors import TeamVectors
 from tests.memory.notes.life import Clock, active, contents, opened
 from tests.postgres import Postgres
+
+MEANINGS = ("car automobile drive", "cheese food eat", "rain weather snow", "code bug parser")
+DIMS = 64
+
+
+class Model:
+    """A direction for each meaning, and a little of the text itself."""
+
+    def __init__(self, name: str = "small", dims: int = DIMS) -> None:
+        self.name, self.dims = name, dims
+        self.texts: list[str] = []
+        self.fails = False
+
+    @property
+    def is_neural(self) -> bool:
+        return not self.fails
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        if self.fails:
+            self.name = "local-256"
+            return await LocalEmbedder().embed(texts)
+        self.texts += texts
+        return np.stack([self._vector(text) for text in texts])
+
+    def _vector(self, text: str) -> Any:
+        vector = np.zeros(self.dims, dtype=np.float32)
+        for place, words in enumerate(MEANINGS):
+            vector[place] = sum(word in text for word in words.split())
+        own = np.random.default_rng(sum(text.encode())).standard_normal(self.dims)
+        vector += own.astype(np.float32) / 50
+        return vector / np.linalg.norm(vector)
+
+
+def using(system: Notes, model: Model) -> Notes:
+    """The same memory with a neural model."""
+    assert system.team is not None
+    system.vectors = TeamVectors(
+        system.store,
+        model,
+        system.team.address,
+        Embedding(model=model.name.partition("/")[0]),
+        system._work.start,
+        system._notice,
+    )
+    return system
 
 
 @dataclass
@@ -27,6 +78,7 @@ class Team:
     async def prepare(self, *people: str, scope: str = "*") -> None:
         async with connected(Address(self.url("owner"), self.name, "server")) as server:
             await server.prepare()
+            await server.prepare_vectors()
             for person in people:
                 await server.admit(person, scope)
 
@@ -54,3 +106,21 @@ async def exchange(*people: Notes) -> None:
 def texts(system: Notes) -> set[str]:
     """What a person's copy holds."""
     return set(contents(active(system)))
+
+
+def everything_of(connection: "psycopg.Connection[Any]", statement: str) -> list[str]:
+    """All that a statement answers, notices and faults too."""
+    said: list[str] = []
+    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    try:
+        if statement.startswith("COPY"):
+            with connection.cursor().copy(statement) as rows:
+                return [*said, *(bytes(row).decode() for row in rows)]
+        cursor = connection.execute(statement)
+        while True:
+            if cursor.description:
+                said += map(str, cursor.fetchall())
+            if not cursor.nextset():
+                return said
+    except psycopg.Error as error:
+        return [*said, str(error)]

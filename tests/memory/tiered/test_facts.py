@@ -34,21 +34,21 @@ async def test_content_without_an_action_is_added(tmp_path):
 async def test_entries_are_separated_by_a_line_with_the_sign(tmp_path):
     system = await opened(tmp_path, config=UNMERGED)
 
-    await use(system, action="add", target="user", content="a")
-    await use(system, action="add", target="user", content="b")
+    await use(system, action="add", target="user", content="likes tabs")
+    await use(system, action="add", target="user", content="works late")
 
-    assert user_file(tmp_path).read_bytes() == "a\n§\nb".encode()
+    assert user_file(tmp_path).read_bytes() == "likes tabs\n§\nworks late".encode()
 
 
 async def test_a_fact_with_blanks_around_it_is_a_duplicate(tmp_path):
     system = await opened(tmp_path, config=UNMERGED)
-    await use(system, action="add", target="user", content="a")
+    await use(system, action="add", target="user", content="likes tabs")
 
-    told = await use(system, action="add", target="user", content="  a  ")
+    told = await use(system, action="add", target="user", content="  likes tabs  ")
 
     assert "Already in" in told
     assert "Nothing was changed" in told
-    assert user_file(tmp_path).read_text() == "a"
+    assert user_file(tmp_path).read_text() == "likes tabs"
 
 
 @pytest.mark.parametrize("target", ["foo", None])
@@ -62,14 +62,14 @@ async def test_a_target_that_is_none_names_the_allowed_ones(tmp_path, target):
 
 
 async def test_the_cap_counts_separators_and_a_write_that_passes_it_tells_the_sizes(tmp_path):
-    config = settings(merge_on_write=False, facts_limit_user=10)
+    config = settings(merge_on_write=False, facts_limit_user=12)
     system = await opened(tmp_path, config=config)
-    await use(system, action="add", target="user", content="12345")
-    await use(system, action="add", target="user", content="1")
+    await use(system, action="add", target="user", content="1 345")
+    await use(system, action="add", target="user", content="1 3")
     before = user_file(tmp_path).read_bytes()
 
-    with pytest.raises(ToolError, match=r"14 characters.*limit of 10.*holds 9 now") as error:
-        await use(system, action="add", target="user", content="12")
+    with pytest.raises(ToolError, match=r"17 characters.*limit of 12.*holds 11 now") as error:
+        await use(system, action="add", target="user", content="1 4")
 
     assert all(f"`{way}`" in str(error.value) for way in ("archive", "consolidate", "remove"))
     assert user_file(tmp_path).read_bytes() == before
@@ -79,12 +79,12 @@ async def test_the_cap_counts_characters_not_bytes(tmp_path):
     config = settings(facts_limit_user=30)
     system = await opened(tmp_path, config=config)
 
-    await use(system, action="add", target="user", content="é" * 16)
+    await use(system, action="add", target="user", content="é " + "é" * 14)
 
-    assert len(user_file(tmp_path).read_bytes()) == 32
+    assert len(user_file(tmp_path).read_bytes()) == 31
 
 
-@pytest.mark.parametrize("content", ["a\n§\nb", "a\r\n § \r\nb", "§"])
+@pytest.mark.parametrize("content", ["a\n§\nb", "a\r\n § \r\nb", "§\nb"])
 async def test_content_that_would_become_two_entries_is_refused(tmp_path, content):
     system = await opened(tmp_path)
 
@@ -92,6 +92,24 @@ async def test_content_that_would_become_two_entries_is_refused(tmp_path, conten
         await use(system, action="add", target="user", content=content)
 
     assert not user_file(tmp_path).exists()
+
+
+@pytest.mark.parametrize("content", ["tudrofin", " `pnpm` "])
+async def test_a_fact_of_one_word_is_refused_with_what_to_write(tmp_path, content):
+    system = await opened(tmp_path)
+
+    with pytest.raises(ToolError, match="whole sentence"):
+        await use(system, action="add", target="env", content=content)
+
+    assert not env_file(tmp_path).exists()
+
+
+async def test_a_fact_in_a_script_without_spaces_is_a_sentence(tmp_path):
+    system = await opened(tmp_path)
+
+    await use(system, action="add", target="user", content="用户喜欢制表符")
+
+    assert user_file(tmp_path).read_text() == "用户喜欢制表符"
 
 
 async def test_the_sign_inside_a_line_is_no_separator(tmp_path):
@@ -185,7 +203,7 @@ async def test_a_file_that_is_not_text_is_told_and_left_alone(tmp_path):
 
     injection = await system.inject("start")
     with pytest.raises(ToolError, match="not UTF-8"):
-        await use(system, action="add", target="user", content="x")
+        await use(system, action="add", target="user", content="likes tabs")
 
     assert "uses Linux" in injection.system
     assert any("not UTF-8" in event.text for event in events)
@@ -238,8 +256,8 @@ async def test_project_facts_apply_outside_a_repository_too(tmp_path):
 async def test_each_file_has_the_cap_for_itself(tmp_path):
     system = await opened(tmp_path, config=settings(facts_limit_env=12, merge_on_write=False))
 
-    await use(system, action="add", target="env", content="0123456789", scope="global")
-    await use(system, action="add", target="env", content="9876543210", scope="project")
+    await use(system, action="add", target="env", content="01234 6789", scope="global")
+    await use(system, action="add", target="env", content="98765 3210", scope="project")
 
     assert "83% (10/12 characters)" in await use(system, action="read")
 

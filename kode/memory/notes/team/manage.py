@@ -62,9 +62,15 @@ async def manage(
     async with connected(address) as server:
         if action == "init":
             owner = await server.prepare()
+            why_none = await server.prepare_vectors()
             return (
                 f"{address.label} is ready, and {owner} is of the team.\n"
-                "Others join with `kode memory team admit PERSON`."
+                "Others join with `kode memory team admit PERSON`.\n"
+                + (
+                    f"Without pgvector each member makes the vectors of notes: {why_none}."
+                    if why_none
+                    else "Members share the vectors of notes, by pgvector."
+                )
             )
         if action == "admit" and person:
             await server.admit(person, scope)
@@ -77,9 +83,10 @@ async def manage(
                 f"{person} sees {_words(scope)} of {address.label} no more. What their machine has "
                 "copied goes there when kode is next connected."
             )
-        members = await server.members()
+        members, own = await server.members(), await server.membership()
         lines = [f"  {one}: {_words(seen)}" for one, seen in members]
-        return "\n".join([f"members of {address.label}, as far as you may see:", *lines])
+        head = f"members of {address.label}, as far as you may see:"
+        return "\n".join([head, *lines, own.pgvector])
 
 
 def _named(project: str, here: Path) -> str:

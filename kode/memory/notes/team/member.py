@@ -98,7 +98,7 @@ class Member:
             async with asyncio.timeout(OPEN_S), connected(self.address) as server:
                 member = await server.membership()
             scopes = ", ".join(member.scopes) or "no member"
-            reached = f"reached as {member.person} ({scopes})"
+            reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"
         except (KodeError, TimeoutError) as error:
             reached = f"cannot be reached: {error or 'no answer in time'}"
         queued = outbox.queued() if outbox else []
