@@ -105,15 +105,15 @@ def _shrink(data: bytes) -> bytes:
         upright = ImageOps.exif_transpose(opened)
         picture = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     picture.thumbnail((SIDE, SIDE))
-    if lossless and len(as_png := _saved(picture, "PNG")) <= MAX_BYTES:
+    if lossless and len(as_png := _save(picture, "PNG")) <= MAX_BYTES:
         return as_png
     if picture.mode == "RGBA":
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture).convert("RGB")
-    return _saved(picture, "JPEG")
+    return _save(picture, "JPEG")
 
 
-def _saved(picture: "Image.Image", form: str) -> bytes:
+def _save(picture: "Image.Image", form: str) -> bytes:
     file = io.BytesIO()
     picture.save(file, form, **({"quality": JPEG_QUALITY} if form == "JPEG" else {}))
     return file.getvalue()

@@ -51,7 +51,7 @@ def read_layer(path: Path) -> Layer | None:
         raise ConfigError(
             f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from None
-    values = _decoded(text, path)
+    values = _decode(text, path)
     return Layer(values=values, places={k: f"{path}:{n}" for k, n in _lines(text, values).items()})
 
 
@@ -97,7 +97,7 @@ def expanded(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Lay
     return replace(layer, values=expand(dict(layer.values), ""))
 
 
-def _decoded(text: str, path: Path) -> dict[str, Any]:
+def _decode(text: str, path: Path) -> dict[str, Any]:
     def no_constant(name: str) -> NoReturn:
         raise ConfigError(f"{path} uses {name}, which is not JSON. Write a number.")
 

@@ -158,7 +158,7 @@ def load_config(
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
     add(_flag_layer(flags, flags_of))
-    config = _validated(merged, places)
+    config = _validate(merged, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
 
@@ -185,10 +185,10 @@ def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
     if layer is not None:
         settings = {key: part for key, part in layer.values.items() if key not in others}
         layer = replace(layer, values=settings)
-    return _respelled(layer)
+    return _respell(layer)
 
 
-def _respelled(layer: Layer | None) -> Layer | None:
+def _respell(layer: Layer | None) -> Layer | None:
     """Translates `OTHER_SPELLINGS` and `MODE_CALLED` to kode's names. Raises: ConfigError for both
     spellings of a key."""
     if layer is not None:
@@ -298,10 +298,10 @@ def _choosing_memory(given: dict[str, Any], places: dict[str, str]) -> Layer:
         places["memory.enabled"] = places["memory.system"]
     if system in MEMORY_OFF:
         del given["memory.system"], places["memory.system"]
-    return Layer(values=_nested(given), places=places)
+    return Layer(values=_nest(given), places=places)
 
 
-def _nested(flat_values: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(flat_values: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for key, value in flat_values.items():
         holder = nested
@@ -326,15 +326,15 @@ def _merge(into: dict[str, Any], values: Mapping[str, Any], prefix: str = "") ->
 # ── what is wrong ────────────────────────────────────────────────────────────────────────────
 
 
-def _validated(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
+def _validate(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
     try:
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return Config.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
-        raise Faults([_explained(fault, places) for fault in error.errors()]) from None
+        raise Faults([_explain(fault, places) for fault in error.errors()]) from None
 
 
-def _explained(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
+def _explain(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
     """One fault in a sentence: place, key, value, what is allowed."""
     steps = [str(step) for step in fault["loc"] if step != "[key]"]
     key = ".".join(steps)

@@ -278,13 +278,13 @@ class Conversation:
         if thing is not None:
             ended = await turn_of(self, thing, text)
         else:
-            ended = await self.plain_turn(await self._expanded(text))
+            ended = await self.plain_turn(await self._expand(text))
         ended = await hooking.end_turn(self, ended)
         if self.sharing is not None:
             self.sharing.begin(self.session.id)
         return ended
 
-    async def _expanded(self, text: str) -> str:
+    async def _expand(self, text: str) -> str:
         """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
         returns a message that points to it. Returns other messages unchanged. Raises: UserError,
         ServerError."""

@@ -125,7 +125,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
-        untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
+        untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
@@ -204,7 +204,7 @@ def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:
     return effect in ("edit", "run", "fetch", "mcp", "delegate")
 
 
-def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
+def _outside_source(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
     """The outside source of the project files that were read."""
     read = verdict.reads if tool.effect == "run" else output.files_read
     return "" if read == () else agent.marks.among(read)

@@ -103,7 +103,7 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
     approved. Never raises."""
     path = paths.trust_file(home, project)
-    items, problem = read_approvals(path, _decoded, "what this project brings is off")
+    items, problem = read_approvals(path, _decode, "what this project brings is off")
     return Approvals(items=items, trust_project=trust_project, problem=problem)
 
 
@@ -169,7 +169,7 @@ def _change(
     return Approvals(items=items)
 
 
-def _decoded(document: Mapping[str, Any]) -> tuple[Approved, ...]:
+def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     items = tuple(Approved(**one) for one in document["items"])
     if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
         raise ValueError("a value is no text")

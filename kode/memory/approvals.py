@@ -54,7 +54,7 @@ async def approve_many(
             await approve(system, one.id)
         except MemoryRefused as error:
             faults.append(f"{one.id}  {error}")
-    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_listed(faults)])
+    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_list(faults)])
 
 
 async def drop(system: BaseMemory, id: str) -> str:
@@ -102,7 +102,7 @@ def _proposals(system: BaseMemory) -> Proposals:
     return Proposals(system.history.path.parent)
 
 
-def _listed(faults: Sequence[str]) -> list[str]:
+def _list(faults: Sequence[str]) -> list[str]:
     if not faults:
         return []
     more = len(faults) - LISTED_FAULTS

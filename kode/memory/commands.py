@@ -92,7 +92,7 @@ async def run_command(
     if command == "show":
         return await kept.show() or "Nothing is remembered yet."
     if command == "status":
-        parts = (await kept.status(), _proposed(kept), _doubted(kept))
+        parts = (await kept.status(), _propose(kept), _doubted(kept))
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(kept, arguments.n)
@@ -152,7 +152,7 @@ async def _import(
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _proposed(system: BaseMemory) -> str:
+def _propose(system: BaseMemory) -> str:
     count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
 

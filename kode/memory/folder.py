@@ -63,7 +63,7 @@ async def view(folder: Folder, path: str, view_range: Sequence[int] | None = Non
     files = await folder.files()
     for file in files:
         if file.name == name:
-            return Done(text=_numbered(file.text, view_range, path))
+            return Done(text=_number_lines(file.text, view_range, path))
     below = [file for file in files if not name or file.name.startswith(f"{name}/")]
     if name and not below:
         raise _missing(path)
@@ -106,7 +106,7 @@ async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
     first = file.text[: file.text.index(old)].count("\n") + 1
     said = "The memory file has been edited. Here is the snippet showing the change (with line "
     span = (max(1, first - AROUND), first + new.count("\n") + AROUND)
-    snippet = _numbered(wanted, span, "")
+    snippet = _number_lines(wanted, span, "")
     return await _written(folder, path, wanted, outcomes, f"{said}numbers):\n{snippet}")
 
 
@@ -202,7 +202,7 @@ async def _written(
     name = name_of(path)
     now = next((file.text for file in await folder.files() if file.name == name), "")
     if now.strip() != wanted.strip():
-        kept = _numbered(now, None, path) if now else f"{path} holds nothing."
+        kept = _number_lines(now, None, path) if now else f"{path} holds nothing."
         said = f"{said}\nMemory keeps it in its own form. {kept}"
     return Done(text=said, outcomes=outcomes)
 
@@ -211,7 +211,7 @@ def _missing(path: str) -> MemoryRefused:
     return MemoryRefused(f"The path {path} does not exist. Please provide a valid path.")
 
 
-def _numbered(text: str, view_range: Sequence[int] | None, path: str) -> str:
+def _number_lines(text: str, view_range: Sequence[int] | None, path: str) -> str:
     """Numbered lines, below the documented header if a path is given."""
     lines = text.split("\n")
     first, last = 1, len(lines)

@@ -142,7 +142,7 @@ class History:
 
         Raises: StorageError; then the change must not be made.
         """
-        change = _masked(change)
+        change = _mask(change)
         durable.make_folder(self.path.parent)
         durable.append_line(self.path, _line(change))
         return change
@@ -151,7 +151,7 @@ class History:
         """Appends changes that were made elsewhere, with one sync for all. Raises: StorageError."""
         if changes:
             durable.make_folder(self.path.parent)
-            durable.append_lines(self.path, [_line(_masked(change)) for change in changes])
+            durable.append_lines(self.path, [_line(_mask(change)) for change in changes])
 
     def known(self) -> set[str]:
         """Id and time of every local change, as `ID TIME`. Raises: StorageError."""
@@ -338,7 +338,7 @@ def refuse_redacted(change: Change, instead: str) -> None:
         )
 
 
-def _masked(change: Change) -> Change:
+def _mask(change: Change) -> Change:
     before = tuple(credentials.redact(text) for text in change.before)
     after = tuple(credentials.redact(text) for text in change.after)
     reason = credentials.redact(change.reason)

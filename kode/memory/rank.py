@@ -148,7 +148,7 @@ def read(
         spelled_so = {word for one in wanted for word in one.words}
         for word in telling:
             if word not in spelled_so and typo_chars <= len(word) <= MAX_WORD_CHARS:
-                wanted += _respelled(word, known, texts)
+                wanted += _respell(word, known, texts)
     asked = [*(telling or words), *([period.said] if period else [])]
     return Asked(tuple(wanted), frozenset(asked), period)
 
@@ -176,7 +176,7 @@ def _runs(words: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
     return runs
 
 
-def _respelled(word: str, known: Known, texts: int) -> list[Wanted]:
+def _respell(word: str, known: Known, texts: int) -> list[Wanted]:
     """Other spellings of a word that no text contains: split into several words, or with one letter
     changed."""
     parts = _split(word, known)

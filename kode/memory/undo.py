@@ -73,7 +73,7 @@ async def undo_all(
 ) -> str:
     """Undoes changes together, including those made from them if wanted. Raises as `undo`."""
     followers = _followers(system, changes)
-    listed = _listed("Later changes rest on it", followers, following)
+    listed = _list("Later changes rest on it", followers, following)
     if followers and not following.go_along(listed):
         raise MemoryRefused(f"{listed}\nNothing was changed. `--with-derived` undoes them too.")
     return await take_back(system, newest_first(system, [*changes, *followers]))
@@ -124,7 +124,7 @@ async def _undo_one(
     followers = _followers(system, [change])
     if not followers:
         return await take_back(system, [change])
-    listed = _listed("Made from it", followers, following)
+    listed = _list("Made from it", followers, following)
     if following.go_along(listed):
         return await take_back(system, newest_first(system, [change, *followers]))
     try:
@@ -175,7 +175,7 @@ def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     return lineage.derived(lineage.steps_since(system, roots), roots)
 
 
-def _listed(head: str, changes: Sequence[Change], following: Following) -> str:
+def _list(head: str, changes: Sequence[Change], following: Following) -> str:
     return "\n".join([f"{head}:", *(f"  {following.describe(change)}" for change in changes)])
 
 

@@ -22,7 +22,7 @@ def used(
     """`sent` is all of memory in the last request, `answer` the model's answer, and `tokens` counts
     those of a text. Raises: MemoryRefused if entries cannot be counted."""
     entries = kept_in(system, "used").entries()
-    whole = _folded("\n".join(sent))
+    whole = _fold("\n".join(sent))
     shown = [entry for entry in entries if _head(entry) in whole]
     cost = sum(map(tokens, sent))
     head = f"In the last request: {len(shown)} of {len(entries)} entries, about {cost:,} tokens"
@@ -40,8 +40,8 @@ def used(
 
 def _head(entry: Entry) -> str:
     """As it appears in what was sent: on one line, markers escaped, credentials masked."""
-    return _folded(defused(entry.text))[:SEEN_CHARS].rstrip()
+    return _fold(defused(entry.text))[:SEEN_CHARS].rstrip()
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.split())

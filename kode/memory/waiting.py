@@ -107,12 +107,12 @@ def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
         listed = ["\n".join(_lines(one)) for one in found if one.group == group]
         if listed:
             gap = "\n\n" if group in ("contradiction", "near") else "\n"
-            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indented(gap.join(listed))}")
+            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indent(gap.join(listed))}")
     if not parts:
         parts.append(NOTHING_WAITS)
     if lately:
         listed = [_superseded(fate) for fate in lately]
-        parts.append(f"superseded lately:\n{_indented(chr(10).join(listed))}")
+        parts.append(f"superseded lately:\n{_indent(chr(10).join(listed))}")
     return "\n\n".join(parts)
 
 
@@ -193,5 +193,5 @@ def _came(chain: Chain, entry: Entry) -> str:
     return describe(link.change) if link and link.change else NOT_RECORDED
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" if line else "" for line in text.split("\n"))

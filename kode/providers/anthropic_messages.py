@@ -99,7 +99,7 @@ class AnthropicMessages(SdkProvider):
             pieces.append(b',"tools":' + self._tools.of(request.tools))
         if request.system.strip():
             block = encoded({"type": "text", "text": request.system})
-            pieces.append(b',"system":[' + _marked(block) + b"]")
+            pieces.append(b',"system":[' + _mark(block) + b"]")
         turns = wire_turns(self._messages.of(request.messages))
         pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
         return b"".join(pieces)
@@ -222,7 +222,7 @@ def wire_turns(messages: list[Blocks]) -> list[bytes]:
         results = [block for member in members for block in member.results]
         blocks = results + [block for member in members for block in member.others]
         if at == last_user:
-            blocks[-1] = _marked(blocks[-1])
+            blocks[-1] = _mark(blocks[-1])
         turns.append(_turn(role, blocks))
     return turns
 
@@ -231,7 +231,7 @@ def _turn(role: str, blocks: list[bytes]) -> bytes:
     return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
 
 
-def _marked(block: bytes) -> bytes:
+def _mark(block: bytes) -> bytes:
     return block[:-1] + BREAKPOINT
 
 

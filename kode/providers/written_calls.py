@@ -148,16 +148,16 @@ def _is_paragraph(said: str) -> bool:
 def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
     """Whether one of these texts occurs in an earlier message of a person or a tool."""
     before = "\0".join(
-        _squeezed(part.text)
+        _squeeze(part.text)
         for message in messages
         if message.role != "assistant"
         for part in message.parts
         if isinstance(part, Text | ToolResult)
     )
-    return any(said in before for said in map(_squeezed, texts) if said)
+    return any(said in before for said in map(_squeeze, texts) if said)
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return _MARKUP.sub("", _GUTTER.sub("", text))
 
 

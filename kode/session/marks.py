@@ -164,7 +164,7 @@ class Marks:
         self._tail = whole[-TAIL_BYTES:] + b"\n"
         lines = whole.split(b"\n")
         self._lines += len(lines)
-        marks = list(map(_decoded, lines))
+        marks = list(map(_decode, lines))
         for mark in filter(None, marks):
             self._known.setdefault(mark.path, {})[mark.sha256] = mark
         if None in marks:
@@ -232,7 +232,7 @@ def _line(mark: Mark) -> bytes:
     return json.dumps(asdict(mark)).encode()
 
 
-def _decoded(line: bytes) -> Mark | None:
+def _decode(line: bytes) -> Mark | None:
     try:
         mark = Mark(**json.loads(line))
     except (ValueError, TypeError, RecursionError):

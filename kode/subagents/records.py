@@ -186,7 +186,7 @@ def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")
-    lines.append(_clipped(id, result.summary.strip(), output_dir, limit))
+    lines.append(_clip(id, result.summary.strip(), output_dir, limit))
     if result.files_changed:
         lines.append(f"Files changed: {', '.join(first_of(result.files_changed, 40))}")
     return "\n".join(line for line in lines if line)
@@ -207,7 +207,7 @@ def describe(agents: Path) -> list[str]:
     return lines
 
 
-def _clipped(id: str, summary: str, output_dir: Path, limit: int) -> str:
+def _clip(id: str, summary: str, output_dir: Path, limit: int) -> str:
     if len(summary) <= limit:
         return summary
     path = output_dir / f"agent-{id}.md"

@@ -25,7 +25,7 @@ class _Plan:
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    plan = _planned(context, arguments["path"], arguments["content"])
+    plan = _plan(context, arguments["path"], arguments["content"])
     return diffs.unified(plan.name, plan.before or "", plan.after)
 
 
@@ -41,7 +41,7 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace the whole content of one you have read. Missing folders are
     created. To change part of a file use edit_file."""
-    plan = _planned(context, path, content)
+    plan = _plan(context, path, content)
     if plan.before == plan.after:
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
     files.write(context, plan.path, plan.data, mode=plan.mode)
@@ -57,7 +57,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
     )
 
 
-def _planned(context: ToolContext, path: str, content: str) -> _Plan:
+def _plan(context: ToolContext, path: str, content: str) -> _Plan:
     """What would be written. Raises: ToolError if that is not allowed."""
     real = files.resolve(context, path)
     name = files.shown(context, real)

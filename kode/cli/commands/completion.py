@@ -74,7 +74,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
     from kode.cli.commands import interactive
 
     whole = argparse.ArgumentParser("kode", add_help=False)
-    for action in _described((), partial(interactive.main, []))._actions:
+    for action in _describe((), partial(interactive.main, []))._actions:
         if action.option_strings:
             whole._add_action(action)
     commands = whole.add_subparsers()
@@ -88,16 +88,16 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
             for sub, told in own.items():
-                parser = _described((name, sub), partial(module.main, [sub]))
+                parser = _describe((name, sub), partial(module.main, [sub]))
                 below.add_parser(sub, help=told, parents=[parser], add_help=False)
         else:
             run = getattr(module, function) if function else getattr(module, "parse", module.main)
-            parser = _described((name,), partial(run, []))
+            parser = _describe((name,), partial(run, []))
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 
 
-def _described(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
+def _describe(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
     """The parser that a command would use, with its values to complete."""
     Parser.describing = True
     try:

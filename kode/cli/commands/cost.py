@@ -158,7 +158,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
         rows.append((_local(step.at), name, *_figures(step.spent)))
     rows += _sums(found.models, found.total)
     lines = [f"Session {found.session} in {short_folder(one_line(found.cwd))}", ""]
-    table = _aligned(rows)
+    table = _align(rows)
     if not found.steps:
         return [lines[0], "No request of it was answered."]
     lines.append(table[0])
@@ -217,7 +217,7 @@ def period_lines(found: "Period") -> list[str]:
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
     rows += [(one.session, str(one.spent.requests), *_figures(one.spent)) for one in found.sessions]
     rows += _sums(found.models, found.total)
-    lines = _aligned(rows)
+    lines = _align(rows)
     for at, one in enumerate(found.sessions, 1):
         lines[at] += f"  {short_folder(one_line(one.cwd))}"
     return lines
@@ -238,7 +238,7 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
     )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

@@ -33,7 +33,7 @@ LOGIN_TIMEOUT_S = 300.0
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode mcp ...` and returns its exit code. Raises: KodeError."""
-    arguments = _parsed(argv)
+    arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
         case "add":
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     raise AssertionError(arguments.command)
 
 
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
     # Everything after `--` is the server's command line, including its flags.
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)

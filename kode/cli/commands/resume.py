@@ -50,7 +50,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
         if prefix == "" and task is None and stdin_is_terminal():
             return open_repl(arguments, "/resume", None)
         if prefix == "":
-            session_id = _picked(cwd)
+            session_id = _pick(cwd)
             if session_id is None:
                 return EXIT_OK
         else:
@@ -62,7 +62,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     return run_task(arguments, task, session_id)
 
 
-def _picked(cwd: Path) -> str | None:
+def _pick(cwd: Path) -> str | None:
     """The session that the person picks, or None. Raises: ConfigError."""
     from kode.cli.commands.opening import stdin_is_terminal
     from kode.cli.prompt.pick import pick_session

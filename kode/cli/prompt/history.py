@@ -43,7 +43,7 @@ def open_history(path: Path) -> History:
     cannot be written."""
     try:
         durable.make_folder(path.parent)
-        descriptor = _opened(path)
+        descriptor = _open(path)
         try:
             os.fchmod(descriptor, 0o600)
             if os.fstat(descriptor).st_size > MAX_BYTES:
@@ -55,7 +55,7 @@ def open_history(path: Path) -> History:
     return SharedHistory(str(path))
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     """Opens the file for appending and locks it; closing releases it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -69,7 +69,7 @@ def _opened(path: Path) -> int:
 
 
 def _append(path: Path, entry: bytes) -> None:
-    descriptor = _opened(path)
+    descriptor = _open(path)
     try:
         data = memoryview(entry)
         while data:

@@ -87,7 +87,7 @@ async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -
         screen.print(clean(f"{number}  {text}" if len(item.texts) > 1 else text))
     if screen.editor is not None:
         menu = Menu(choices, selected=skip)
-        return _chosen(await screen.read_answer("decide: ", menu), choices, skip="skip")
+        return _choice_of(await screen.read_answer("decide: ", menu), choices, skip="skip")
     screen.print("   ".join(f"[{one.key}] {one.text}" for one in choices), "bold")
     while True:
         key = await read_key()
@@ -98,7 +98,7 @@ async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -
                 return one.value
 
 
-def _chosen(answer: str | None, choices: list[Choice], *, skip: str) -> str:
+def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
     """The choice made in the menu; other typed text decides nothing."""
     if answer is None:
         return "quit"

@@ -84,7 +84,7 @@ def _cut(lines: list[Line], max_lines: int) -> list[Line]:
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     kept, most = lines, min(len(lines), max_lines)
     while len(kept) > max_lines and most > 2:
-        kept = [line for run in runs for line in _shortened(run, most)]
+        kept = [line for run in runs for line in _shorten(run, most)]
         most -= 1
     if len(kept) <= max_lines:
         return kept
@@ -92,7 +92,7 @@ def _cut(lines: list[Line], max_lines: int) -> list[Line]:
     return [*kept[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
 
 
-def _shortened(run: list[Line], most: int) -> list[Line]:
+def _shorten(run: list[Line], most: int) -> list[Line]:
     if len(run) <= most or run[0].kind not in "+-":
         return run
     what = {"+": "added", "-": "removed"}[run[0].kind]

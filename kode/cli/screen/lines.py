@@ -94,10 +94,10 @@ def wrap_words(text: str, width: int) -> list[str]:
 def fold(text: str, width: int) -> str:
     """Lines broken between words, indented like the line they continue. A long word is not broken:
     a path or an address can still be copied."""
-    return "\n".join(_folded(line, width) for line in text.split("\n"))
+    return "\n".join(_fold(line, width) for line in text.split("\n"))
 
 
-def _folded(line: str, width: int) -> str:
+def _fold(line: str, width: int) -> str:
     if cell_width(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]

@@ -114,13 +114,13 @@ class BlockSplitter:
 
     def _take(self, line: str) -> list[Block]:
         self._chars += len(line) + 1
-        settled = self._sorted(line)
+        settled = self._sort(line)
         if self._chars > MAX_BLOCK_CHARS and self._lines and not self._fence:
             settled += self._settle()
             self.joined = True
         return settled
 
-    def _sorted(self, line: str) -> list[Block]:
+    def _sort(self, line: str) -> list[Block]:
         if self._fence:
             return self._take_in_fence(line)
         if not line.strip():

@@ -111,14 +111,14 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
     if diff:
         if before or question.tool != "shell":
-            lines += _barred(screen, before or _named(question, diff), width)
+            lines += _bar_lines(screen, before or _named(question, diff), width)
         lines += painted_diff(screen, _visible_lines(diff)).split("\n")
     else:
-        lines += _barred(screen, before if before.strip() else question.subject, width)
+        lines += _bar_lines(screen, before if before.strip() else question.subject, width)
     for danger in question.dangers:
-        lines += screen.paint("error", _wrapped(danger, width)).split("\n")
+        lines += screen.paint("error", _wrap(danger, width)).split("\n")
     for reason in question.reason.splitlines():
-        lines += screen.paint("dim", _wrapped(reason, width)).split("\n")
+        lines += screen.paint("dim", _wrap(reason, width)).split("\n")
     return lines
 
 
@@ -146,11 +146,11 @@ def _named(question: Question, diff: str) -> str:
     return f"{visible(question.subject)}{new}"
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap(text: str, width: int) -> str:
     return "\n".join(wrap_words(one_line(visible(text)), min(width, MAX_PROSE_COLUMNS)))
 
 
-def _barred(screen: Screen, text: str, width: int) -> list[str]:
+def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
     """Marks each screen line with a bar, including wrapped ones, so that none can pass for kode's
     own words."""
     bar = screen.paint("warning", "│")

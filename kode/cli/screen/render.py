@@ -319,7 +319,7 @@ def plain_markdown(text: str) -> str:
     lines = text.split("\n")
     for at in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
         first, last = tokens[at].map or (0, 0)
-        lines[first:last] = _listed(tokens[at:])
+        lines[first:last] = _list(tokens[at:])
     return "\n".join(lines)
 
 
@@ -330,7 +330,7 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark").enable("table")
 
 
-def _listed(tokens: "list[Token]") -> list[str]:
+def _list(tokens: "list[Token]") -> list[str]:
     """The rows of the table at the start of the tokens: a line per cell, a blank one between
     rows."""
     heads: list[str] = []

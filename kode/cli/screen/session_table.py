@@ -51,7 +51,7 @@ def table(
     lines = []
     for index, row in enumerate([dict(zip(HEAD, HEAD, strict=True)), *rows]):
         number = f"{index or '':>{number_columns - 2}}  " if numbered else ""
-        pieces = [_padded(name, row[name], widths[name]) for name in columns[:-1]]
+        pieces = [_pad(name, row[name], widths[name]) for name in columns[:-1]]
         lines.append(number + "  ".join([*pieces, row["first task"]]).rstrip())
     least = number_columns + (widths["id"] if "id" in columns else 0)
     # Numbers and ids are plain ASCII: a character is a column.
@@ -141,7 +141,7 @@ def _taken(columns: Sequence[str], widths: dict[str, int]) -> int:
     return sum(widths[name] + 2 for name in columns if name != "first task")
 
 
-def _padded(name: str, text: str, width: int) -> str:
+def _pad(name: str, text: str, width: int) -> str:
     text = clip_middle(text, width)
     pad = " " * (width - cell_width(text))
     return pad + text if name in _RIGHT else text + pad

@@ -58,7 +58,7 @@ async def move_in(
         whose = NAMES[agent] if agent else "another agent"
         return f"Nothing of {whose} was found. Name the file: `kode memory import FILE`."
     if agent is None and not dry_run:
-        listed = _described(system.project, sources, now.date())
+        listed = _describe(system.project, sources, now.date())
         if confirm is None:
             return listed
         if not confirm(f"{listed}\nPut all of it into the review?"):
@@ -106,7 +106,7 @@ async def take(
     )
 
 
-def _described(project: Path, sources: Sequence[Source], today: date) -> str:
+def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
     """What there is to import, one line per file, and how."""
     lines = []
     for source in sources:

@@ -111,7 +111,7 @@ class Journal(JournalByHand):
         sections = []
         if memory:
             fill = report.fill(memory, self._journal.max_memory_size)
-            sections.append(f"── {MEMORY} · {fill} ──\n{self._bounded(memory)}")
+            sections.append(f"── {MEMORY} · {fill} ──\n{self._bound(memory)}")
         if self._recap and reason != "start":
             lines = "\n".join(f"- {line}" for line in self._recap)
             sections.append(f"── Recap: the latest messages of this session ──\n{lines}")
@@ -129,7 +129,7 @@ class Journal(JournalByHand):
         if memory == self._shown:
             return ""
         self._shown = memory
-        return self._framed(ABOUT_CHANGED, self._bounded(memory) or "(empty)")
+        return self._framed(ABOUT_CHANGED, self._bound(memory) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -290,7 +290,7 @@ class Journal(JournalByHand):
         about = f"No entry holds this as it is written; here are others, {how}"
         return about, [by_where[hit.where] for hit in hits]
 
-    def _bounded(self, memory: str) -> str:
+    def _bound(self, memory: str) -> str:
         most = SHOWN_TIMES_LIMIT * self._journal.max_memory_size
         if len(memory) <= most:
             return memory

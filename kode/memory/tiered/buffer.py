@@ -34,7 +34,7 @@ def lines_of(turn: Turn, now: datetime, cwd: PurePath) -> tuple[str, ...]:
     clock = now.strftime("%H:%M")
     asked = f'{clock}  user  "{{}}"'
     did = f"{clock}  agent  {{}}"
-    return (_fitted(asked, _plain(turn.text)), _fitted(did, _plain(_summary(turn, cwd))))
+    return (_fit(asked, _plain(turn.text)), _fit(did, _plain(_summary(turn, cwd))))
 
 
 def appended(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
         short = _path(subject, cwd) if name.endswith("_file") else " ".join(subject.split())
         if short not in done.setdefault(verb, []):
             done[verb].append(short)
-    parts = [_listed(verb, subjects) for verb, subjects in done.items()]
+    parts = [_list(verb, subjects) for verb, subjects in done.items()]
     outcome = "" if turn.status == "success" else turn.status
     if not parts:
         parts = [f"answered: {turn.answer}" if turn.answer.strip() else "answered"]
@@ -71,7 +71,7 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
     return (f"{outcome}: " if outcome else "") + "; ".join(parts)
 
 
-def _listed(verb: str, subjects: Sequence[str]) -> str:
+def _list(verb: str, subjects: Sequence[str]) -> str:
     shown = [subject if len(subject) <= 48 else subject[:47] + "…" for subject in subjects[:3]]
     more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
     return f"{verb} {', '.join(s for s in shown if s)}{more}".rstrip()
@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", credentials.redact(text)).split())
 
 
-def _fitted(form: str, text: str) -> str:
+def _fit(form: str, text: str) -> str:
     room = MAX_LINE_CHARS - len(form.format(""))
     text = text.encode(errors="replace").decode()
     return form.format(text if len(text) <= room else text[: room - 1].rstrip() + "…")

@@ -41,7 +41,7 @@ class Edit:
 
 def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     """Nothing changes: the file has it."""
-    line = f"already in {file.label}: {_quoted(entry)}"
+    line = f"already in {file.label}: {_quote(entry)}"
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
@@ -50,10 +50,10 @@ def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, r
     for entry in (first, second):
         _check_stands(file, entry)
     gone = [entry for entry in (first, second) if entry not in kept]
-    line = f"kept in {file.label} {' and '.join(map(_quoted, kept))}"
+    line = f"kept in {file.label} {' and '.join(map(_quote, kept))}"
     return Edit(
         kind="settle",
-        line=f"{line} instead of {_quoted(gone[0])}" if gone else line,
+        line=f"{line} instead of {_quote(gone[0])}" if gone else line,
         entries=[entry for entry in file.entries if entry not in gone],
         before=(first, second),
         after=kept,
@@ -67,7 +67,7 @@ def confirmed(file: FactFile, entry: str) -> Edit:
     _check_stands(file, entry)
     return Edit(
         kind="confirm",
-        line=f"confirmed in {file.label} {_quoted(entry)}",
+        line=f"confirmed in {file.label} {_quote(entry)}",
         entries=file.entries,
         before=(entry,),
         after=(entry,),
@@ -79,7 +79,7 @@ def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit
     """Appends the text, beside the entry that it contradicts and that ranks higher."""
     return Edit(
         kind="add",
-        line=f"added to {file.label} {_quoted(text)}, which contradicts {_quoted(entry)}",
+        line=f"added to {file.label} {_quote(text)}, which contradicts {_quote(entry)}",
         detail="what it contradicts comes from a source that counts for more, so both stay until "
         "the user decides in `kode memory review`",
         entries=[*file.entries, text],
@@ -96,7 +96,7 @@ def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
     return replace(
         merge,
         kind="supersede",
-        line=f"superseded in {file.label} {_quoted(entry)} by {_quoted(text)}",
+        line=f"superseded in {file.label} {_quote(entry)} by {_quote(text)}",
         detail="the older stays in the history; undoing it restores both",
     )
 
@@ -111,11 +111,11 @@ def added(
 ) -> Edit:
     """Appends the text; `near` are entries that could not be compared with it, and `supersedes` is
     one that it makes outdated although it had been removed before."""
-    listed = " and ".join(map(_quoted, near))
+    listed = " and ".join(map(_quote, near))
     asked = f"it is similar to {listed}: a model compares them when a session ends"
     return Edit(
         kind="add",
-        line=f"added to {file.label} {_quoted(text)}",
+        line=f"added to {file.label} {_quote(text)}",
         detail=asked if near else "",
         entries=[*file.entries, text],
         after=(text,),
@@ -134,8 +134,8 @@ def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> 
     other = text if kept == entry else entry
     return Edit(
         kind="merge",
-        line=f"merged into {file.label} {_quoted(kept)}",
-        detail=f"it stands for {_quoted(other, 200)} too; undoing it restores both",
+        line=f"merged into {file.label} {_quote(kept)}",
+        detail=f"it stands for {_quote(other, 200)} too; undoing it restores both",
         entries=entries,
         before=(entry, text),
         after=(kept,),
@@ -154,7 +154,7 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
         return known(file, text, "it already says that")
     return Edit(
         kind="replace",
-        line=f"replaced in {file.label} {_quoted(old)} by {_quoted(text)}",
+        line=f"replaced in {file.label} {_quote(old)} by {_quote(text)}",
         entries=entries,
         before=tuple(e for e in file.entries if e in (old, text)),
         after=(text,),
@@ -168,7 +168,7 @@ def removed(file: FactFile, old_text: str) -> Edit:
     old = file.entries[at]
     return Edit(
         kind="remove",
-        line=f"removed from {file.label} {_quoted(old)}",
+        line=f"removed from {file.label} {_quote(old)}",
         entries=[*file.entries[:at], *file.entries[at + 1 :]],
         before=(old,),
         position=at,
@@ -183,7 +183,7 @@ def archived(file: FactFile, old_text: str) -> Edit:
         return known(file, old, "it is archived already")
     return Edit(
         kind="archive",
-        line=f"archived from {file.label} {_quoted(old)}",
+        line=f"archived from {file.label} {_quote(old)}",
         detail="not in prompts any more; recalled with a message it fits, and found by search",
         entries=file.entries,
         before=(old,),
@@ -222,11 +222,11 @@ def undone(file: FactFile, change: Change) -> Edit:
         raise nothing_left(change)
     if not confirms and put_there <= set(gone) and taken_out <= set(file.entries):
         raise nothing_left(
-            change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
+            change, f"{file.label} no longer holds {_quote(gone[0])}." if gone else ""
         )
     if gone:
         raise MemoryRefused(
-            f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
+            f"{file.label} no longer holds {_quote(gone[0])}: it was changed since {change.id}. "
             f"Undo the later change first (`kode memory log`), or edit {file.path}."
         )
     at = file.entries.index(change.after[0]) if change.after and not moved else change.position
@@ -242,7 +242,7 @@ def undone(file: FactFile, change: Change) -> Edit:
         kind="undo",
         line=f"undid {change.kind} {change.id} in {file.label}",
         detail=" · ".join(
-            f"{word}: {'; '.join(map(_quoted, texts))}" for word, texts in sides.items() if texts
+            f"{word}: {'; '.join(map(_quote, texts))}" for word, texts in sides.items() if texts
         ),
         entries=entries,
         before=change.after,
@@ -260,8 +260,8 @@ def _archived_of(texts: Sequence[str], places: Sequence[int]) -> set[str]:
 
 def _check_stands(file: FactFile, entry: str) -> None:
     if entry not in file.entries:
-        raise MemoryRefused(f"{file.label} no longer holds {_quoted(entry)}. Nothing was changed.")
+        raise MemoryRefused(f"{file.label} no longer holds {_quote(entry)}. Nothing was changed.")
 
 
-def _quoted(text: str, max_chars: int = 80) -> str:
+def _quote(text: str, max_chars: int = 80) -> str:
     return f'"{shorten(text, max_chars)}"'

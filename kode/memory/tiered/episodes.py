@@ -262,7 +262,7 @@ class EpisodeKeeper:
                 f"No model could summarize session {pending.session_id} in "
                 f"{MAX_ATTEMPTS} attempts: its note says what you asked, in your words."
             )
-        narrative, facts = self._scanned(narrative, facts, pending)
+        narrative, facts = self._scan(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
         async with self.files.lock():
             before = self.files.read(pending.session_id)
@@ -309,7 +309,7 @@ class EpisodeKeeper:
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
 
-    def _scanned(
+    def _scan(
         self, narrative: str, facts: Sequence[str], pending: Pending
     ) -> tuple[str, list[str]]:
         """Both without what may not be remembered; the narrative is never empty."""

@@ -125,8 +125,8 @@ def judge_prompt(new: str, entries: Sequence[str]) -> tuple[str, str]:
     if len(entries) == 1:
         facts, wanted = _shown(entries[0], new), "One word: same, update or distinct?"
     else:
-        stored = [f"Stored fact {n}: {_quoted(entry)}" for n, entry in enumerate(entries, 1)]
-        facts, wanted = "\n".join([*stored, f"New fact: {_quoted(new)}"]), _SEVERAL
+        stored = [f"Stored fact {n}: {_quote(entry)}" for n, entry in enumerate(entries, 1)]
+        facts, wanted = "\n".join([*stored, f"New fact: {_quote(new)}"]), _SEVERAL
     return _SYSTEM + "Answer with exactly one word.", f"{facts}\n\n{_WORDS}\n\n{wanted}"
 
 
@@ -180,10 +180,10 @@ def kept(word: Word, new: str, entry: str) -> str:
 
 
 def _shown(entry: str, new: str) -> str:
-    return f"Stored fact: {_quoted(entry)}\nNew fact: {_quoted(new)}"
+    return f"Stored fact: {_quote(entry)}\nNew fact: {_quote(new)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -44,11 +44,11 @@ class Outdated:
             doubt = stale.doubt(change, self._project, today)
             for text in _kept(change):
                 if doubt is not None:
-                    yield f"{doubt.mark}{_quoted(text)}"
+                    yield f"{doubt.mark}{_quote(text)}"
                     continue
                 fate = self._fate(change.target, text)
                 if fate:
-                    yield f"{_quoted(text)} {fate}"
+                    yield f"{_quote(text)} {fate}"
 
     def _fate(self, target: str, text: str) -> str:
         """What became of a text, in words; "" while it may still hold. A removed one may: others
@@ -62,7 +62,7 @@ class Outdated:
             now = then
         if covers(now, text):
             return ""
-        return f"superseded by {_quoted(now)}" if now in standing else "no longer holds"
+        return f"superseded by {_quote(now)}" if now in standing else "no longer holds"
 
     def _next(self, target: str, text: str) -> str:
         """The replacement in the last change that removed a text; "" for none."""
@@ -89,5 +89,5 @@ def _kept(change: Change) -> list[str]:
     return [text for text in change.after if text not in change.before or text in newer]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{shorten(text, QUOTED_CHARS)}"'

@@ -89,7 +89,7 @@ class FactWriter:
             await self._prepare(name, plan.entry, plan.kept, wins)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _planned(file, text, plan, author, wins),
+            lambda file: _plan(file, text, plan, author, wins),
             author,
         )
 
@@ -313,7 +313,7 @@ class FactWriter:
         return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
 
-def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
+def _plan(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
     """Applies the plan to the current file: if a compared entry is gone meanwhile, the text is
     added, which loses nothing."""
     for entry in (text, plan.known):

@@ -128,7 +128,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         memory_read,
         memory_write,
         _forgiving(memory_patch, _one_spelling),
-        _forgiving(memory_append, lambda given: _renamed(given, {"content": "entry"})),
+        _forgiving(memory_append, lambda given: _rename_keys(given, {"content": "entry"})),
     )
 
 
@@ -146,11 +146,11 @@ def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
         given = others
     if not isinstance(patches, list):
         return given
-    mended = [_renamed(p, names) if isinstance(p, Mapping) else p for p in patches]
+    mended = [_rename_keys(p, names) if isinstance(p, Mapping) else p for p in patches]
     return {**given, "patches": mended}
 
 
-def _renamed(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_keys(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Translates other names of known keys, unless the known key is given as well."""
     return {
         names[key] if key in names and names[key] not in given else key: value

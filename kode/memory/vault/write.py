@@ -73,7 +73,7 @@ class VaultWriter:
         Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
         name = self._writable(path)
-        body, noticed = _checked(content, author)
+        body, noticed = _check(content, author)
         async with self.files.lock():
             before = self.files.read(name)
             self._check_known(name, before)
@@ -108,7 +108,7 @@ class VaultWriter:
                 )  # two harmless patches may form one harmful text
             self._check_budget(name, before, _counted(after))
             change = self._change(author, "patch", name, before, before=(before,), after=(after,))
-            quoted = _quoted(patches[-1][1] or "(removed)")
+            quoted = _quote(patches[-1][1] or "(removed)")
             return self._put(name, before, after, change, f'patched {name} "{quoted}"')
 
     async def append(
@@ -120,7 +120,7 @@ class VaultWriter:
         Raises as `write`.
         """
         name = self._writable(path, month_file(now))
-        text, noticed = _checked(entry, author)
+        text, noticed = _check(entry, author)
         block = text.strip()
         if is_episodes(name) and not any(line.startswith("## ") for line in block.split("\n")):
             block = f"## {now:%Y-%m-%d %H:%M}\n{block}"
@@ -147,7 +147,7 @@ class VaultWriter:
             after = summaries.with_summary(after, given) if given else _with_summary(name, after)
             self._check_budget(name, before, _counted(after))
             change = self._change(author, "append", name, before, after=(block,))
-            return self._put(name, before, after, change, f'appended to {name} "{_quoted(block)}"')
+            return self._put(name, before, after, change, f'appended to {name} "{_quote(block)}"')
 
     async def confirm(self, name: str, line: str, author: Author) -> Outcome:
         """Records that a line holds, and rests on what the author cites now. Raises as `write`."""
@@ -160,7 +160,7 @@ class VaultWriter:
         same = (text,)
         change = self._change(author, "confirm", name, text, before=same, after=same)
         written = self._history.append(change)
-        return Outcome(line=f'confirmed in {name} "{_quoted(text)}"', change_id=written.id)
+        return Outcome(line=f'confirmed in {name} "{_quote(text)}"', change_id=written.id)
 
     async def remove(self, path: str, author: Author) -> Outcome:
         """Removes a file with its content. Raises as `write`."""
@@ -280,7 +280,7 @@ class VaultWriter:
         return Outcome(line=line, detail=detail, change_id=change.id)
 
 
-def _checked(content: str, author: Author) -> tuple[str, str]:
+def _check(content: str, author: Author) -> tuple[str, str]:
     """The text with normalized line ends, and the scan's remark on what a person wrote."""
     text = plain_lines(content).removeprefix("\ufeff")
     if not text.strip():
@@ -303,7 +303,7 @@ def _apply_patches(name: str, before: str, patches: Sequence[Patch]) -> str:
         if count != 1:
             found = f"occurs {count} times" if count else "was not found"
             hint = "Quote more of the lines around it" if count else "Read the file again"
-            what = f'"{_quoted(old)}"' if old else "an empty text"
+            what = f'"{_quote(old)}"' if old else "an empty text"
             raise MemoryRefused(
                 f"Patch {number} of {len(patches)}: oldText {what} {found} in {name}. "
                 f"{hint}, then send all patches again. Nothing was changed."
@@ -326,7 +326,7 @@ def _check_keeps_episodes(name: str, before: str | None, body: str) -> None:
     lost = [x for x in before.split("\n") if x.startswith("## ") and x not in kept]
     if lost:
         raise MemoryRefused(
-            f'{name} would lose {len(lost)} episodes, among them "{_quoted(lost[0][3:])}". '
+            f'{name} would lose {len(lost)} episodes, among them "{_quote(lost[0][3:])}". '
             "Use `memory_append` to add one, or `memory_patch` to change one. Nothing was changed."
         )
 
@@ -398,5 +398,5 @@ def _ending(text: str) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return shorten(text.lstrip("# "), QUOTED_CHARS)
