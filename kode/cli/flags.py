@@ -182,7 +182,7 @@ def _number(
     return value
 
 
-def started() -> None:
+def finish_startup() -> None:
     """Ends start-up: excludes everything imported from garbage collection, which starts now."""
     gc.freeze()
     gc.enable()

@@ -61,7 +61,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def expanded(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
+def expand_variables(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
     """The layer with `${VAR}` in string values replaced from the environment; None for a file from
     a repository, which gets no variables: a name does not show what it holds, and the value would
     end up in requests, logs and on the screen.

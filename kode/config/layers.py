@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kode import paths
-from kode.config.files import Layer, expanded, read_layer
+from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
@@ -142,7 +142,7 @@ def load_config(
     own = paths.config_file(home)
     layer = _settings_in(own, OF_EXTENSIONS)
     if layer is not None:
-        add(expanded(layer, environ, own))
+        add(expand_variables(layer, environ, own))
         files.append(own)
     path = project_file(cwd)
     layer = _settings_in(path, OF_EXTENSIONS[:1]) if path is not None else None
@@ -153,7 +153,7 @@ def load_config(
                 f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
                 f"safety. Set it in {own} if you want it."
             )
-        add(expanded(layer, None, path))
+        add(expand_variables(layer, None, path))
         files.append(path)
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)

@@ -18,7 +18,7 @@ from typing import Any
 from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.engine.agent import Agent
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import Command, run_command
@@ -145,7 +145,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(mask(output.text, agent.secrets), MAX_RESULT_CHARS)
-    for_model = fenced(text, mask(untrusted, agent.secrets)) if untrusted else text
+    for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):

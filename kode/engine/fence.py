@@ -10,7 +10,7 @@ MAX_SOURCE_CHARS = 200
 _NONCE_BYTES = 8
 
 
-def fenced(text: str, source: str) -> str:
+def fence_text(text: str, source: str) -> str:
     """Puts the text between two lines with its source and a fresh nonce that does not occur in the
     text, so that no text can close its fence."""
     nonce = new_nonce(text)

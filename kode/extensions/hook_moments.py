@@ -14,7 +14,7 @@ from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
-from kode.extensions.hook_answer import HookAnswer, answer_of, joined
+from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
 from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
@@ -60,7 +60,7 @@ class Hooks:
                 answers.append(await self._run(hook, event, fields))
                 if answers[-1].outcome == "deny":
                     break
-        answer = joined(answers)
+        answer = join_answers(answers)
         if answer.message:
             self.emit(Notice(text=answer.message))
         return answer

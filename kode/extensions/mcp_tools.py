@@ -161,7 +161,7 @@ async def _call(
     except ServerError as error:
         untrusted = source(server.name) if error.untrusted else ""
         raise ToolError(str(error), untrusted=untrusted) from error
-    text = bounded(content, context, server.name)
+    text = bound_result(content, context, server.name)
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
     kept: list[Image] = []
@@ -185,7 +185,7 @@ def _pictures_folder(context: ToolContext) -> Path:
     return paths.images_folder(context.place.outputs.parent)
 
 
-def bounded(content: Content, context: ToolContext, name: str) -> str:
+def bound_result(content: Content, context: ToolContext, name: str) -> str:
     """The text of a result; a long one is cut to both ends, and says where all of it is."""
     text = content.text or ("(a picture)" if content.pictures else "(no text)")
     if len(text) <= MAX_RESULT_CHARS:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from kode import durable, paths
 from kode.errors import ConfigError
 from kode.permissions.approvals import read_approvals, write_approvals
-from kode.tools.diffs import unified
+from kode.tools.diffs import unified_diff
 
 Kind = Literal["mcp", "mcp-tool", "skill", "command", "agent", "hook"]
 Scope = Literal["project", "home", "client"]
@@ -123,7 +123,7 @@ def state(item: Item, approvals: Approvals) -> State:
 def diff(item: Item, approvals: Approvals) -> str:
     """What changed since the approval, as a unified diff; "" if new or unchanged."""
     known = approvals.find(item)
-    return unified(item.name, known.content, item.content) if known is not None else ""
+    return unified_diff(item.name, known.content, item.content) if known is not None else ""
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:

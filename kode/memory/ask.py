@@ -208,7 +208,7 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     if len(found) == len(fields):
         return ReadObject(value=found, how="fields", complete=True)
     complete = broken_json.is_closed(text)
-    value = broken_json.repaired(text, "{")
+    value = broken_json.repair(text, "{")
     if isinstance(value, dict) and any(name in value for name in fields):
         return ReadObject(value=value, how="repaired", complete=complete)
     if found:
@@ -232,7 +232,7 @@ def read_list(answer: str) -> list[Any] | None:
         if after not in (",", "]"):  # else it is nested in a longer one, which is incomplete
             return list(found)
     text = without_fences(answer)
-    value = broken_json.repaired(text, "[") if text.endswith("]") else None
+    value = broken_json.repair(text, "[") if text.endswith("]") else None
     return value if isinstance(value, list) else None
 
 

@@ -186,7 +186,7 @@ def refuse_misplaced(piece: Piece) -> None:
         raise MemoryRefused(why)
 
 
-def written(rows: Iterable[Row]) -> str:
+def text_of_rows(rows: Iterable[Row]) -> str:
     """Rows as text, one per line."""
     return "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
 
@@ -241,7 +241,7 @@ async def export(system: MemorySystem, file: Path | None) -> str:
     """Exports as text, or with `file` (written 0600) returns one line about it. Raises:
     MemoryRefused, StorageError."""
     rows = await carrier_of(system).rows()
-    text = written(rows)
+    text = text_of_rows(rows)
     if file is None:
         return text.rstrip("\n")
     durable.replace(file, text.encode(errors="replace"))

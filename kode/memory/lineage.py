@@ -148,7 +148,7 @@ def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:
     return whole or [entry for entry in entries if piece and piece in entry.text.casefold()]
 
 
-def derived(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
+def derived_changes(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
     """The changes that used what `roots` (by id) created, oldest first: they transformed it, or
     summarize the session in which it was said. None of those of which nothing is left."""
     ever: set[Place] = set()

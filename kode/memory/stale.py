@@ -43,10 +43,10 @@ class Doubt:
 def doubts(system: "BaseMemory", today: date) -> dict[Place, Doubt]:
     """The doubts about entries, by place. Costs time only for changes with a source or a last
     day."""
-    return doubted(terms(system), system.project, today)
+    return doubts_in(terms(system), system.project, today)
 
 
-def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
+def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
     """The same from the result of `terms`."""
     found = ((place, doubt(change, project, today)) for place, change in of.items())
     return {place: reason for place, reason in found if reason is not None}

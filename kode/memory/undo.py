@@ -172,7 +172,7 @@ def _meant(system: BaseMemory, id: str) -> Change:
 def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
     """The effective changes made from these, oldest first."""
     roots = {change.id: change for change in changes}
-    return lineage.derived(lineage.steps_since(system, roots), roots)
+    return lineage.derived_changes(lineage.steps_since(system, roots), roots)
 
 
 def _list(head: str, changes: Sequence[Change], following: Following) -> str:

@@ -25,7 +25,7 @@ from kode.providers.stream import Event
 from kode.providers.wire import (
     Encoded,
     EncodedTools,
-    encoded,
+    encode_json,
     picture,
     picture_note,
     sendable_arguments,
@@ -94,11 +94,11 @@ class AnthropicMessages(SdkProvider):
             head |= answer_format(request.answer_schema)
             if request.tools:
                 head["tool_choice"] = {"type": "none"}
-        pieces = [encoded(head)[:-1]]
+        pieces = [encode_json(head)[:-1]]
         if request.tools:
             pieces.append(b',"tools":' + self._tools.of(request.tools))
         if request.system.strip():
-            block = encoded({"type": "text", "text": request.system})
+            block = encode_json({"type": "text", "text": request.system})
             pieces.append(b',"system":[' + _mark(block) + b"]")
         turns = wire_turns(self._messages.of(request.messages))
         pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
@@ -151,14 +151,14 @@ def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:
     """The blocks of a message as the API accepts them: no blank text, thinking only of `origin`,
     and no assistant message with thinking alone. Includes images if the model can see."""
-    results = tuple(encoded(_result(p)) for p in message.parts if isinstance(p, ToolResult))
+    results = tuple(encode_json(_result(p)) for p in message.parts if isinstance(p, ToolResult))
     objects = [block for p in message.parts if (block := _block(p, origin, seen)) is not None]
     if message.role == "assistant":
         said = any(block["type"] in ("text", "tool_use") for block in objects)
-        return Blocks("assistant", (), tuple(map(encoded, objects)) if said else ())
+        return Blocks("assistant", (), tuple(map(encode_json, objects)) if said else ())
     if not objects and not results:
         objects = [{"type": "text", "text": "(no text)"}]
-    return Blocks("user", results, tuple(map(encoded, objects)))
+    return Blocks("user", results, tuple(map(encode_json, objects)))
 
 
 def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:

@@ -124,7 +124,7 @@ _STATUS_OF_TYPE = {
 
 
 @contextlib.contextmanager
-def translated(endpoint: Endpoint) -> Iterator[None]:
+def translate_errors(endpoint: Endpoint) -> Iterator[None]:
     """Wraps an exchange with a server: whatever it raises becomes an error of kode.
 
     CancelledError and KeyboardInterrupt pass through.

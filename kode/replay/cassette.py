@@ -82,7 +82,7 @@ def write(cassette: Cassette, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Recording]:
+def open_cassette(path: Path) -> Iterator[Recording]:
     """Yields the recording in a cassette; unpacked files are removed at the end.
 
     Raises: SessionError for a file that is not a cassette; StorageError.

@@ -82,7 +82,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case Text():
                     lines += [part.text, ""]
                 case ToolCall():
-                    arguments = written(part.arguments)
+                    arguments = readable_arguments(part.arguments)
                     fence = _fence(arguments)
                     lines += [f"`{part.name}`", fence, arguments, fence, ""]
                 case ToolResult():
@@ -95,7 +95,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def written(text: str) -> str:
+def readable_arguments(text: str) -> str:
     """The arguments of a call for a person: one per line, multi-line texts below their name.
     Anything that is not a JSON object stays as it is."""
     try:

@@ -45,7 +45,7 @@ class TaskArgument(BaseModel):
 
 
 class TaskOfAgent(TaskArgument):
-    """`agent`: the name of the agent to do it, if one fits."""
+    """`agent`: the name of the one that does it, where one of them fits."""
 
     agent: str | None = None
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from kode import durable
 from kode.credentials import redact
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.errors import StorageError
 from kode.messages import Text, ToolResult, first_of, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
@@ -171,7 +171,7 @@ def note(found: Sequence[Record], output_dir: Path) -> str:
     for record in found:
         if record.result is not None:
             block = report_text(record.id, record.goal, record.result, output_dir, limit)
-            blocks.append(fenced(block, "a subagent") if is_tainted(record) else block)
+            blocks.append(fence_text(block, "a subagent") if is_tainted(record) else block)
     return "\n\n".join([head, *blocks])
 
 

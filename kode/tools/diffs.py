@@ -10,7 +10,7 @@ MAX_SHOWN_LINES = 120
 MAX_SHOWN_CHARS = 8_000
 
 
-def unified(name: str, before: str, after: str) -> str:
+def unified_diff(name: str, before: str, after: str) -> str:
     """The unified diff between two texts, ignoring line ends; "" if nothing else differs."""
     import difflib
 

@@ -41,7 +41,7 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             arguments.get("edits"),
         ),
     )
-    return diffs.unified(plan.name, plan.file.text, plan.after)
+    return diffs.unified_diff(plan.name, plan.file.text, plan.after)
 
 
 @tool(
@@ -65,7 +65,7 @@ async def edit_file(
     lines into old_text to make it unique, or set replace_all."""
     plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
-    diff = diffs.unified(plan.name, plan.file.text, plan.after)
+    diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)
     places = plural(plan.places, "place")
     parts = [f"Edited {plan.name} in {places}.", *plan.notes]
     lines = diffs.changed_lines(diff)

@@ -26,7 +26,7 @@ class _Plan:
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     plan = _plan(context, arguments["path"], arguments["content"])
-    return diffs.unified(plan.name, plan.before or "", plan.after)
+    return diffs.unified_diff(plan.name, plan.before or "", plan.after)
 
 
 @tool(
@@ -45,7 +45,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
     if plan.before == plan.after:
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
     files.write(context, plan.path, plan.data, mode=plan.mode)
-    diff = diffs.unified(plan.name, plan.before or "", plan.after)
+    diff = diffs.unified_diff(plan.name, plan.before or "", plan.after)
     count = len(files.lines_of(plan.after))
     lines = plural(count, "line")
     done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from kode import paths
 from kode.config import Config
-from kode.conversation.memory import opened, outside_context
+from kode.conversation.memory import open_configured, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
@@ -235,7 +235,7 @@ async def _opened(
             notices.append(event.text)
 
     context = outside_context(config, cwd, emit=take, read_only=read_only)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         if not isinstance(system, BaseMemory):
             raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
         yield system, notices

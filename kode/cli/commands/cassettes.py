@@ -48,12 +48,12 @@ def model_of(arguments: argparse.Namespace) -> "Iterator[Played | None]":
     if replay is None:
         yield None
         return
-    from kode.replay.cassette import opened
+    from kode.replay.cassette import open_cassette
     from kode.replay.play import in_place
 
     if not replay.is_file():
         raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with opened(replay) as recording:
+    with open_cassette(replay) as recording:
         yield in_place(recording)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import Parser
-from kode.cli.prompt.changes import rendered
+from kode.cli.prompt.changes import render_diffs
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
@@ -157,7 +157,7 @@ class _Tour:
             if not await self.fix():
                 return EXIT_FAILED
             await self.say("2 of 6 · What changed, as `/diff` shows it:")
-            self.screen.print_painted(rendered(self.screen, self.conversation.past.diffs()))
+            self.screen.print_painted(render_diffs(self.screen, self.conversation.past.diffs()))
             await self.say("3 of 6 · Tell it something to remember:")
             await self.ask("Please remember: I want the edge cases named in every summary.")
             await self.stop()

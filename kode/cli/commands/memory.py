@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import run_command
 
     config = loaded.config
@@ -83,7 +83,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
         return await run_command(system, arguments, confirm)
 
@@ -92,7 +92,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     """Interactive with single keys on a terminal, otherwise a list."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.waiting import NOTHING_WAITS
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
@@ -101,13 +101,13 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         return listed
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         await review_memory(open_screen(), system)
     return ""
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.exchange import copy
     from kode.memory.notes.team.manage import exchange_all, side
 
@@ -117,7 +117,10 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     source, target = (side(config.memory, name) for name in (arguments.source, arguments.into))
     reading = outside_context(config, cwd, emit=_say, read_only=not source.is_of_a_team)
     writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
-    async with opened(source, reading) as from_there, opened(target, writing) as to_here:
+    async with (
+        open_configured(source, reading) as from_there,
+        open_configured(target, writing) as to_here,
+    ):
         for one in (from_there, to_here):
             await exchange_all(one)
         done = await copy(from_there, to_here, dry_run=dry_run)

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.flags import config_flags, model_flags, started, working_directory
+from kode.cli.flags import config_flags, finish_startup, model_flags, working_directory
 from kode.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -146,4 +146,4 @@ def _warm_up(provider: str) -> None:
 
     with contextlib.suppress(Exception):
         warm_up(provider)
-    started()
+    finish_startup()

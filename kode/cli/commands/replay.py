@@ -92,7 +92,7 @@ def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path
 
     named = Path(arguments.session)
     if named.is_file():
-        with cassette.opened(named) as made:
+        with cassette.open_cassette(named) as made:
             root = paths.project_root(working_directory(arguments))
             yield made, root / made.inside_project()
         return

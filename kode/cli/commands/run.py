@@ -22,7 +22,7 @@ from kode.cli.commands.task import answer_form, attach_named, read_attachments, 
 from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
-    started,
+    finish_startup,
     working_directory,
 )
 from kode.cli.parser import Parser
@@ -139,7 +139,7 @@ async def _run_with(
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider.name)
-        started()
+        finish_startup()
         if arguments.input_format == "stream-json":
             from kode.cli.commands.stream_input import run_stream
 

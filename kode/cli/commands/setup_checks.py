@@ -98,7 +98,7 @@ def model(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
@@ -123,7 +123,7 @@ def memory(case: Case) -> Finding:
 
     async def looked_at() -> str:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
-        async with opened(settings, context) as system:
+        async with open_configured(settings, context) as system:
             return await memory_command(system, ["status"])
 
     try:

@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 10 * 1024 * 1024
 
 
 class TextBlock(BaseModel):
-    """A part of a message; only text is supported."""
+    """A part of a message; kode takes text only."""
 
     type: Literal["text"]
     text: str
@@ -45,7 +45,7 @@ def _as_blocks(content: Any) -> Any:
 
 
 class Message(BaseModel):
-    """A message in other agents' format."""
+    """A message as other agents take it."""
 
     role: Literal["user"] = "user"
     content: Annotated[
@@ -55,7 +55,7 @@ class Message(BaseModel):
 
 
 class UserLine(BaseModel):
-    """A message of the person: `text`, or the same as a `message`."""
+    """What the person says: `text`, or the same as a `message`."""
 
     type: Literal["user"]
     text: str | None = None
@@ -76,7 +76,7 @@ class UserLine(BaseModel):
 
 
 class InterruptLine(BaseModel):
-    """Ends the running turn; its progress is kept."""
+    """Ends the running turn; what it has done stays."""
 
     type: Literal["interrupt"]
 

@@ -35,12 +35,12 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
         return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
-    from kode.engine.fence import fenced
+    from kode.engine.fence import fence_text
     from kode.messages import Text
 
     extra = _read_stdin()
     # Somebody else's text: it must not be able to end its fence and continue as the task.
-    piped = Text(text=fenced(extra, "standard input"), source="outside")
+    piped = Text(text=fence_text(extra, "standard input"), source="outside")
     return task, (piped,) if extra.strip() else ()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kode import __version__, paths
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, count, explained, one_line
+from kode.cli.screen.lines import clean, count, explain, one_line
 from kode.errors import KodeError, UserError
 from kode.messages import plural
 
@@ -36,9 +36,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         *_named("instructions", await asyncio.to_thread(_instructions, talk)),
         *_named("config", [str(path) for path in talk.loaded.files] or ["no file, all defaults"]),
     ]
-    state.screen.print(
-        explained([(name, one_line(what)) for name, what in rows], state.screen.width)
-    )
+    state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
 
 
 def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:

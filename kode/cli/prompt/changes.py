@@ -50,7 +50,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     if not diffs:
         state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
         return
-    text = rendered(state.screen, diffs)
+    text = render_diffs(state.screen, diffs)
     is_long = text.count("\n") + 4 > state.screen.rows()
     editor = state.editor
     if is_long and editor is not None and await show_paged(editor.lend_terminal, text + "\n"):
@@ -58,7 +58,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     state.screen.print_painted(text)
 
 
-def rendered(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
+def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     """One line per file, then their diffs; painted."""
     added, removed = sum(one.added for one in diffs), sum(one.removed for one in diffs)
     lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]

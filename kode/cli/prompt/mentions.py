@@ -28,7 +28,7 @@ def written(path: str) -> str:
 
 def query_of(typed: re.Match[str]) -> str:
     """The search text of a mention matched by `BEING_TYPED`."""
-    return unescaped(typed["plain"] if typed["quoted"] is None else typed["quoted"])
+    return unescape(typed["plain"] if typed["quoted"] is None else typed["quoted"])
 
 
 def mentions(text: str) -> list[str]:
@@ -37,9 +37,9 @@ def mentions(text: str) -> list[str]:
     names: list[str] = []
     for match in _MENTION.finditer(text):
         if match["quoted"] is not None:
-            names.append(unescaped(match["quoted"]))
+            names.append(unescape(match["quoted"]))
             continue
-        name = unescaped(match["plain"])
+        name = unescape(match["plain"])
         names.append(name)
         while name[1:] and name.strip(".") and name[-1] in _AFTER_A_NAME:
             name = name[:-1]
@@ -47,6 +47,6 @@ def mentions(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """The text without the backslashes that escape its characters."""
     return re.sub(r"\\(.)", r"\1", text)

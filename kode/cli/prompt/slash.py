@@ -24,7 +24,7 @@ from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
-from kode.cli.screen.lines import count, explained, one_line
+from kode.cli.screen.lines import count, explain, one_line
 from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
 
@@ -79,7 +79,7 @@ async def show_help(state: PromptState, argument: str) -> None:
         name = elsewhere.PROMPT_ALIASES.get(name, name)
         if name not in COMMANDS:
             raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
-        screen.print(explained([(name, COMMANDS[name].summary)], screen.width))
+        screen.print(explain([(name, COMMANDS[name].summary)], screen.width))
         return
     more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
     for title, pairs in (
@@ -89,7 +89,7 @@ async def show_help(state: PromptState, argument: str) -> None:
         ("More", more),
     ):
         screen.print(title, "bold")
-        screen.print(explained(pairs, screen.width))
+        screen.print(explain(pairs, screen.width))
 
 
 async def start_new(state: PromptState, argument: str) -> None:
@@ -224,14 +224,14 @@ async def show_details(state: PromptState, argument: str) -> None:
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
     newest = int(argument) if argument else None
-    text, line = state.renderer.details.rendered(state.screen, newest)
+    text, line = state.renderer.details.render(state.screen, newest)
     if not text:
         state.screen.print("The model has called no tool yet.", "dim")
         return
     if state.editor is not None and await show_paged(state.editor.lend_terminal, text + "\n", line):
         return
     # Without a pager all of it would push the conversation away.
-    state.screen.print_painted(state.renderer.details.rendered(state.screen, newest or 1)[0])
+    state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])
 
 
 async def background(state: PromptState, argument: str) -> None:

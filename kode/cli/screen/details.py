@@ -98,7 +98,7 @@ class Details:
         self.entries.append(call)
         return call
 
-    def rendered(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
+    def render(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
         """The entries as painted text, newest last, and the line number, from 1, where the last
         call begins. The `newest` calls with the thinking since, or all."""
         chosen = list(self.entries)

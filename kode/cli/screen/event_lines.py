@@ -167,7 +167,7 @@ def mark(event: ToolFinished) -> tuple[str, str]:
     return ("✗", "warning") if command_failed(event) else ("●", "good")
 
 
-def was_told(event: ToolFinished, memory: str) -> bool:
+def is_reported(event: ToolFinished, memory: str) -> bool:
     """Whether the last line about memory already describes a call: one is enough."""
     said = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
@@ -179,7 +179,7 @@ def same_beginning(text: str, summary: str) -> bool:
     return bool(said) and one_line(text).startswith(said)
 
 
-def indented(text: str, limit: int, *, tail: bool = False) -> str:
+def indent(text: str, limit: int, *, tail: bool = False) -> str:
     """The first or last lines of a text, indented under the line they explain."""
     lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
     if len(lines) > limit:

@@ -111,7 +111,7 @@ def _fold(line: str, width: int) -> str:
     return "\n".join([*lines, current])
 
 
-def explained(pairs: Sequence[tuple[str, str]], width: int) -> str:
+def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:
     """Names with their explanations beside them, or below them if there is not enough space."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
     beside = width - names - 4 >= MIN_MEANING_COLUMNS

@@ -20,7 +20,8 @@ from kode.cli.screen.event_lines import (
     command_output,
     ending_line,
     evidence_line,
-    indented,
+    indent,
+    is_reported,
     mark,
     memory_line,
     notice_line,
@@ -31,7 +32,6 @@ from kode.cli.screen.event_lines import (
     same_beginning,
     summary_line,
     tool_line,
-    was_told,
 )
 from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
@@ -266,7 +266,7 @@ class Renderer:
 
     def _finished(self, event: ToolFinished) -> None:
         screen, memory, self._memory = self.screen, self._memory, ""
-        if was_told(event, memory):
+        if is_reported(event, memory):
             return
         self._gap("tool")
         if event.refused:
@@ -284,11 +284,11 @@ class Renderer:
         elif event.diff:
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
-            screen.print(indented(event.text.partition("\n")[2], 20), "dim")
+            screen.print(indent(event.text.partition("\n")[2], 20), "dim")
         elif event.is_error and event.summary != STOPPED:
-            screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+            screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif command_failed(event):
-            screen.print(indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
+            screen.print(indent(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")
@@ -296,7 +296,7 @@ class Renderer:
         mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
         self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
         if event.summary and not ok:
-            self.screen.print(indented(event.summary, MAX_ERROR_LINES), "dim")
+            self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()

@@ -107,7 +107,7 @@ def read(path: Path) -> str:
         ) from error
 
 
-def shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """A path for a person: the home folder as `~`."""
     try:
         return f"~/{path.relative_to(Path.home())}"

@@ -15,7 +15,7 @@ from kode import paths
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import places, readers
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
-from kode.memory.foreign.places import Source, shown
+from kode.memory.foreign.places import Source, short_path
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
 from kode.messages import plural, shorten
@@ -80,7 +80,7 @@ async def take(
     for source in sources:
         doubled = _doubled(system.project, source)
         if doubled and not named:
-            imports = f"`kode memory import {shown(source.path)}` imports it all the same"
+            imports = f"`kode memory import {short_path(source.path)}` imports it all the same"
             taken.append(_Taken(source, notes=[f"{doubled}; {imports}"]))
         else:
             taken.append(_read(source, known, system.project, now))
@@ -113,7 +113,7 @@ def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
         count = len(_entries(source, today).entries)
         entries = plural(count, "entry", "entries")
         about = _doubled(project, source) or entries
-        lines.append(f"{NAMES[source.agent]}  {shown(source.path)}: {about}")
+        lines.append(f"{NAMES[source.agent]}  {short_path(source.path)}: {about}")
     agents = dict.fromkeys(source.agent for source in sources)
     hows = [f"  kode memory import --from {agent}" for agent in agents]
     return "\n".join([*lines, "import with:", *hows])
@@ -198,7 +198,7 @@ def _doubled(project: Path, source: Source) -> str:
 
 def _where(source: Source, entry: Foreign, below: int = 0) -> str:
     """`~/.claude/CLAUDE.md:12`, or its place in an export."""
-    path = shown(source.path)
+    path = short_path(source.path)
     line = f":{entry.line + below}" if entry.line else ""
     return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"
 
@@ -206,7 +206,7 @@ def _where(source: Source, entry: Foreign, below: int = 0) -> str:
 def _lines(taken: _Taken, dry_run: bool) -> Iterator[str]:
     counts = [f"{len(taken.proposals)} new"] if taken.proposals or not taken.notes else []
     counts += [f"{taken.known} known"] if taken.known else []
-    yield f"{shown(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
+    yield f"{short_path(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
     yield from (f"  {note}" for note in taken.notes)
     if dry_run:
         for one in taken.proposals:

@@ -37,16 +37,16 @@ def lines_of(turn: Turn, now: datetime, cwd: PurePath) -> tuple[str, ...]:
     return (_fit(asked, _plain(turn.text)), _fit(did, _plain(_summary(turn, cwd))))
 
 
-def appended(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
+def append(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
     """The last `capacity` lines; none for a capacity of 0."""
     return tuple([*lines, *more][-capacity:]) if capacity > 0 else ()
 
 
-def restored(value: object, capacity: int) -> tuple[str, ...]:
+def restore(value: object, capacity: int) -> tuple[str, ...]:
     """The lines in a saved state, whatever else it contains."""
     if not isinstance(value, list | tuple):
         return ()
-    return appended((), (line for line in value if isinstance(line, str)), capacity)
+    return append((), (line for line in value if isinstance(line, str)), capacity)
 
 
 def section(lines: Sequence[str]) -> str:

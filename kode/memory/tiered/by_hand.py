@@ -52,7 +52,7 @@ class FactMemory(BaseMemory):
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
         terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
-        found = stale.doubted(terms, self.project, self._context.now().date())
+        found = stale.doubts_in(terms, self.project, self._context.now().date())
         since = {place: change.since for place, change in terms.items()}
         pairs = [pair for pair in self._review.waiting() if pair.contradict]
         files = []

@@ -11,7 +11,7 @@ from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
-from kode.memory.tiered.write import SYSTEM, checked
+from kode.memory.tiered.write import SYSTEM, check_text
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
@@ -151,7 +151,7 @@ class TieredCarrier(Carrier):
 
     def _fill(self, name: str, content: str, *, archived: bool = False) -> bool:
         """Whether the text is new to its file. Raises: MemoryRefused, also if it does not fit."""
-        text = checked(content)
+        text = check_text(content)
         filling = self._fillings.setdefault(name, _Filling(self._store.read_named(name)))
         if text in filling.on(filling.file).entries:
             return False

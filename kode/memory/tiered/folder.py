@@ -9,7 +9,7 @@ from kode.memory.entry_lines import Row, Step
 from kode.memory.folder import MemoryFile
 from kode.memory.tiered import report
 from kode.memory.tiered.facts import FactFile, Scope, Target
-from kode.memory.tiered.write import checked
+from kode.memory.tiered.write import check_text
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
@@ -72,7 +72,7 @@ class TieredFolder:
         steps = entry_lines.steps(_rows(file, archived=False) if file else [], after)
         for step in steps:
             if step.text is not None:
-                checked(step.text)
+                check_text(step.text)
         system, author = self._system, self._system.author()
 
         async def do(step: Step) -> Outcome:

@@ -112,7 +112,7 @@ class Tiered(FactMemory):
         )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
-        self._lines = buffer.restored(state.get("buffer"), self._capacity)
+        self._lines = buffer.restore(state.get("buffer"), self._capacity)
         shown = state.get("shown")
         self._searcher.restore_shown(shown if isinstance(shown, list) else [])
 
@@ -142,7 +142,7 @@ class Tiered(FactMemory):
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
         lines = buffer.lines_of(turn, self._context.now(), self._context.cwd)
-        self._lines = buffer.appended(self._lines, lines, self._capacity)
+        self._lines = buffer.append(self._lines, lines, self._capacity)
         self._recording.add(turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:

@@ -68,7 +68,7 @@ class FactWriter:
 
         Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
-        text = checked(content, author.who)
+        text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name = self._store.name_of(file)
         # Removed texts still count: the model must not get around the user's words by removing
@@ -98,7 +98,7 @@ class FactWriter:
     ) -> Outcome:
         """Replaces the one entry that `old_text` means; a higher-ranking one stays beside the new
         text. Raises as `add`."""
-        text = checked(content, author.who)
+        text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name, old = self._store.name_of(file), file.entries[find(file, old_text)]
         wins = merge.same(text, old) or self._wins(name, author, text, old)
@@ -331,7 +331,7 @@ def _plan(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> 
     return edits.added(file, text, near=near, reason=plan.reason, supersedes=supersedes)
 
 
-def checked(content: str, who: Who = "model") -> str:
+def check_text(content: str, who: Who = "model") -> str:
     """A text as it will be stored: trimmed, one entry, scanned as written by `who`.
 
     Raises: MemoryRefused naming what is wrong with it.

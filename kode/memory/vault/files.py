@@ -49,7 +49,7 @@ def checked_name(path: str) -> str:
     return f"{parts[0]}/{name}"
 
 
-def confined(root: Path, name: str) -> Path:
+def resolve_name(root: Path, name: str) -> Path:
     """The path of a checked name. Symlinks may not lead out of the vault.
 
     Raises: MemoryRefused naming the file.
@@ -120,7 +120,7 @@ class VaultFiles:
 
     def path(self, name: str) -> Path:
         """The path of a checked name. Raises: MemoryRefused for a link to outside."""
-        return confined(self._base(name).path, name)
+        return resolve_name(self._base(name).path, name)
 
     def target(self, name: str) -> str:
         """A file's name in the history."""
