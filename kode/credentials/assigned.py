@@ -86,7 +86,7 @@ def headers(text: str, lowered: str) -> Iterator[Credential]:
         if hint not in lowered:
             continue
         for match in pattern.finditer(text):
-            if is_password(match[1], told=True):
+            if is_password(match[1], is_assigned=True):
                 yield Credential(match.start(1), match.end(1), "password")
 
 
@@ -151,7 +151,7 @@ def _is_assigned(separator: str, name: str, value: str, password: bool, option: 
             and not UUID.fullmatch(value)
         )
     if password:
-        return is_password(value, told=not separator.isalpha())
+        return is_password(value, is_assigned=not separator.isalpha())
     if name == "sig":
         return looks_random(value, min_chars=24)
     least = 12 if _is_mixed(value) else 16

@@ -168,7 +168,7 @@ def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credenti
 def _is_issued_value(kind: str, value: str) -> bool:
     if is_placeholder(value) or value.startswith(("$", "%", "{", "<")):
         return False
-    return kind != "password" or is_password(value, told=True)
+    return kind != "password" or is_password(value, is_assigned=True)
 
 
 def _is_issued(named: str | None, value: str) -> bool:

@@ -69,9 +69,9 @@ def is_scrambled(body: str) -> bool:
     return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
 
 
-def is_password(value: str, *, told: bool) -> bool:
-    """Whether a value looks like a password. `told`: it is in an assignment, not in a sentence."""
-    if len(value) < (6 if told else 8) or not is_value(value) or UUID.fullmatch(value):
+def is_password(value: str, *, is_assigned: bool) -> bool:
+    """Whether a value looks like a password, in an assignment (`is_assigned`) or a sentence."""
+    if len(value) < (6 if is_assigned else 8) or not is_value(value) or UUID.fullmatch(value):
         return False
     lower = any(c.islower() for c in value)
     upper = any(c.isupper() for c in value)
@@ -79,11 +79,11 @@ def is_password(value: str, *, told: bool) -> bool:
     symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
     if _TECHNICAL.fullmatch(value):
         return False
-    if told and _is_scrambled_password(value.rstrip("!#?*")):
+    if is_assigned and _is_scrambled_password(value.rstrip("!#?*")):
         return True
     if digit and (lower or upper):
         return not all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)) or (
-            told and not _PARTS.search(value)
+            is_assigned and not _PARTS.search(value)
         )
     return lower and (upper or digit) and symbol
 

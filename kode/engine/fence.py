@@ -29,11 +29,11 @@ def new_nonce(text: str) -> str:
 def _on_one_line(source: str) -> str:
     """Folds a source into one line: a URL or file name may be hostile too, with quotes and line
     feeds."""
-    shown = "".join(map(_shown, source))
+    shown = "".join(map(_escape, source))
     return shown if len(shown) <= MAX_SOURCE_CHARS else shown[: MAX_SOURCE_CHARS - 1] + "…"
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     if not character.isprintable():
         return character.encode("unicode_escape", "surrogatepass").decode("ascii")
     return "?" if character in '"<>' else character

@@ -126,17 +126,17 @@ def _description(definition: Definition) -> str:
 
 
 def _schema(definition: Definition) -> Mapping[str, Any]:
-    schema = _shown(definition.parameters)
+    schema = _show_hidden(definition.parameters)
     return {"properties": {}, **schema, "type": "object"}
 
 
-def _shown(node: Any) -> Any:
+def _show_hidden(node: Any) -> Any:
     if isinstance(node, str):
         return visible(node)
     if isinstance(node, list):
-        return [_shown(one) for one in node]
+        return [_show_hidden(one) for one in node]
     if isinstance(node, dict):
-        return {visible(key): _shown(value) for key, value in node.items()}
+        return {visible(key): _show_hidden(value) for key, value in node.items()}
     return node
 
 

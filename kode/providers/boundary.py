@@ -139,8 +139,8 @@ def translate_errors(endpoint: Endpoint) -> Iterator[None]:
             # Raised by one of our hooks, and wrapped by an SDK.
             raise mine from None
         # A text that contains the key must not travel on in a traceback.
-        told = repr(error)
-        secret = endpoint.api_key and any(each in told for each in spellings(endpoint.api_key))
+        text = repr(error)
+        secret = endpoint.api_key and any(each in text for each in spellings(endpoint.api_key))
         raise mine from (None if secret else error)
 
 

@@ -258,8 +258,8 @@ def _of_section(name: str, before: str, after: str) -> tuple[str, str]:
     """(kind, cause)"""
     if name != "place":
         return name, _SECTIONS.get(name, f"the section {name}")
-    for kind, told in (("folder", _FOLDER), ("day", _DAY)):
-        was, is_ = told.findall(before), told.findall(after)
+    for kind, pattern in (("folder", _FOLDER), ("day", _DAY)):
+        was, is_ = pattern.findall(before), pattern.findall(after)
         if was != is_:
             return kind, f"a new {kind}: {' '.join(was)} → {' '.join(is_)}"
     return "place", "what kode says of where it works"

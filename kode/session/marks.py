@@ -103,7 +103,7 @@ class Marks:
             found = self._content(path, {mark.size for mark in self._known[path].values()})
             mark = self._known[path].get(found[1]) if found else None
             if mark is not None and (path, mark.sha256) not in self._own:
-                name = self._shown(path)
+                name = self._display_path(path)
                 return f"{name}, written in a session that read outside text ({mark.source})"
         return ""
 
@@ -117,7 +117,7 @@ class Marks:
                 inside = path.rstrip("/") + "/"
                 yield from [known for known in self._known if known.startswith(inside)]
 
-    def _shown(self, path: str) -> str:
+    def _display_path(self, path: str) -> str:
         for folder in self._folders:
             if path.startswith(folder.rstrip("/") + "/"):
                 return os.path.relpath(path, folder)

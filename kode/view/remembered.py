@@ -143,7 +143,7 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
             system=system.name,
             entries=tuple(entries),
             sources=tuple(sources.most_common()),
-            asked=tuple(_ask(one) for one in await decisions.items_of(system)),
+            asked=tuple(_question(one) for one in await decisions.items_of(system)),
             superseded=_superseded(system),
             changes=len(tail.changes),
             damaged=tail.damaged,
@@ -241,7 +241,7 @@ async def _opened(
         yield system, notices
 
 
-def _ask(item: Item) -> Asked:
+def _question(item: Item) -> Asked:
     texts = tuple(map(redact, item.texts))
     return Asked(id=item.id, head=item.head, texts=texts, choices=item.choices)
 

@@ -87,9 +87,9 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, told in own.items():
+            for sub, about in own.items():
                 parser = _describe((name, sub), partial(module.main, [sub]))
-                below.add_parser(sub, help=told, parents=[parser], add_help=False)
+                below.add_parser(sub, help=about, parents=[parser], add_help=False)
         else:
             run = getattr(module, function) if function else getattr(module, "parse", module.main)
             parser = _describe((name,), partial(run, []))

@@ -52,13 +52,13 @@ def main(argv: Sequence[str]) -> int:
         needed |= finding.state == "missing"
         found.append(finding)
         if not arguments.json:
-            print(_shown(finding), flush=True)
+            print(_lines_of(finding), flush=True)
     if arguments.json:
         print(json.dumps([vars(finding) for finding in found], ensure_ascii=False))
     return EXIT_FAILED if needed else EXIT_OK
 
 
-def _shown(finding: Finding) -> str:
+def _lines_of(finding: Finding) -> str:
     """One line and its next step; on a narrow screen the text goes below."""
     head = f"{MARKS[finding.state]}  {finding.what:<12}"
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000

@@ -35,7 +35,7 @@ async def attach(
             _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
     for folder in folders:
         conversation.attachments += (folder.text,)
-        screen.print(f"with a list of the {folder.told}", "dim")
+        screen.print(f"with a list of the {folder.summary}", "dim")
 
 
 async def _fitting(picture: Picture, screen: Screen) -> Picture | None:

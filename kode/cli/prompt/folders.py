@@ -28,7 +28,7 @@ class Folder:
     text: Text
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a few words: `12 files in src`."""
         return f"{plural(self.files, 'file')} in {self.name}"
 

@@ -123,7 +123,7 @@ the stored one, such as update-2."""
 def judge_prompt(new: str, entries: Sequence[str]) -> tuple[str, str]:
     """System text and prompt that ask a model for one word: same, update or distinct."""
     if len(entries) == 1:
-        facts, wanted = _shown(entries[0], new), "One word: same, update or distinct?"
+        facts, wanted = _both_texts(entries[0], new), "One word: same, update or distinct?"
     else:
         stored = [f"Stored fact {n}: {_quote(entry)}" for n, entry in enumerate(entries, 1)]
         facts, wanted = "\n".join([*stored, f"New fact: {_quote(new)}"]), _SEVERAL
@@ -153,7 +153,7 @@ _ANSWER = re.compile(rf"(?P<word>{'|'.join(_MEANING)})(?:[- ]?(?P<number>[0-9]))
 def review_prompt(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
     """System text and prompt that ask for one word about each pair of an entry and a new text, one
     per line."""
-    listed = "\n\n".join(f"Pair {n}\n{_shown(*pair)}" for n, pair in enumerate(pairs, 1))
+    listed = "\n\n".join(f"Pair {n}\n{_both_texts(*pair)}" for n, pair in enumerate(pairs, 1))
     question = (
         f"{listed}\n\n{_WORDS}\n\n"
         f"{len(pairs)} lines, one for each pair, such as `1: distinct`. Nothing else."
@@ -179,7 +179,7 @@ def kept(word: Word, new: str, entry: str) -> str:
     return entry if word == "same" and fold(new) in fold(entry) else new
 
 
-def _shown(entry: str, new: str) -> str:
+def _both_texts(entry: str, new: str) -> str:
     return f"Stored fact: {_quote(entry)}\nNew fact: {_quote(new)}"
 
 
