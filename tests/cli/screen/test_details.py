@@ -90,7 +90,7 @@ def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):
         ThinkingDelta(text="First.\n"), ThinkingDelta(text="Second."), replied(thinking="First. S")
     )
 
-    text, _ = kept.rendered(screen)
+    text, _ = kept.render(screen)
 
     assert "First.\nSecond." in text
     assert text.count("First.") == 1
@@ -113,8 +113,8 @@ def test_the_newest_is_last_and_its_line_is_told(screen):
         finished("c2", subject="two", text="2"),
     )
 
-    text, line = kept.rendered(screen)
-    newest, _ = kept.rendered(screen, 1)
+    text, line = kept.render(screen)
+    newest, _ = kept.render(screen, 1)
 
     assert text.split("\n")[line - 1].startswith("── Ran two")
     assert "one" not in newest
@@ -128,8 +128,8 @@ def test_what_was_thought_since_the_last_call_is_below_it(screen):
         ThinkingDelta(text="So it is."),
     )
 
-    text, line = kept.rendered(screen, 1)
-    whole, whole_line = kept.rendered(screen)
+    text, line = kept.render(screen, 1)
+    whole, whole_line = kept.render(screen)
 
     assert line == 1
     assert text.startswith("── Ran two")
@@ -149,7 +149,7 @@ def test_nothing_in_it_controls_the_terminal(screen):
         ThinkingDelta(text=evil), replied(call(command=evil)), finished(subject=evil, text=evil)
     )
 
-    text, _ = kept.rendered(screen)
+    text, _ = kept.render(screen)
 
     assert "\x1b" not in text
     assert "\x9b" not in text
@@ -164,4 +164,4 @@ def test_it_stays_bounded(screen):
         kept.take(finished(str(number), text="t"))
 
     assert len(kept.entries) == MAX_ENTRIES
-    assert len(kept.rendered(screen)[0]) < MAX_ENTRIES * 200
+    assert len(kept.render(screen)[0]) < MAX_ENTRIES * 200
