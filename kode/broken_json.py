@@ -46,7 +46,7 @@ def ends_in_string(text: str) -> bool:
     return bool(quotes) and quotes[-1] == '"'
 
 
-def repaired(text: str, opening: str) -> Any:
+def repair(text: str, opening: str) -> Any:
     """Repairs by guessing what the first `opening` bracket begins; None without one."""
     start = text.find(opening)
     if start < 0:
@@ -59,12 +59,12 @@ def repaired(text: str, opening: str) -> Any:
         return None
 
 
-def repaired_without_loss(text: str) -> Any:
+def repair_without_loss(text: str) -> Any:
     """The object in a broken text, if repairing it touches only brackets, commas and quotes: all
     letters and digits stay, in order. None otherwise."""
     if ends_in_string(text):
         return None
-    value = repaired(text, "{")
+    value = repair(text, "{")
     said = json.dumps(value, ensure_ascii=False)
     same = _WORD_CHARACTER.findall(said) == _WORD_CHARACTER.findall(text)
     return value if isinstance(value, dict) and same else None

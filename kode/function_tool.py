@@ -99,8 +99,8 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     async def call(context: ToolContext, **arguments: Any) -> ToolOutput | str:
         try:
             if inspect.iscoroutinefunction(function):
-                return _shown(await function(**arguments))
-            return _shown(await asyncio.to_thread(function, **arguments))
+                return _output_of(await function(**arguments))
+            return _output_of(await asyncio.to_thread(function, **arguments))
         except KodeError:
             raise
         except Exception as error:
@@ -113,7 +113,7 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     return tool(effect="none", name=name, description=inspect.getdoc(function))(call)
 
 
-def _shown(value: Any) -> ToolOutput | str:
+def _output_of(value: Any) -> ToolOutput | str:
     if isinstance(value, ToolOutput | str):
         return value
     if value is None:

@@ -56,7 +56,7 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
 
     Raises: UserError if it is not a picture or too large; StorageError.
     """
-    looks = checked(name, data)
+    looks = check_image(name, data)
     # Imported here to keep it out of start-up.
     import hashlib
 
@@ -76,7 +76,7 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
     )
 
 
-def checked(name: str, data: bytes) -> Looks:
+def check_image(name: str, data: bytes) -> Looks:
     """Checks that every server accepts a picture, and returns its kind and size. Raises: UserError
     with the next step."""
     looks = looks_of(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.errors import UserError
-from kode.images import MAX_BYTES, MAX_SIDE, NAMED_SO, checked, looks_of
+from kode.images import MAX_BYTES, MAX_SIDE, NAMED_SO, check_image, looks_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -65,7 +65,7 @@ def fitting(picture: Picture) -> Picture:
             f"{picture.name} is too large for a server and could not be made smaller: {error}. "
             "Re-save it or crop it."
         ) from error
-    checked(picture.name, data)
+    check_image(picture.name, data)
     return Picture(picture.name, data)
 
 
@@ -73,7 +73,7 @@ def check(picture: Picture) -> None:
     """Checks what takes no decoding. Raises: UserError if it is not a picture, or is too large even
     to be shrunk."""
     if not _is_too_large(picture):
-        checked(picture.name, picture.data)
+        check_image(picture.name, picture.data)
         return
     width, height = _sides(picture)
     if width * height > MAX_PIXELS or len(picture.data) > MAX_READ_BYTES:
@@ -105,15 +105,15 @@ def _shrink(data: bytes) -> bytes:
         upright = ImageOps.exif_transpose(opened)
         picture = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     picture.thumbnail((SIDE, SIDE))
-    if lossless and len(as_png := _saved(picture, "PNG")) <= MAX_BYTES:
+    if lossless and len(as_png := _save(picture, "PNG")) <= MAX_BYTES:
         return as_png
     if picture.mode == "RGBA":
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture).convert("RGB")
-    return _saved(picture, "JPEG")
+    return _save(picture, "JPEG")
 
 
-def _saved(picture: "Image.Image", form: str) -> bytes:
+def _save(picture: "Image.Image", form: str) -> bytes:
     file = io.BytesIO()
     picture.save(file, form, **({"quality": JPEG_QUALITY} if form == "JPEG" else {}))
     return file.getvalue()

@@ -1,5 +1,6 @@
-"""The faces: parse, show, ask. Everything a person or a script sees is here, and nothing else.
+"""The command line: parses, shows, asks. Everything a person or a script sees is here, and nothing
+else.
 
-Commands are explicit: `parser.COMMANDS` names the module of each. The terminal libraries (rich,
-prompt_toolkit) are imported only in this package, inside the functions that draw.
+`parser.COMMANDS` names the module of each command. The terminal libraries (rich, prompt_toolkit)
+are imported only in this package, inside the functions that draw.
 """

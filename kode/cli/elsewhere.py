@@ -1,6 +1,6 @@
-"""Names that people bring from other agents, and what each is here.
+"""Flags and commands of other agents, and kode's equivalents.
 
-A name that means the same is taken. One that kode has no like of gets one true sentence, never a
+A name with the same meaning is accepted. One without an equivalent gets one true sentence, never a
 guess: `--yolo` is not `--no-color`.
 """
 
@@ -44,7 +44,7 @@ FLAGS: Mapping[str, str] = {
     "--worktree": "kode makes no worktrees: make one with git and name it with `--cwd DIR`.",
     "--yes": "`--allow RULE` allows by name, `--permission-mode full` nearly everything.",
 }
-"""Flags that kode does not have → what to do instead."""
+"""Flags that kode lacks → what to do instead."""
 
 COMMANDS: Mapping[str, str] = {
     "ask": "`kode run TASK` runs one task.",
@@ -59,7 +59,7 @@ COMMANDS: Mapping[str, str] = {
     "upgrade": "Upgrade kode the way it was installed: README.md has the lines.",
     "version": "`kode --version` prints the version.",
 }
-"""Commands of the shell that kode does not have → what to do instead."""
+"""Shell commands that kode lacks → what to do instead."""
 
 PROMPT_ALIASES: Mapping[str, str] = {
     "/clear": "/new",
@@ -69,7 +69,7 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/settings": "/config",
     "/usage": "/cost",
 }
-"""Commands of the prompt that are called differently here."""
+"""Prompt commands with another name here."""
 
 PROMPT_COMMANDS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
@@ -79,4 +79,4 @@ PROMPT_COMMANDS: Mapping[str, str] = {
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
-"""Commands of the prompt that kode does not have → what to do instead."""
+"""Prompt commands that kode lacks → what to do instead."""

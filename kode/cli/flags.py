@@ -1,4 +1,4 @@
-"""The flags that `run`, `continue` and the REPL share, and what they set in the configuration."""
+"""The flags shared by `run`, `continue` and the REPL, and the configuration they set."""
 
 import argparse
 import gc
@@ -28,7 +28,7 @@ as modes; --yolo and --dangerously-skip-permissions for --permission-mode full
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds the flags of a conversation; each is None or empty when it was not given."""
+    """Adds the flags of a conversation; each is None or empty if it was not given."""
     add_setting_flags(parser)
     add = parser.add_argument
     attached = "attach files (folders: as a listing)"
@@ -45,14 +45,14 @@ def add_conversation_flags(parser: Parser) -> None:
 
 
 def model_flags(arguments: argparse.Namespace) -> str:
-    """The flags that reach the model, as they are typed again to resume; "" without any."""
+    """The flags that choose the model, as typed, for resuming; "" without any."""
     named = ("--provider", "--base-url", "--script", "--model")
     given = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
     return shlex.join(word for flag, value in given if value for word in (flag, value))
 
 
 def add_setting_flags(parser: Parser) -> None:
-    """Adds the flags that change settings: what `config_flags` reads, and whom to trust."""
+    """Adds the flags that change settings: those `config_flags` reads, and trust."""
     parser.epilog = ALSO_TAKEN
     add = parser.add_argument
     add("--model", metavar="M", help="the model to use")
@@ -84,7 +84,7 @@ def add_setting_flags(parser: Parser) -> None:
 
 
 def _add_other_names(parser: Parser) -> None:
-    """Flags that people know from other agents; they are not listed one by one."""
+    """Adds flags known from other agents; they are not listed individually."""
     add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     add("-m", dest="model", metavar="M")
     add("--max-turns", dest="max_steps", metavar="N", type=whole)
@@ -100,8 +100,7 @@ def _add_other_names(parser: Parser) -> None:
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the given flags set, by dotted config key. A script is played whatever provider the
-    config names.
+    """The configuration set by flags, by dotted key. A script overrides the configured provider.
 
     Raises: ConfigError for a script with another provider than `scripted`.
     """
@@ -137,7 +136,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
 def working_directory(arguments: argparse.Namespace) -> Path:
     """The directory of `--cwd`, else the current one.
 
-    Raises: ConfigError when it is not there.
+    Raises: ConfigError if it does not exist.
     """
     try:
         folder = Path(arguments.cwd or ".").expanduser().resolve(strict=True)
@@ -152,22 +151,22 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
 
 def whole(text: str) -> int:
-    """A whole number of 1 or more."""
+    """Parses a whole number of 1 or more."""
     return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
 
 
 def natural(text: str) -> int:
-    """A whole number from 0."""
+    """Parses a whole number from 0."""
     return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
 
 
 def seconds(text: str) -> float:
-    """A number of seconds above 0."""
+    """Parses a number of seconds above 0."""
     return _number(text, float, "a number of seconds above 0", lambda value: value > 0)
 
 
 def amount(text: str) -> float:
-    """An amount of money above 0."""
+    """Parses an amount of money above 0."""
     return _number(text, float, "an amount above 0", lambda value: value > 0)
 
 
@@ -183,7 +182,7 @@ def _number(
     return value
 
 
-def started() -> None:
-    """Start-up is over: what was imported is never looked through again, what comes is."""
+def finish_startup() -> None:
+    """Ends start-up: excludes everything imported from garbage collection, which starts now."""
     gc.freeze()
     gc.enable()

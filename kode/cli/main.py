@@ -1,7 +1,7 @@
-"""From the command line to a command: which one, with which flags, and the one `except`.
+"""Runs the command for a command line, with the one `except` for its errors.
 
-Each command is a module of this package, imported when it is called. Words that are no command
-never become part of a task: only an argument with white space in it opens the REPL with a task.
+Each command is a module of this package, imported when it is called. An unknown word never becomes
+part of a task: only an argument with white space opens the REPL with a task.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from kode.cli.parser import COMMANDS, nearest
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What a full or broken disk says when stdout is a file on it."""
+"""Errors of a full or broken disk when stdout is a file."""
 
 USAGE = """\
 usage: kode [flags] ["TASK"]   start a chat; quote a first task
@@ -39,7 +39,7 @@ OTHER_NAMES = {
     "exec": COMMANDS["run"][0],
     "resume": "kode.cli.commands.resume:by_id",
 }
-"""Commands under the names that people know from elsewhere."""
+"""Commands under their names in other agents."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # a terminal that was closed
+        except OSError:  # a closed terminal
             _give_up(stream)
             code = code or EXIT_FAILED
     return code
@@ -81,30 +81,30 @@ def _answered(argv: Sequence[str]) -> int:
 
 
 def _settle_streams() -> None:
-    """Streams that every part can write any text to."""
-    # The numbers of streams that the caller closed are taken, or the next file that is opened, a
-    # session perhaps, would be standard output to somebody.
+    """Makes the standard streams safe to write any text to."""
+    # Occupies the numbers of closed streams, or the next opened file, perhaps a session, would
+    # become somebody's standard output.
     while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(taken)
-    # A closed stream is None; what would be written there is not wanted.
+    # A closed stream is None; output to it is unwanted.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What the terminal's encoding lacks is a question mark there, and no fault.
+        # A character missing from the terminal's encoding becomes a question mark, not an error.
         sys.stdout.reconfigure(errors="replace")
 
 
 def _in_utf8(argument: str) -> str:
-    """An argument as it was typed, where the locale is ASCII and the terminal is not. Bytes that
-    are no UTF-8 either stay as they are: they may name a file."""
+    """An argument as typed, if the locale is ASCII but the terminal is not. Bytes that are not
+    UTF-8 either stay: they may name a file."""
     if argument.isascii():
         return argument
     return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 def _give_up(stream: TextIO) -> None:
-    """Nobody can take our output any more; what is left to flush must not raise again."""
+    """Drops a stream whose reader is gone, so that flushing at exit does not raise again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -116,7 +116,7 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks, by the script of `kode completion`
+    if "_ARGCOMPLETE" in os.environ:  # called by the script of `kode completion`
         from kode.cli.commands.completion import answer
 
         return answer(os.environ["COMP_LINE"])
@@ -148,7 +148,7 @@ def _instead(word: str, rest: list[str]) -> str:
 
 
 def _run(module: str, argv: Sequence[str]) -> int:
-    """A command's module has `main(argv) -> int`, unless another function is named."""
+    """Calls a module's `main(argv) -> int`, or another named function."""
     module, _, function = module.partition(":")
     code: int = getattr(importlib.import_module(module), function or "main")(argv)
     sys.stdout.flush()
@@ -156,11 +156,11 @@ def _run(module: str, argv: Sequence[str]) -> int:
 
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
-    """Says what is wrong in the format that was asked for."""
+    """Reports an error in the requested format."""
     from kode.cli.screen.lines import clean, fold
     from kode.cli.screen.output import failure_object, wanted_format
 
-    # A fault may name what is in a file of the repository.
+    # An error may quote a file of the repository.
     text = clean(str(error) if str(error).startswith("kode") else f"kode: {error}")
     if sys.stderr is not None and sys.stderr.isatty():
         text = fold(text, shutil.get_terminal_size().columns)

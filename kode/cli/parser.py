@@ -1,4 +1,4 @@
-"""The commands there are, and the parser that each of them uses."""
+"""The list of commands, and the parser that each of them uses."""
 
 import argparse
 import re
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class Described(Exception):
-    """Carries a parser whose flags are asked for, instead of the parsing of a command line."""
+    """Carries a parser whose flags are requested instead of a parsed command line."""
 
     def __init__(self, parser: "Parser") -> None:
         super().__init__()
@@ -49,10 +49,10 @@ class Described(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are kode's: one sentence, the nearest flag, exit 3."""
+    """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3."""
 
     describing = False
-    """While True, `parse` raises Described: how `completion` learns every command's flags."""
+    """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(
@@ -79,7 +79,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
-        takes flags between two words, which argparse cannot for every parser."""
+        allows flags between positional arguments, which argparse does not support for every
+        parser."""
         if Parser.describing:
             raise Described(self)
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
@@ -98,7 +99,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def _where_listed(self) -> str:
-        """`kode --help` itself lists the commands."""
+        """Where commands are listed; `kode --help` lists them itself."""
         return "kode run" if self.prog == "kode" else self.prog
 
     def _instead(self, flag: str) -> str:
@@ -110,8 +111,8 @@ class Parser(argparse.ArgumentParser):
 def command_of(
     group: str, commands: Mapping[str, str], argv: Sequence[str]
 ) -> tuple[str, Parser, Sequence[str]]:
-    """The command of a group that a command line names, its parser and its arguments. Raises:
-    ConfigError; SystemExit where the commands were asked for, or none was named."""
+    """The command of a group in a command line, with its parser and arguments. Raises: ConfigError;
+    SystemExit if the commands were listed."""
     if not argv or argv[0] in ("-h", "--help"):
         width = max(map(len, commands))
         lines = (f"  {name:<{width}}  {what}" for name, what in commands.items())
@@ -127,9 +128,9 @@ def command_of(
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean X?` where `word` is X with a slip of the finger: one letter wrong, missing,
-    too many or swapped with its neighbour, two in words of six letters and more. What is further
-    away probably means something else: nothing then."""
+    """` Did you mean X?` if `word` is X with a typo: one letter wrong, missing, extra or swapped
+    with its neighbour, two in words of six letters and more. Anything further away probably means
+    something else: "" then."""
     letters = len(word.lstrip("-/"))
     slips = 2 if letters >= 6 else 1 if letters >= 3 else 0
     distance, near = min(((_distance(word, name), name) for name in known), default=(slips + 1, ""))
@@ -137,8 +138,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _distance(left: str, right: str) -> int:
-    """Letters to insert, delete, replace, or swap with their neighbour, to get from one word to
-    the other."""
+    """The edit distance: insertions, deletions, replacements and swaps of neighbours."""
     before: list[int] = []
     row = list(range(len(right) + 1))
     for i, letter in enumerate(left, 1):

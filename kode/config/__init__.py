@@ -1,9 +1,8 @@
-"""Settings: what they are, where their values come from, and which provider they choose.
+"""Settings: their values, where those come from, and which provider they choose.
 
-model.py    the nested parts with their defaults
-layers.py   defaults < own file < project file < environment < flags, and the origin of each
-files.py    a JSON file → values and the line of each key
-choice.py   which provider to ask, with which key
+model.py the nested parts with their defaults layers.py defaults < own file < project file <
+environment < flags, and the origin of each files.py a JSON file → values and the line of each key
+choice.py which provider to ask, with which key
 """
 
 from kode.config.choice import LOCAL_KEY, ProviderChoice, is_url, resolve_provider

@@ -1,4 +1,4 @@
-"""Which provider to ask, at which address, with which key and model."""
+"""Chooses the provider to ask, with its address, key and model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from kode.registry import (
 )
 
 LOCAL_KEY = "none"
-"""Sent to servers that want no key; the SDK insists on having one."""
+"""Sent to servers without keys; the SDK requires one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderChoice:
-    """Which provider to ask, and how. None leaves it to the provider's default."""
+    """The chosen provider, and how to ask it. None leaves it to the provider's default."""
 
     name: str
     model: str | None
@@ -32,9 +32,9 @@ class ProviderChoice:
 
 
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoice:
-    """The provider to ask. With none named it is the one with a key; with two keys the one that
-    the model's name belongs to, else Anthropic; with a base URL alone, one that speaks OpenAI's
-    format. Its key is masked from then on, whatever it looks like.
+    """Chooses the provider. If none is named, the one with a key; with two keys the one that the
+    model's name belongs to, else Anthropic; with only a base URL, one that uses OpenAI's format.
+    Its key is masked from then on, whatever it looks like.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
@@ -77,7 +77,7 @@ def _named(name: str) -> ProviderRow:
 
 
 def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
-    """The provider that everything but its name tells."""
+    """The provider, determined by everything but its name."""
     if config.script is not None:
         return _named("scripted")
     owner = owner_of(config.model)

@@ -1,6 +1,5 @@
-"""A config file: read, decoded, each key with its line, `${VAR}` replaced. What the keys mean is in
-`model.py`.
-"""
+"""Reads a config file: decodes it, finds the line of each key, replaces `${VAR}`. `model.py`
+defines the keys."""
 
 import json
 import os
@@ -14,7 +13,7 @@ from kode.errors import ConfigError
 
 MAX_FILE_BYTES = 1_000_000
 MAX_DEPTH = 20
-"""Of sections in sections: many times what any key needs."""
+"""Depth of nested sections: many times what any key needs."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HALF_A_CHARACTER = re.compile(r"[\ud800-\udfff]")
@@ -27,11 +26,11 @@ class Layer:
     values: Mapping[str, Any]
     """Nested, as in a config file."""
     places: Mapping[str, str]
-    """Dotted key → how to name its place: `FILE:LINE`, a variable, a flag."""
+    """Dotted key → the name of its place: `FILE:LINE`, a variable, a flag."""
 
 
 def read_layer(path: Path) -> Layer | None:
-    """The settings of a file; None when there is no file.
+    """The settings of a file; None if it does not exist.
 
     Raises: ConfigError that names the place and what to do.
     """
@@ -52,19 +51,20 @@ def read_layer(path: Path) -> Layer | None:
         raise ConfigError(
             f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from None
-    values = _decoded(text, path)
+    values = _decode(text, path)
     return Layer(values=values, places={k: f"{path}:{n}" for k, n in _lines(text, values).items()})
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """An unpacked archive may bring a pipe of that name, which nobody will ever write to."""
+    """Opens without waiting: an unpacked archive may contain a pipe of that name, which nobody
+    writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def expanded(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
-    """The layer with `${VAR}` in string values replaced from the environment; None for a file that
-    a repository brought, which gets nothing of it: what a variable holds cannot be told from its
-    name, and would end up in requests, logs and on the screen.
+def expand_variables(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
+    """The layer with `${VAR}` in string values replaced from the environment; None for a file from
+    a repository, which gets no variables: a name does not show what it holds, and the value would
+    end up in requests, logs and on the screen.
 
     Raises: ConfigError for a variable that is not set or may not be used.
     """
@@ -97,7 +97,7 @@ def expanded(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Lay
     return replace(layer, values=expand(dict(layer.values), ""))
 
 
-def _decoded(text: str, path: Path) -> dict[str, Any]:
+def _decode(text: str, path: Path) -> dict[str, Any]:
     def no_constant(name: str) -> NoReturn:
         raise ConfigError(f"{path} uses {name}, which is not JSON. Write a number.")
 

@@ -1,9 +1,9 @@
-"""Where settings come from, and the origin of each.
+"""Merges settings from all their sources, and records the origin of each.
 
 Layers, later wins: defaults < `$KODE_HOME/config.json` < `./kode.json` (found upward to the
 repository root) < `KODE_*` environment < flags. A project file may not set what would let a
-repository take over its reader (`ALLOWED_IN_PROJECT`). Every wrong value names its place, the
-key, what was found and what is allowed.
+repository take over its reader (`ALLOWED_IN_PROJECT`). Every error names place, key, value, and
+what is allowed.
 """
 
 import copy
@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kode import paths
-from kode.config.files import Layer, expanded, read_layer
+from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
@@ -28,9 +28,9 @@ from kode.errors import ConfigError
 ALLOWED_IN_PROJECT = frozenset(
     "model profile agents_files diagnostics permissions.ask permissions.deny".split()
 )
-"""All that a repository's own file may decide for whoever opens it, beside what is stricter than
-the person's own. Not where requests and keys go, what runs unasked, what is spent, kept or
-remembered: a key that is new in `Config` is not a project's until it stands here."""
+"""Everything that a repository's own file may decide for whoever opens it, besides stricter values.
+Not where requests and keys go, what runs without asking, what is spent, stored or remembered: a new
+key in `Config` is not a project's until it is listed here."""
 
 LIMITS = frozenset(
     """
@@ -38,22 +38,22 @@ LIMITS = frozenset(
     subagent.max_concurrency subagent.timeout_s subagent.max_steps subagent.max_depth
     """.split()
 )
-"""What a project may only set lower than the person has it."""
+"""Keys that a project may only set lower than the person's value."""
 
 OF_EXTENSIONS = ("mcpServers", "hooks")
-"""Sections of the person's config file that are no settings: `kode.extensions` reads them itself.
-Of a project's file only the first, once a person has approved it."""
+"""Sections of the person's config file that are not settings: `kode.extensions` reads them. Of a
+project's file only the first, once a person has approved it."""
 
 OTHER_SPELLINGS = {"memory.dataDir": "memory.data_dir"}
-"""Keys that are also taken under a name that people know from elsewhere."""
+"""Alternative names of keys, known from elsewhere."""
 
 _NOTHING = object()
 
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
-"""Permission modes, the loosest first."""
+"""Permission modes, loosest first."""
 
 ADDED_UP = ("permissions.allow", "permissions.ask", "permissions.deny")
-"""Lists of which every layer's part counts."""
+"""Lists that are concatenated over all layers."""
 
 ENVIRONMENT = {
     "KODE_PROVIDER": "provider",
@@ -86,10 +86,10 @@ FLAGS = {
     "add_dirs": "--add-dir",
     "sandbox.enabled": "--sandbox",
 }
-"""Keys whose flag is not called like them."""
+"""Flags that are not named like their key."""
 
 MAPPINGS: Mapping[str, type[BaseModel]] = {"providers": ProviderPart, "prices": Price}
-"""Sections whose keys are names; what is under a name."""
+"""Sections whose keys are names → the type of their values."""
 
 SHOWN_CHARS = 100
 
@@ -98,14 +98,14 @@ SHOWN_CHARS = 100
 class Loaded:
     config: Config
     origins: Mapping[str, str]
-    """Dotted key → where its value came from: `default`, `FILE:LINE`, a variable, a flag."""
+    """Dotted key → the origin of its value: `default`, `FILE:LINE`, a variable, a flag."""
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     """The config files that were read."""
 
 
 class Faults(ConfigError):
-    """What is wrong with the settings. Its text tells the first; `faults` has them all."""
+    """Faults in the settings. Its message is the first; `faults` has them all."""
 
     def __init__(self, faults: list[str]) -> None:
         more = len(faults) - 1
@@ -122,11 +122,11 @@ def load_config(
     flags: Mapping[str, Any],
     flags_of: str | None = None,
 ) -> Loaded:
-    """The settings in force in `cwd`. `flags` are dotted keys; `flags_of` is how errors name where
-    they come from, None the flags of the command line.
+    """The effective settings in `cwd`. `flags` are dotted keys; `flags_of` names their origin in
+    errors, None: the command line.
 
-    Raises: ConfigError (`Faults` where several things are wrong) that names file, line, key, what
-        was found and what is allowed.
+    Raises: ConfigError (`Faults` if there are several) that names file, line, key, value and what
+        is allowed.
     """
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -142,7 +142,7 @@ def load_config(
     own = paths.config_file(home)
     layer = _settings_in(own, OF_EXTENSIONS)
     if layer is not None:
-        add(expanded(layer, environ, own))
+        add(expand_variables(layer, environ, own))
         files.append(own)
     path = project_file(cwd)
     layer = _settings_in(path, OF_EXTENSIONS[:1]) if path is not None else None
@@ -153,19 +153,19 @@ def load_config(
                 f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
                 f"safety. Set it in {own} if you want it."
             )
-        add(expanded(layer, None, path))
+        add(expand_variables(layer, None, path))
         files.append(path)
     add(_environment_layer(environ))
     warnings += _unknown_variables(environ)
     add(_flag_layer(flags, flags_of))
-    config = _validated(merged, places)
+    config = _validate(merged, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
 
 
 def project_file(cwd: Path) -> Path | None:
-    """`kode.json` in `cwd` or a folder above it, up to the repository root; None when there is
-    none. Outside a repository only `cwd` itself counts."""
+    """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
+    Outside a repository only `cwd` itself counts."""
     root = paths.repository_root(cwd)
     folder = Path(os.path.realpath(cwd))
     while True:
@@ -180,17 +180,17 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
-    """What a file sets, without the sections that are `others`'."""
+    """The settings of a file, without the sections in `others`."""
     layer = read_layer(path)
     if layer is not None:
         settings = {key: part for key, part in layer.values.items() if key not in others}
         layer = replace(layer, values=settings)
-    return _respelled(layer)
+    return _respell(layer)
 
 
-def _respelled(layer: Layer | None) -> Layer | None:
-    """The layer with `OTHER_SPELLINGS` and `MODE_CALLED` under their own names. Raises:
-    ConfigError for both spellings of a key."""
+def _respell(layer: Layer | None) -> Layer | None:
+    """Translates `OTHER_SPELLINGS` and `MODE_CALLED` to kode's names. Raises: ConfigError for both
+    spellings of a key."""
     if layer is not None:
         layer = replace(layer, values=_with_own_mode(layer.values))
     for other, key in OTHER_SPELLINGS.items():
@@ -218,8 +218,8 @@ def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:
-    """The layer of a project file with what it may set beside the person's `own`, and the keys
-    that it may not. What is no key at all stays: it is a fault."""
+    """The allowed settings of a project file, given the person's `own`, and the refused keys.
+    Unknown keys stay: they are faults."""
     values = copy.deepcopy(dict(layer.values))
     defaults = {**flat(Config()), "hooks": None}
     ignored = []
@@ -238,13 +238,13 @@ def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:
 
 
 def _may_set(key: str, asked: Any, own: Any) -> bool:
-    """Whether a project may set a key to this, which is `own` for the person."""
+    """Whether a project may set a key to this, given the person's `own` value."""
     if key == "permissions.mode":
         own = own if own in STRICTNESS else Config().permissions.mode
         return asked in STRICTNESS and STRICTNESS.index(asked) >= STRICTNESS.index(own)
     if key in LIMITS:
         has_both = isinstance(asked, int | float) and isinstance(own, int | float)
-        return asked <= own if has_both else asked is not None  # what is no number is a fault
+        return asked <= own if has_both else asked is not None  # anything but a number is a fault
     return key in ALLOWED_IN_PROJECT
 
 
@@ -291,17 +291,17 @@ def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
 
 
 def _choosing_memory(given: dict[str, Any], places: dict[str, str]) -> Layer:
-    """Whoever names a memory system wants memory; `off` names none."""
+    """Naming a memory system turns memory on; `off` names none."""
     system = given.get("memory.system")
     if system is not None and "memory.enabled" not in given:
         given["memory.enabled"] = system not in MEMORY_OFF
         places["memory.enabled"] = places["memory.system"]
     if system in MEMORY_OFF:
         del given["memory.system"], places["memory.system"]
-    return Layer(values=_nested(given), places=places)
+    return Layer(values=_nest(given), places=places)
 
 
-def _nested(flat_values: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(flat_values: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for key, value in flat_values.items():
         holder = nested
@@ -326,16 +326,16 @@ def _merge(into: dict[str, Any], values: Mapping[str, Any], prefix: str = "") ->
 # ── what is wrong ────────────────────────────────────────────────────────────────────────────
 
 
-def _validated(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
+def _validate(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
     try:
-        # As JSON and strictly: "yes" is no boolean, "90" and true are no numbers.
+        # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return Config.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
-        raise Faults([_explained(fault, places) for fault in error.errors()]) from None
+        raise Faults([_explain(fault, places) for fault in error.errors()]) from None
 
 
-def _explained(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
-    """One fault in a sentence: where, which key, what was found, what is allowed."""
+def _explain(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
+    """One fault in a sentence: place, key, value, what is allowed."""
     steps = [str(step) for step in fault["loc"] if step != "[key]"]
     key = ".".join(steps)
     named = (".".join(steps[:end]) for end in range(len(steps), 0, -1))
@@ -373,7 +373,7 @@ def _found(steps: list[str], value: Any) -> str:
 
 
 def _keys_beside(steps: list[str]) -> list[str]:
-    """The keys of the section in which the last step was looked for."""
+    """The keys of the section that the last step belongs to."""
     part: type[BaseModel] = Config
     for step in steps[:-1]:
         if step in MAPPINGS:

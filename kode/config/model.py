@@ -1,7 +1,7 @@
-"""The settings themselves: nested parts with their defaults and what each may be.
+"""The settings themselves: nested parts with their defaults and allowed values.
 
-`docs/configuration.md` says what each key does, and `config.example.json` has every key with its
-default. Where the values come from is in `layers.py`.
+`docs/configuration.md` explains each key, and `config.example.json` has every key with its default.
+`layers.py` loads the values.
 """
 
 import re
@@ -30,7 +30,7 @@ Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """A section of the settings: fixed once loaded, and unknown keys are errors."""
+    """A section of the settings: fixed once loaded; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -156,7 +156,7 @@ class MemoryConfig(Part):
 
     @property
     def is_of_a_team(self) -> bool:
-        """Whether what is remembered is shared with others through a server."""
+        """Whether memory is shared with others through a server."""
         return self.enabled and self.system == "notes" and self.notes.url is not None
 
     @property
@@ -177,7 +177,7 @@ class Sessions(Part):
 
 
 class Config(Part):
-    """All settings. Secrets are in `api_key` fields only; `shown` hides them."""
+    """All settings. Secrets are only in `api_key` fields; `shown` hides them."""
 
     provider: ProviderName | None = None
     model: str | None = None
@@ -209,12 +209,12 @@ class Config(Part):
     sessions: Sessions = Sessions()
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
-        """The folders of work: `cwd` as it is, then those of `add_dirs`, absolute and real."""
+        """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
         return (cwd, *(Path(folder).expanduser().resolve() for folder in self.add_dirs))
 
 
 def given_prices(config: Config) -> dict[str, dict[str, Any]]:
-    """The prices of the settings, as `kode.providers.models.info_of` takes them."""
+    """The configured prices, in the format of `kode.providers.models.info_of`."""
     return {
         model: {
             f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
@@ -224,7 +224,7 @@ def given_prices(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
-    """Every key, dotted, with its value; sections are walked into, mappings are not."""
+    """Every key, dotted, with its value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
     for name in type(part).model_fields:
         value = getattr(part, name)
@@ -236,7 +236,7 @@ def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
 
 
 def shown(key: str, value: Any) -> Any:
-    """A value as plain JSON that may be shown: a key only by its last four characters."""
+    """A value as plain JSON for display: of a key only the last four characters."""
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
@@ -247,7 +247,7 @@ def shown(key: str, value: Any) -> Any:
         return value
     if key.rpartition(".")[2] == "api_key":
         return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
-    # Of an address any password, also one that looks like none.
+    # In an address any password, even if it does not look like one.
     return redact(_URL_PASSWORD.sub(r"\1[redacted password]@", value))
 
 

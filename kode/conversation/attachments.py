@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Text
 from kode.permissions.decide_commands import known_reads, outside_source
@@ -31,7 +31,7 @@ def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Tex
     line = judge(command, where)
     outside = outside_source(line, where) or marks.among(known_reads(line))
     if outside:
-        return Text(text=fenced(text, outside), source="outside")
+        return Text(text=fence_text(text, outside), source="outside")
     return Text(text=text, source="attachment")
 
 
@@ -42,7 +42,7 @@ def text_part(
     if path is not None:
         outside = _source_of(path, roots, marks)
     if outside:
-        return Text(text=fenced(text, outside), source="outside")
+        return Text(text=fence_text(text, outside), source="outside")
     return Text(text=text, source="attachment")
 
 

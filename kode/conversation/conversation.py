@@ -32,7 +32,7 @@ from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
-from kode.conversation.prepared import named, names_offered, turn_of
+from kode.conversation.prepared import named_in, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -42,7 +42,7 @@ from kode.engine.context import (
     is_worth_compacting,
     open_context,
 )
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.engine.tokens import tokens_of_text
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
@@ -274,17 +274,17 @@ class Conversation:
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         await hooking.submit(self, text)
-        thing = named(self.agent.brought, text)
+        thing = named_in(self.agent.brought, text)
         if thing is not None:
             ended = await turn_of(self, thing, text)
         else:
-            ended = await self.plain_turn(await self._expanded(text))
+            ended = await self.plain_turn(await self._expand(text))
         ended = await hooking.end_turn(self, ended)
         if self.sharing is not None:
             self.sharing.begin(self.session.id)
         return ended
 
-    async def _expanded(self, text: str) -> str:
+    async def _expand(self, text: str) -> str:
         """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
         returns a message that points to it. Returns other messages unchanged. Raises: UserError,
         ServerError."""
@@ -343,7 +343,7 @@ class Conversation:
     def attach_outside(self, *texts: Outside) -> None:
         """Attaches texts of extensions to the next turn, as outside text."""
         self.attachments += tuple(
-            Text(text=fenced(one.text, one.source), source="outside") for one in texts
+            Text(text=fence_text(one.text, one.source), source="outside") for one in texts
         )
 
     async def compact(self, wish: str = "") -> ContextReduced | None:

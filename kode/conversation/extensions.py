@@ -44,7 +44,7 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
     hooks.run = hook_runner(talk)
     hooks.hooks = in_use(found.hooks)
     hooks.is_current = lambda hook: is_current(hook, around)
-    talk.agent = _extended(agent, found, hooks, diagnostics=talk.config.diagnostics)
+    talk.agent = _extend(agent, found, hooks, diagnostics=talk.config.diagnostics)
     return of_servers
 
 
@@ -60,7 +60,7 @@ def _around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def _extended(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
+def _extend(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
     skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
     opening = agent.opening
     return replace(

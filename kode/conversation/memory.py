@@ -35,7 +35,9 @@ def outside_context(
 
 
 @asynccontextmanager
-async def opened(settings: MemoryConfig, context: MemoryContext) -> AsyncIterator[MemorySystem]:
+async def open_configured(
+    settings: MemoryConfig, context: MemoryContext
+) -> AsyncIterator[MemorySystem]:
     """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
     system = make_system(settings) if settings.enabled else NullMemory()
     await system.open(context, {})

@@ -65,7 +65,7 @@ class Past:
         if files:
             undone = await asyncio.to_thread(self._talk.checkpoints.undo_from, turn)
             for one in undone:
-                done.append(undo_text(one, self._talk.cwd, self._asked, redo=False))
+                done.append(undo_text(one, self._talk.cwd, self._prompt_start, redo=False))
                 self._record_undo(one)
             if not undone:
                 done.append("No file was changed since.")
@@ -107,13 +107,13 @@ class Past:
         """
         undone = await asyncio.to_thread(self._talk.checkpoints.undo)
         self._record_undo(undone)
-        return undo_text(undone, self._talk.cwd, self._asked, redo=False)
+        return undo_text(undone, self._talk.cwd, self._prompt_start, redo=False)
 
     async def redo(self) -> str:
         """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
         undone = await asyncio.to_thread(self._talk.checkpoints.redo)
         self._record_undo(undone, redo=True)
-        return undo_text(undone, self._talk.cwd, self._asked, redo=True)
+        return undo_text(undone, self._talk.cwd, self._prompt_start, redo=True)
 
     def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
         """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
@@ -126,7 +126,7 @@ class Past:
         note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
         self._talk.attachments += (Text(text=note, source="note"),)
 
-    def _asked(self, turn: int) -> str:
+    def _prompt_start(self, turn: int) -> str:
         """The beginning of a turn's prompt; "" if it is unknown."""
         prompts = self.prompts()
         return shorten(prompts[turn - 1], 60) if 0 < turn <= len(prompts) else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
 
 
-def named(brought: Brought, message: str) -> Command | Skill | None:
+def named_in(brought: Brought, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message."""
     word = message.split(maxsplit=1)[0] if message.startswith("/") and message[1:].strip() else "/"
     name = word[1:]

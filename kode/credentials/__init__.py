@@ -1,8 +1,8 @@
-"""What is a credential in a text, by its looks or because it is the key in use: found, and masked.
+"""Finds and masks credentials in a text, by their looks or because they are the key in use.
 
-`shapes` knows tokens by their prefix (the table is `tokens`) or shape, and blocks of private keys;
-`assigned` knows passwords in URLs, headers and assignments; `values` says what a value must look
-like to count. Hashes, UUIDs, public keys, placeholders and references to a vault are none. Rules
+`shapes` recognizes tokens by prefix (the table is `tokens`) or shape, and blocks of private keys;
+`assigned` recognizes passwords in URLs, headers and assignments; `values` says what a value must
+look like to count. Hashes, UUIDs, public keys, placeholders and references to a vault do not. Rules
 start from `str.find` and match forward, so that the time is linear in any text.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _KEYS: dict[str, None] = {}
-"""The keys this process uses. The shape of many tells nothing: 32 hex digits could be a hash."""
+"""The keys this process uses. Many have no telling shape: 32 hex digits could be a hash."""
 
 _URL_SAFE = str.maketrans("+/", "-_")
 
@@ -35,14 +35,14 @@ _NO_KEYS = frozenset(("lm-studio", "not-needed", "no-key-required", "sk-no-key-r
 
 
 def keep_secret(key: str) -> None:
-    """From now on `find` and `redact` know this key wherever it stands, in this process."""
+    """Makes `find` and `redact` recognize this key everywhere, in this process."""
     if is_key(key):
         _KEYS.update(dict.fromkeys(spellings(key)))
 
 
 def spellings(key: str) -> tuple[str, ...]:
-    """How a key may stand in a text: as it is, and in the base64 of a text that holds it, such as a
-    header that a server quotes. Of that only what the key alone decides, up to a byte less."""
+    """How a key may appear in a text: unchanged, and in the base64 of a text that contains it, such
+    as a header quoted by a server. Of the latter only the part that the key alone determines."""
     data = key.encode("utf-8", "surrogatepass")
     found = {key: None}
     for before in range(3):
@@ -53,8 +53,8 @@ def spellings(key: str) -> tuple[str, ...]:
 
 
 def is_key(value: str) -> bool:
-    """Whether a key that is used is a secret. Servers of one's own take any text for one, and a
-    text without such a word would be another text."""
+    """Whether a configured key is a secret. Local servers accept any text, and masking an ordinary
+    word would damage texts."""
     return len(value) >= 8 and value not in _NO_KEYS and not is_placeholder(value)
 
 
@@ -87,15 +87,15 @@ def _keys_in_use(text: str) -> Iterator[Credential]:
 
 
 def mask(text: str, values: Iterable[str]) -> str:
-    """The text with each of these values replaced, whatever they look like."""
+    """The text with each of these values masked, whatever they look like."""
     for value in values:
         text = text.replace(value, "[redacted]")
     return text
 
 
 def redact(text: str) -> str:
-    """The text with every credential replaced by `[redacted KIND]`. Doing it again changes
-    nothing: it continues until a pass finds no more."""
+    """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
+    pass finds no more."""
     for _ in range(8):
         found = find(text)
         if not found:
@@ -110,7 +110,7 @@ def redact(text: str) -> str:
 
 
 def _without_overlaps(found: list[Credential]) -> list[Credential]:
-    """In order; of two that overlap the one that starts first, then the longer one."""
+    """In order; of two that overlap, the earlier start wins, then the longer one."""
     kept: list[Credential] = []
     for credential in sorted(found, key=lambda c: (c.start, -c.end)):
         if not kept or credential.start >= kept[-1].end:

@@ -1,4 +1,4 @@
-"""Values that a text says are secret: passwords in URLs and headers, and assignments to a name
+"""Finds values that a text calls secret: passwords in URLs and headers, and assignments to a name
 (`password = ...`, `the api key is ...`)."""
 
 import base64
@@ -36,7 +36,7 @@ _KEY_OF = (
     "api", "access", "secret", "private", "signing", "encryption", "master", "account", "auth",
     "license", "deploy", "service", "client", "app", "admin", "subscription", "storage", "shared",
 )  # fmt: skip
-"""What stands before `key` when it names a secret (`primary key` and `public key` do not)."""
+"""Words before `key` that make it a secret (`primary key` and `public key` are not)."""
 _HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig", "senha",
           "kennwort", "wachtwoord", "_pat")  # fmt: skip
 _FOREIGN_HINTS = (
@@ -86,7 +86,7 @@ def headers(text: str, lowered: str) -> Iterator[Credential]:
         if hint not in lowered:
             continue
         for match in pattern.finditer(text):
-            if is_password(match[1], told=True):
+            if is_password(match[1], is_assigned=True):
                 yield Credential(match.start(1), match.end(1), "password")
 
 
@@ -123,7 +123,8 @@ def assignments(text: str, lowered: str) -> Iterator[Credential]:
 
 
 def _hints(lowered: str) -> list[int]:
-    """Where a name of a secret may be. One find a word is far cheaper than one pattern for all."""
+    """Where the name of a secret may be. One find per word is far cheaper than one pattern for
+    all."""
     places = []
     for hint in _HINTS if lowered.isascii() else _HINTS + _FOREIGN_HINTS:
         at = lowered.find(hint)
@@ -150,7 +151,7 @@ def _is_assigned(separator: str, name: str, value: str, password: bool, option: 
             and not UUID.fullmatch(value)
         )
     if password:
-        return is_password(value, told=not separator.isalpha())
+        return is_password(value, is_assigned=not separator.isalpha())
     if name == "sig":
         return looks_random(value, min_chars=24)
     least = 12 if _is_mixed(value) else 16
@@ -158,7 +159,7 @@ def _is_assigned(separator: str, name: str, value: str, password: bool, option: 
 
 
 def _is_mixed(value: str) -> bool:
-    """Small and capital letters and digits, the way issued secrets have them."""
+    """Upper and lower case letters and digits, as in issued secrets."""
     return (
         any(c.islower() for c in value)
         and any(c.isupper() for c in value)

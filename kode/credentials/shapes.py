@@ -1,6 +1,5 @@
-"""Credentials known by how they begin (the table is `tokens`), by their shape, or by a word of the
-text that gives them away; and blocks of private keys.
-"""
+"""Finds credentials by prefix (the table is `tokens`), by shape, or by a telling word nearby; and
+blocks of private keys."""
 
 import re
 from collections.abc import Iterator
@@ -89,7 +88,7 @@ _HINTED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "seed phrase",
     ),
 )
-"""A word of the text in lower case, then where the value is."""
+"""A lower-case word to look for, then a pattern for the value."""
 
 _IN_COLONS = (
     (
@@ -101,7 +100,7 @@ _IN_COLONS = (
     ),
     (re.compile(r"(?<![\w/])\d/\d{10,20}:(?P<value>[0-9a-f]{32})(?![0-9A-Za-z])"), "token"),
 )
-"""What stands within one long word with colons: a line of `.pgpass`, a token behind its number."""
+"""Matches within one long word with colons: a line of `.pgpass`, a token after its number."""
 
 _MIN_NAMED_CHARS = 21
 """`acme_key_` and sixteen characters are not shorter."""
@@ -111,11 +110,11 @@ _NAMED_TOKEN = re.compile(
     r"tok|tkn|sk|private|admin|access)[_-](?:[a-z0-9]{1,4}[_-])?)(?=[A-Za-z0-9_-]{16})|(?=[A-Za-z0-9]{32}))"
     r"(?P<value>[A-Za-z0-9]{16,}(?:[_-][A-Za-z0-9]+)*)"
 )
-"""`shippo_live_...`, `acme_key_...`; or a short name and much that is random."""
+"""`shippo_live_...`, `acme_key_...`; or a short name and a long random part."""
 
 
 def shaped_tokens(text: str) -> Iterator[Credential]:
-    """Tokens known by their shape alone, each behind a cheap look for its rarest part."""
+    """Tokens recognized by shape alone, each after a cheap search for its rarest part."""
     for dot in _DOT_PART.finditer(text):
         start = dot.start()
         while (
@@ -142,7 +141,7 @@ def shaped_tokens(text: str) -> Iterator[Credential]:
 
 
 def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credential]:
-    """Shapes with a word that gives them away, and tokens named the way providers name them."""
+    """Shapes with a telling word, and tokens named the way providers name them."""
     for hint, pattern, kind in _HINTED:
         if hint not in lowered and hint not in text:
             continue
@@ -169,7 +168,7 @@ def rarer_shapes(text: str, lowered: str, words: list[str]) -> Iterator[Credenti
 def _is_issued_value(kind: str, value: str) -> bool:
     if is_placeholder(value) or value.startswith(("$", "%", "{", "<")):
         return False
-    return kind != "password" or is_password(value, told=True)
+    return kind != "password" or is_password(value, is_assigned=True)
 
 
 def _is_issued(named: str | None, value: str) -> bool:
@@ -208,7 +207,7 @@ def private_keys(text: str) -> Iterator[Credential]:
 
 
 def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
-    # Nearly all of a text is words too short to hold a token: look for prefixes in the rest first.
+    # Most words are too short to contain a token: search prefixes only in the rest.
     long_words = "\n".join(words)
     for token in [token for token in TOKENS if token.prefix in long_words]:
         prefix = token.prefix

@@ -1,7 +1,6 @@
-"""The kinds of tokens that providers issue, each known by its prefix: a table, no procedure.
+"""The token formats of providers, each recognized by its prefix: a table, no code.
 
-How a prefix is found in a text, and what else must be true of it, is in `shapes`, and so are
-tokens without a prefix of their own.
+`shapes` searches prefixes and checks the other conditions; it also handles tokens without a prefix.
 """
 
 import re
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 class Token:
     kind: str
     prefix: str
-    """What `str.find` looks for; the body follows it."""
+    """Searched with `str.find`; the body follows it."""
     body: re.Pattern[str]
     random: bool = False
-    """The prefix is a common one: the body must look random to count."""
+    """The prefix is common: the body must look random to count."""
 
 
 def _tokens(kind: str, prefixes: str, body: str, *, random: bool = False) -> Iterator[Token]:
@@ -168,8 +167,8 @@ TOKENS: tuple[Token, ...] = (
     *_tokens("Telegram token", ":AA", rf"{_W}{{32,}}(?!{_W})"),
     *_tokens("SSH private key", "b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/=\s]{40,}"),
 )
-"""The tokens of providers. A prefix counts where no letter or digit stands before it (Telegram's,
-whose prefix follows the bot's number, and Terraform's excepted)."""
+"""The tokens of providers. A prefix counts unless a letter or digit precedes it (except Telegram's,
+whose prefix follows the bot's number, and Terraform's)."""
 
 MIN_TOKEN_CHARS = 15
 """No token of the table, prefix and body together, is shorter."""
@@ -178,8 +177,8 @@ SUBNAMES = {":AA", ".atlasv1.", "hooks.slack.com/services/", "webhook.office.com
 """Prefixes that may follow a letter or a digit: they are the middle of a longer name."""
 
 CONTINUES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
-"""What stands before a prefix only where that is a part of another word."""
+"""Characters before a prefix that make it a part of another word."""
 
 COMPOUND = {"eyJ", "SG.", "sk.eyJ", "re_", "dt0c01.", "pat", "v1.0-"}
-"""Prefixes of bodies in several parts. They may not follow `-` or `_` either: then one run of such
+"""Prefixes of bodies in several parts. They may not follow `-` or `_` either, so that a run of such
 characters is tried once, not once per occurrence of the prefix in it."""

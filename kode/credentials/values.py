@@ -1,6 +1,6 @@
-"""One value, whatever stands around it: whether it looks issued, chosen, or like a mere stand-in.
+"""Judges one value without its context: whether it looks issued, chosen, or like a placeholder.
 
-Where values stand in a text is `shapes` and `assigned`.
+`shapes` and `assigned` find values in a text.
 """
 
 import itertools
@@ -41,7 +41,7 @@ _WORD_PART = re.compile(r"[A-Za-z]?[a-z]*|[A-Z]+|\d{1,4}|[vV]\d{1,3}|[a-z]{2,}\d
 
 
 def looks_random(value: str, *, min_chars: int = 16) -> bool:
-    """Whether a value has the mix of an issued secret: letters and digits that are no words."""
+    """Whether a value looks like an issued secret: mixed letters and digits that form no words."""
     if len(value) < min_chars or is_placeholder(value):
         return False
     if all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)):
@@ -55,13 +55,13 @@ def looks_random(value: str, *, min_chars: int = 16) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for one: `${TOKEN}`, `<your key>`, `xxxx`, `AKIA...EXAMPLE`."""
+    """Whether a value is a placeholder: `${TOKEN}`, `<your key>`, `xxxx`, `AKIA...EXAMPLE`."""
     lowered = value.lower()
     return bool(_PLACEHOLDER.search(lowered)) or set(lowered) <= set("x0-_.*")
 
 
 def is_scrambled(body: str) -> bool:
-    """Letters alone, and both cases all over: no digit is needed to see that nobody chose them."""
+    """Whether letters alone look random by their mixed case."""
     if len(body) < 28 or not body.isalnum():
         return False
     upper = sum(c.isupper() for c in body)
@@ -69,9 +69,9 @@ def is_scrambled(body: str) -> bool:
     return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
 
 
-def is_password(value: str, *, told: bool) -> bool:
-    """`told`: written as an assignment, not as part of a sentence."""
-    if len(value) < (6 if told else 8) or not is_value(value) or UUID.fullmatch(value):
+def is_password(value: str, *, is_assigned: bool) -> bool:
+    """Whether a value looks like a password, in an assignment (`is_assigned`) or a sentence."""
+    if len(value) < (6 if is_assigned else 8) or not is_value(value) or UUID.fullmatch(value):
         return False
     lower = any(c.islower() for c in value)
     upper = any(c.isupper() for c in value)
@@ -79,17 +79,17 @@ def is_password(value: str, *, told: bool) -> bool:
     symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
     if _TECHNICAL.fullmatch(value):
         return False
-    if told and _is_scrambled_password(value.rstrip("!#?*")):
+    if is_assigned and _is_scrambled_password(value.rstrip("!#?*")):
         return True
     if digit and (lower or upper):
         return not all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)) or (
-            told and not _PARTS.search(value)
+            is_assigned and not _PARTS.search(value)
         )
     return lower and (upper or digit) and symbol
 
 
 def _is_scrambled_password(value: str) -> bool:
-    """Letters of both cases in no order that words or identifiers have."""
+    """Letters of mixed case, unlike words or identifiers."""
     if len(value) < 10 or not value.isalpha():
         return False
     ups = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
@@ -99,7 +99,7 @@ def _is_scrambled_password(value: str) -> bool:
 
 
 def is_value(value: str) -> bool:
-    """Not a reference, a call, a path, a hash or a URL."""
+    """Whether it is not a reference, a call, a path, a hash or a URL."""
     return not (
         is_placeholder(value)
         or _CALL.match(value)

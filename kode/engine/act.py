@@ -18,7 +18,7 @@ from typing import Any
 from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.engine.agent import Agent
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import Command, run_command
@@ -125,7 +125,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
-        untrusted = output.untrusted or untrusted or _marked(agent, tool, output, verdict)
+        untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
@@ -145,7 +145,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(mask(output.text, agent.secrets), MAX_RESULT_CHARS)
-    for_model = fenced(text, mask(untrusted, agent.secrets)) if untrusted else text
+    for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):
@@ -204,7 +204,7 @@ def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:
     return effect in ("edit", "run", "fetch", "mcp", "delegate")
 
 
-def _marked(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
+def _outside_source(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
     """The outside source of the project files that were read."""
     read = verdict.reads if tool.effect == "run" else output.files_read
     return "" if read == () else agent.marks.among(read)

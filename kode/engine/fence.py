@@ -10,7 +10,7 @@ MAX_SOURCE_CHARS = 200
 _NONCE_BYTES = 8
 
 
-def fenced(text: str, source: str) -> str:
+def fence_text(text: str, source: str) -> str:
     """Puts the text between two lines with its source and a fresh nonce that does not occur in the
     text, so that no text can close its fence."""
     nonce = new_nonce(text)
@@ -29,11 +29,11 @@ def new_nonce(text: str) -> str:
 def _on_one_line(source: str) -> str:
     """Folds a source into one line: a URL or file name may be hostile too, with quotes and line
     feeds."""
-    shown = "".join(map(_shown, source))
+    shown = "".join(map(_escape, source))
     return shown if len(shown) <= MAX_SOURCE_CHARS else shown[: MAX_SOURCE_CHARS - 1] + "…"
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     if not character.isprintable():
         return character.encode("unicode_escape", "surrogatepass").decode("ascii")
     return "?" if character in '"<>' else character

@@ -30,7 +30,7 @@ from kode.errors import SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of
 from kode.session.keeper import Keeper
-from kode.tools.diffs import unified
+from kode.tools.diffs import unified_diff
 from kode.tools.files import printable
 
 MAX_DIFF_CHARS = 200_000
@@ -227,7 +227,7 @@ def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
                 continue
             part = f"--- a/{name}\n+++ b/{name}\n@@ {one.change}; no text to show @@\n"
         else:
-            part = unified(name, before, after) or f"{name}: {one.change}\n"
+            part = unified_diff(name, before, after) or f"{name}: {one.change}\n"
         size += len(part)
         if size > MAX_DIFF_CHARS:
             parts.append(f"[and {len(changes) - len(parts)} more files]\n")

@@ -106,7 +106,7 @@ def reread(command: Command, top: Path) -> Command:
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
     """The files that a command names after `@`, relative to the working directory; anything else is
     just a word."""
-    text = _filled(_RUN.sub("", body), arguments, _words(arguments))
+    text = _fill(_RUN.sub("", body), arguments, _words(arguments))
     names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
@@ -129,16 +129,16 @@ def pieces(body: str, arguments: str) -> list[Piece]:
     found: list[Piece] = []
     position = 0
     for match in _RUN.finditer(body):
-        found.append(Piece(_filled(body[position : match.start()], arguments, words)))
-        found.append(Piece(_filled(match[1], arguments, words), runs=True))
+        found.append(Piece(_fill(body[position : match.start()], arguments, words)))
+        found.append(Piece(_fill(match[1], arguments, words), runs=True))
         position = match.end()
-    found.append(Piece(_filled(body[position:], arguments, words)))
+    found.append(Piece(_fill(body[position:], arguments, words)))
     if arguments and not _ARGUMENT.search(body):
         found.append(Piece(f"\n\nARGUMENTS: {arguments}"))
     return [piece for piece in found if piece.text]
 
 
-def _filled(text: str, arguments: str, words: Sequence[str]) -> str:
+def _fill(text: str, arguments: str, words: Sequence[str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] is None:
             return arguments

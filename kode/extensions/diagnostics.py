@@ -203,10 +203,10 @@ class Diagnostics:
             if checker.errors_have in f" {match[0]}":
                 where = match["path"] if not checker.reads_stdin else str(path)
                 message = shorten(match["message"], MAX_LINE_CHARS)
-                found.append(Finding(self._shown(where), match["line"], message))
+                found.append(Finding(self._relative_path(where), match["line"], message))
         return found
 
-    def _shown(self, path: str) -> str:
+    def _relative_path(self, path: str) -> str:
         real = os.path.normpath(os.path.join(self.place.cwd, path))
         return os.path.relpath(real, self.place.cwd)
 

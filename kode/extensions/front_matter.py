@@ -48,15 +48,15 @@ def read(text: str) -> Document:
     body, head = text[match.end() :].strip(), match[1]
     if len(head) > MAX_HEAD_CHARS:
         return Document(body=body, problem=f"its head has over {MAX_HEAD_CHARS} characters")
-    fields = _loaded(head)
+    fields = _load(head)
     if fields is None:
-        fields = _loaded(_LINE.sub(_quote, head))
+        fields = _load(_LINE.sub(_quote, head))
     if fields is None:
         return Document(body=body, problem="its head is no YAML")
     return Document(body=body, fields=fields)
 
 
-def _loaded(head: str) -> dict[str, Any] | None:
+def _load(head: str) -> dict[str, Any] | None:
     import yaml
 
     try:
@@ -71,7 +71,7 @@ def _loaded(head: str) -> dict[str, Any] | None:
 
 def _quote(line: re.Match[str]) -> str:
     """Quotes the value of a line that is not valid YAML by itself."""
-    if _loaded(line[0]) is not None:
+    if _load(line[0]) is not None:
         return line[0]
     escaped = line[2].replace("\\", "\\\\").replace('"', '\\"')
     return f'{line[1]}: "{escaped}"'

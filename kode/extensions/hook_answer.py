@@ -61,7 +61,7 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])
 
 
-def joined(answers: Iterable[HookAnswer]) -> HookAnswer:
+def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
     answers = list(answers)
     outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index, default="")

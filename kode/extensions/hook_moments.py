@@ -14,7 +14,7 @@ from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
-from kode.extensions.hook_answer import HookAnswer, answer_of, joined
+from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
 from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
@@ -60,7 +60,7 @@ class Hooks:
                 answers.append(await self._run(hook, event, fields))
                 if answers[-1].outcome == "deny":
                     break
-        answer = joined(answers)
+        answer = join_answers(answers)
         if answer.message:
             self.emit(Notice(text=answer.message))
         return answer
@@ -102,11 +102,11 @@ class Hooks:
         except (ToolRefused, StorageError):
             raise
         except ToolError as error:
-            fault = {"error": self._masked(str(error)), "is_interrupt": False}
+            fault = {"error": self._mask(str(error)), "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
             note = _note(before, answer)
             raise ToolError(f"{error}{note}", untrusted=error.untrusted) from error
-        text = self._masked(output.text)
+        text = self._mask(output.text)
         if output.exit_status:
             fault = {"error": text, "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
@@ -185,11 +185,11 @@ class Hooks:
         )
         return answer
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         return mask(text, self.secrets())
 
     def _masked_line(self, line: bytes) -> bytes:
-        return self._masked(line.decode("utf-8", "replace")).encode("utf-8", "replace")
+        return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def _note(before: str, answer: HookAnswer) -> str:

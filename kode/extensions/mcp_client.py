@@ -62,7 +62,7 @@ async def connect(
         # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
         # undoes its cancellation.
         async with contextlib.AsyncExitStack() as links:
-            connection = await _connected(links, server, wrap, cwd, home, tell, elicit)
+            connection = await _connect(links, server, wrap, cwd, home, tell, elicit)
             try:
                 yield connection
             except Exception as error:
@@ -77,7 +77,7 @@ async def connect(
         raise failed
 
 
-async def _connected(
+async def _connect(
     links: contextlib.AsyncExitStack,
     server: Server,
     wrap: Callable[[tuple[str, ...]], Wrapped | None],
@@ -130,7 +130,7 @@ class SdkConnection:
     async def tools(self) -> tuple[Definition, ...]:
         if not self._offers("tools"):
             return ()
-        found = await self._listed(self.client.list_tools, lambda page: page.tools)
+        found = await self._list(self.client.list_tools, lambda page: page.tools)
         return tuple(
             Definition(
                 name=tool.name,
@@ -167,7 +167,7 @@ class SdkConnection:
     async def resources(self) -> tuple[Named, ...]:
         if not self._offers("resources"):
             return ()
-        found = await self._listed(self.client.list_resources, lambda page: page.resources)
+        found = await self._list(self.client.list_resources, lambda page: page.resources)
         return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in found)
 
     async def read(self, uri: str) -> Content:
@@ -180,7 +180,7 @@ class SdkConnection:
     async def prompts(self) -> tuple[Named, ...]:
         if not self._offers("prompts"):
             return ()
-        found = await self._listed(self.client.list_prompts, lambda page: page.prompts)
+        found = await self._list(self.client.list_prompts, lambda page: page.prompts)
         return tuple(
             Named(
                 key=prompt.name,
@@ -220,7 +220,7 @@ class SdkConnection:
     def _offers(self, what: str) -> bool:
         return getattr(self.client.server_capabilities, what) is not None
 
-    async def _listed(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    async def _list(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
         found: list[Any] = []
         cursor: str | None = None
         with self._guarded(LIST_TIMEOUT_S):

@@ -52,7 +52,7 @@ class Entry:
         return self.project if self.scope == "project" else paths.home()
 
     def _files_of_command(self) -> list[str]:
-        words = (self.values.get("command"), *_listed(self.values.get("args")))
+        words = (self.values.get("command"), *_list(self.values.get("args")))
         lines = []
         for word in dict.fromkeys(word for word in words if isinstance(word, str)):
             path = (self.project / word).resolve()
@@ -150,7 +150,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
     timeout_ms = values.get("timeout")
     return Server(
         name=entry.name,
-        command=tuple(map(expand, (values["command"], *_listed(values.get("args")))))
+        command=tuple(map(expand, (values["command"], *_list(values.get("args")))))
         if "command" in values
         else (),
         environment={name: expand(value) for name, value in values.get("env", {}).items()},
@@ -218,7 +218,7 @@ def _fault(path: Path, name: str, values: Any) -> str:
         return f"{about} needs either a `command` or a `url`."
     if not isinstance(values.get("command", values.get("url")), str):
         return f"{about} needs a text as its `command` or `url`; arguments go into `args`."
-    if not all(isinstance(word, str) for word in _listed(values.get("args"))):
+    if not all(isinstance(word, str) for word in _list(values.get("args"))):
         return f"{about} needs a list of texts as its `args`."
     for section in ("env", "headers"):
         held = values.get(section, {})
@@ -230,7 +230,7 @@ def _fault(path: Path, name: str, values: Any) -> str:
     return ""
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else () if value is None else (None,)
 
 

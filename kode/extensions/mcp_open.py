@@ -36,7 +36,7 @@ def opener(
         server = resolve(entry, os.environ)
         wrap: WrapCommand | None = None
         if server.command and sandboxed:
-            wrap = await asyncio.to_thread(_confined, place, server, denied)
+            wrap = await asyncio.to_thread(_confine, place, server, denied)
         client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
         async with client.connect(
             server,
@@ -51,7 +51,7 @@ def opener(
     return open_entry
 
 
-def _confined(place: Workplace, server: Server, denied: Callable[[str], bool]) -> WrapCommand:
+def _confine(place: Workplace, server: Server, denied: Callable[[str], bool]) -> WrapCommand:
     """Raises: ConfigError without a sandbox: then it is not started at all."""
     from kode.sandbox.confine import confine
 

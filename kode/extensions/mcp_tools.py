@@ -126,17 +126,17 @@ def _description(definition: Definition) -> str:
 
 
 def _schema(definition: Definition) -> Mapping[str, Any]:
-    schema = _shown(definition.parameters)
+    schema = _show_hidden(definition.parameters)
     return {"properties": {}, **schema, "type": "object"}
 
 
-def _shown(node: Any) -> Any:
+def _show_hidden(node: Any) -> Any:
     if isinstance(node, str):
         return visible(node)
     if isinstance(node, list):
-        return [_shown(one) for one in node]
+        return [_show_hidden(one) for one in node]
     if isinstance(node, dict):
-        return {visible(key): _shown(value) for key, value in node.items()}
+        return {visible(key): _show_hidden(value) for key, value in node.items()}
     return node
 
 
@@ -161,7 +161,7 @@ async def _call(
     except ServerError as error:
         untrusted = source(server.name) if error.untrusted else ""
         raise ToolError(str(error), untrusted=untrusted) from error
-    text = bounded(content, context, server.name)
+    text = bound_result(content, context, server.name)
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
     kept: list[Image] = []
@@ -185,7 +185,7 @@ def _pictures_folder(context: ToolContext) -> Path:
     return paths.images_folder(context.place.outputs.parent)
 
 
-def bounded(content: Content, context: ToolContext, name: str) -> str:
+def bound_result(content: Content, context: ToolContext, name: str) -> str:
     """The text of a result; a long one is cut to both ends, and says where all of it is."""
     text = content.text or ("(a picture)" if content.pictures else "(no text)")
     if len(text) <= MAX_RESULT_CHARS:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from kode import durable, paths
 from kode.errors import ConfigError
 from kode.permissions.approvals import read_approvals, write_approvals
-from kode.tools.diffs import unified
+from kode.tools.diffs import unified_diff
 
 Kind = Literal["mcp", "mcp-tool", "skill", "command", "agent", "hook"]
 Scope = Literal["project", "home", "client"]
@@ -103,7 +103,7 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
     approved. Never raises."""
     path = paths.trust_file(home, project)
-    items, problem = read_approvals(path, _decoded, "what this project brings is off")
+    items, problem = read_approvals(path, _decode, "what this project brings is off")
     return Approvals(items=items, trust_project=trust_project, problem=problem)
 
 
@@ -123,7 +123,7 @@ def state(item: Item, approvals: Approvals) -> State:
 def diff(item: Item, approvals: Approvals) -> str:
     """What changed since the approval, as a unified diff; "" if new or unchanged."""
     known = approvals.find(item)
-    return unified(item.name, known.content, item.content) if known is not None else ""
+    return unified_diff(item.name, known.content, item.content) if known is not None else ""
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
@@ -169,7 +169,7 @@ def _change(
     return Approvals(items=items)
 
 
-def _decoded(document: Mapping[str, Any]) -> tuple[Approved, ...]:
+def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     items = tuple(Approved(**one) for one in document["items"])
     if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
         raise ValueError("a value is no text")

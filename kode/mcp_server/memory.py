@@ -17,7 +17,7 @@ from pydantic import Field
 from kode import __version__, paths
 from kode.config import Config, load_config
 from kode.contracts import MemorySystem
-from kode.conversation.memory import opened, outside_context
+from kode.conversation.memory import open_configured, outside_context
 from kode.errors import ConfigError, MemoryRefused
 from kode.events import silent
 from kode.mcp_server.bounds import Bounds
@@ -60,7 +60,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         folder = _folder(bounds, cwd)
         config = _config(folder)
         context = outside_context(config, folder, emit=silent, read_only=True)
-        return opened(config.memory, context)
+        return open_configured(config.memory, context)
 
     @server.tool(annotations=READS)
     @as_tool

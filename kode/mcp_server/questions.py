@@ -65,7 +65,7 @@ async def follow(
         )
 
 
-def resumed(context: Context[Any]) -> dict[str, Any] | None:
+def resumed_result(context: Context[Any]) -> dict[str, Any] | None:
     """What `follow` stored for the repetition of this call; None for a new call."""
     kept = json.loads(context.request_state) if context.request_state else None
     return kept if isinstance(kept, dict) else None

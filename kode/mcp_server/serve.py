@@ -71,10 +71,10 @@ async def _lines_of_stdin(stack: contextlib.AsyncExitStack) -> AsyncIterator[str
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
     stack.callback(transport.close)
-    return _decoded(reader)
+    return _decode(reader)
 
 
-async def _decoded(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+async def _decode(reader: asyncio.StreamReader) -> AsyncIterator[str]:
     while True:
         try:
             line = await reader.readline()

@@ -12,7 +12,7 @@ from pydantic import Field
 from kode import __version__, fault_reports
 from kode.errors import KodeError, UserError
 from kode.mcp_server.bounds import Wish
-from kode.mcp_server.questions import MAX_WAIT_S, follow, resumed, take_forms
+from kode.mcp_server.questions import MAX_WAIT_S, follow, resumed_result, take_forms
 from kode.mcp_server.talk import Talk
 from kode.mcp_server.talks import Talks
 from kode.permissions.gate import Answer
@@ -67,7 +67,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 def _add_work(server: MCPServer, talks: Talks) -> None:
     async def again(context: Context) -> State | None:
         """The state of a call whose client was asked to fill in a form; None for a new call."""
-        kept = resumed(context)
+        kept = resumed_result(context)
         if kept is None:
             return None
         talk = talks.find(kept["session"])

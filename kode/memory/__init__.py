@@ -1,13 +1,12 @@
-"""What kode remembers: several systems behind one contract (`kode.contracts.MemorySystem`).
+"""Memory: several systems behind one contract (`kode.contracts.MemorySystem`).
 
-Here: how one is made; `kode.registry` lists them. Each is a folder; what they share
-is beside it:
+This module opens one; `kode.registry` lists them. Each is a folder; shared code is beside it:
 
-    base · project · guarded      what every system is built on, and what stands around it
-    scan · frame                  what may not be remembered; how memory is shown to a model
+    base · project · guarded      the base of every system, and the guard around it
+    scan · frame                  what may not be remembered; how a model sees memory
     history                       every change with its undo
     ask · transcript              the one way memory calls a model, and a session as text for it
-    terms · embed · rank · when   a text as words and as a vector; from a query to an order
+    terms · embed · rank · when   a text as words and as a vector; ranking by a query
     index · cache · search        words and vectors in SQLite; a search by a model
     stored                        what is on disk, read back and locked
     exchange · commands           export, import, copy; `kode memory ...`
@@ -30,15 +29,15 @@ GRACE_S = 2.0
 
 
 def open_memory(settings: "MemoryConfig") -> Guarded:
-    """The configured system inside its guard, not yet opened; a null one when memory is off.
+    """The configured system inside its guard, not yet opened; a null one if memory is off.
 
-    Raises: ConfigError when `settings.system` names none.
+    Raises: ConfigError if `settings.system` is unknown.
     """
     return guard(make_system(settings) if settings.enabled else NullMemory(), settings)
 
 
 def guard(system: "MemorySystem", settings: "MemoryConfig") -> Guarded:
-    """A system inside its guard, which is for one that hangs or fails: a system keeps its own
+    """Wraps a system in its guard, which handles one that hangs or fails: a system keeps its own
     deadlines and knows what is left then."""
     return Guarded(system, limits_s={"before_drop": settings.drop_deadline_s + GRACE_S})
 

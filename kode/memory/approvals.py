@@ -1,7 +1,5 @@
-"""What waits for a person's approval: what other agents propose or an import brought, in one place
-for all systems, and what a system holds back itself. Listing it, approving and dropping it, one by
-one or many at once.
-"""
+"""Entries that wait for a person's approval: proposals of other agents and imports, shared by all
+systems, and what a system holds back itself. Lists, approves and drops them, singly or in bulk."""
 
 from collections.abc import Sequence
 
@@ -17,13 +15,13 @@ LISTED_FAULTS = 3
 
 
 async def waiting(system: BaseMemory) -> list[Waiting]:
-    """What waits for a person's approval: what other agents propose, then the system's own."""
+    """What waits for approval: other agents' proposals, then the system's own."""
     return [*_proposals(system).waiting(), *await system.waiting()]
 
 
 async def approve(system: BaseMemory, id: str) -> str:
-    """Lets what waits under an id count, and says what was done. Raises: MemoryRefused,
-    StorageError, BusyError."""
+    """Approves what waits under an id; returns a message. Raises: MemoryRefused, StorageError,
+    BusyError."""
     proposed = _proposals(system)
     if not proposed.begins(id):
         return await system.approve(id)
@@ -36,8 +34,8 @@ async def approve(system: BaseMemory, id: str) -> str:
 async def approve_many(
     system: BaseMemory, whose: str | None, *, confirm: Confirm | None, is_sure: bool
 ) -> str:
-    """Shows what waits and approves it once the person says so, or right away with `is_sure`:
-    what `whose` names, an agent or an import, or all of it. What cannot be kept waits on, and is
+    """Approves in bulk, after the person confirms or at once with `is_sure`: what came from
+    `whose`, an agent or an import, or everything. What cannot be stored keeps waiting, and is
     named. Raises: MemoryRefused, StorageError, BusyError."""
     found = await waiting(system)
     if whose:
@@ -56,11 +54,11 @@ async def approve_many(
             await approve(system, one.id)
         except MemoryRefused as error:
             faults.append(f"{one.id}  {error}")
-    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_listed(faults)])
+    return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_list(faults)])
 
 
 async def drop(system: BaseMemory, id: str) -> str:
-    """Drops what waits under an id, and says what was done. Raises: MemoryRefused, StorageError,
+    """Drops what waits under an id; returns a message. Raises: MemoryRefused, StorageError,
     BusyError."""
     proposed = _proposals(system)
     if not proposed.begins(id):
@@ -70,14 +68,14 @@ async def drop(system: BaseMemory, id: str) -> str:
 
 
 async def undo_import(system: BaseMemory, batch: str, following: Following) -> str:
-    """Takes back what was approved of an import, and drops what waits of it. Raises: MemoryRefused,
+    """Undoes approvals from an import, and drops what still waits of it. Raises: MemoryRefused,
     StorageError, BusyError."""
     kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
     waited = sum(one.batch == batch for one in _proposals(system).all())
     lines = []
     if kept:
         lines.append(await undo_all(system, kept, following))
-    await _proposals(system).drop_batch(batch, Author(who="user"))  # what was approved, too
+    await _proposals(system).drop_batch(batch, Author(who="user"))  # approved ones too
     if waited:
         lines.append(f"dropped {waited} that waited; to have them again, import the file again")
     if not lines:
@@ -88,7 +86,7 @@ async def undo_import(system: BaseMemory, batch: str, following: Following) -> s
 
 
 async def undo_proposal(system: BaseMemory, id: str | None) -> str:
-    """Takes a proposal of another agent back, where the id is one's; else ""."""
+    """Withdraws another agent's proposal; returns "" if the id is not one's."""
     found = system.history.find(id) if id else []
     if len(found) != 1 or found[0].system != proposals.SYSTEM:
         return ""
@@ -96,7 +94,7 @@ async def undo_proposal(system: BaseMemory, id: str | None) -> str:
 
 
 def count_proposed(system: BaseMemory) -> int:
-    """How much of what other agents propose, or an import brought, waits."""
+    """The number of waiting proposals of agents and imports."""
     return len(_proposals(system).ids())
 
 
@@ -104,7 +102,7 @@ def _proposals(system: BaseMemory) -> Proposals:
     return Proposals(system.history.path.parent)
 
 
-def _listed(faults: Sequence[str]) -> list[str]:
+def _list(faults: Sequence[str]) -> list[str]:
     if not faults:
         return []
     more = len(faults) - LISTED_FAULTS

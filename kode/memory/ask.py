@@ -1,9 +1,8 @@
-"""The one way memory calls a model: bounded in size, time and number, never raising.
+"""Memory's only way to call a model: bounded in size, time and number, never raising.
 
 `MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`,
-`read_list` and `read_numbers` make the best of what came back: models wrap JSON in fences and
-prose, and leave it cut off. `says_something` and `is_placeholder` tell what they answer when they
-have nothing to say.
+`read_list` and `read_numbers` parse answers leniently: models wrap JSON in fences and prose, and
+truncate it. `says_something` and `is_placeholder` recognize answers without content.
 """
 
 import asyncio
@@ -24,15 +23,15 @@ T = TypeVar("T")
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
 MAX_CALLS = 60
-"""Per session and process: far above an ordinary day, far below a loop gone wrong."""
+"""Per session and process: far above normal use, far below a runaway loop."""
 TIMEOUT_S = 20.0
 MOST_TIMES = 10
 CHARS_PER_TOKEN = 4
 MAX_OUTPUT_TOKENS = 4_096
-"""Where a request names no limit."""
+"""For a request without its own limit."""
 MAX_WORD_CHARS = 60
 MIN_QUOTED_WORDS = 3
-"""A shorter text may stand in the instructions by chance."""
+"""A shorter text may occur in the instructions by chance."""
 
 Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
 
@@ -40,24 +39,24 @@ Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     text: str | None
-    """None when there is no answer; `failure` says why."""
+    """None without an answer; `failure` says why."""
     failure: Failure = ""
     detail: str = ""
-    """For a person: what the provider said."""
+    """For a person: the provider's own words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     message: Message | None
-    """None when there is none; `failure` says why. Its stop is None where the model was asked for a
-    text only, so that nobody knows how it ended."""
+    """None without an answer; `failure` says why. Its stop is None if the model was asked for a
+    text only, so that its end is unknown."""
     failure: Failure = ""
     detail: str = ""
 
 
 @dataclass
 class MemoryModel:
-    """Asks the model of one session. `ask_model` of None answers every question with `no model`."""
+    """Asks the model of one session. With `ask_model` None, every answer is `no model`."""
 
     _ask_model: AskModel | None
     _ask_reply: AskReply | None = None
@@ -82,10 +81,10 @@ class MemoryModel:
         timeout_s: float | None = None,
         patient: bool = False,
     ) -> Answer:
-        """One question, one attempt. A prompt that is too long keeps both its ends. `patient`:
-        nobody waits for it, so a slow server gets the time it needs (see `limit_s`).
+        """Asks one question, in one attempt. Cuts the middle of an oversized prompt. `patient`:
+        nobody waits, so a slow server gets the time it needs (see `limit_s`).
 
-        Raises nothing but CancelledError; a question cut off by `timeout_s` is cancelled.
+        Raises nothing but CancelledError; a question is cancelled after `timeout_s`.
         """
         ask_model = self._ask_model
         if ask_model is None:
@@ -111,10 +110,10 @@ class MemoryModel:
     async def reply(
         self, request: Request, *, timeout_s: float | None = None, patient: bool = False
     ) -> Reply:
-        """One request, one attempt, for a whole reply. Each text and each result in it that is too
-        long keeps both its ends. `patient`, and what it raises, as `ask`.
+        """Makes one request, in one attempt, for a full reply. Cuts the middle of oversized texts
+        and results. `patient`, and what it raises, as `ask`.
 
-        Without a model that gives whole replies, a request without tools is asked as a text.
+        Without a model that returns full replies, a request without tools is sent as a text.
         """
         request = replace(request, messages=[self._bounded(m) for m in request.messages])
         ask_reply = self._ask_reply
@@ -141,8 +140,8 @@ class MemoryModel:
         return Reply(message=message, failure=failure, detail=detail)
 
     def limit_s(self, timeout_s: float, prompt_chars: int, output_tokens: int) -> float:
-        """How long a question may take: `timeout_s`, or up to `MOST_TIMES` as long where the server
-        has shown in this process that it needs that for one of this size."""
+        """The time limit of a question: `timeout_s`, or up to `MOST_TIMES` as long if this process
+        has measured that the server needs it for this size."""
         expected_s = self.expected_s(prompt_chars // CHARS_PER_TOKEN, output_tokens)
         return max(timeout_s, min(expected_s, MOST_TIMES * timeout_s))
 
@@ -160,7 +159,7 @@ class MemoryModel:
         except KodeError as error:
             return None, "error", str(error)
         except Exception as error:
-            # The provider's boundary promises ProviderError; memory must survive a broken promise.
+            # The provider promises ProviderError; memory must survive a broken promise.
             return None, "error", f"{type(error).__name__}: {error}"
 
     def _bounded(self, message: Message) -> Message:
@@ -173,7 +172,7 @@ class MemoryModel:
 
 
 def keep_ends(text: str, max_chars: int) -> str:
-    """`text` cut to `max_chars` in the middle, with a line saying how much is missing."""
+    """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
     if len(text) <= max_chars:
         return text
     marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
@@ -186,15 +185,15 @@ def keep_ends(text: str, max_chars: int) -> str:
 class ReadObject:
     value: dict[str, Any]
     how: Literal["whole", "inside", "fields", "repaired"]
-    """`whole`: the answer was the object. `inside`: it stood in prose. `fields`: single fields
-    were found by pattern. `repaired`: the JSON was broken and has been repaired."""
+    """`whole`: the answer was the object. `inside`: it was surrounded by prose. `fields`: single
+    fields were found by pattern. `repaired`: the JSON was broken and was repaired."""
     complete: bool
-    """False when the answer looks cut off, so that its last value may be half of one."""
+    """False if the answer looks truncated, so that its last value may be incomplete."""
 
 
 def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
-    """The JSON object in an answer, or None. `fields` are the names wanted, all of them strings
-    or lists; what else the object holds is kept as it is."""
+    """Finds the JSON object in an answer, or returns None. `fields` are the expected names, all of
+    them strings or lists; others are kept unchanged."""
     objects = [one for one in map(broken_json.whole, _views(answer)) if isinstance(one, dict)]
     for value in objects:
         if any(name in value for name in fields):
@@ -209,7 +208,7 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
     if len(found) == len(fields):
         return ReadObject(value=found, how="fields", complete=True)
     complete = broken_json.is_closed(text)
-    value = broken_json.repaired(text, "{")
+    value = broken_json.repair(text, "{")
     if isinstance(value, dict) and any(name in value for name in fields):
         return ReadObject(value=value, how="repaired", complete=complete)
     if found:
@@ -218,9 +217,9 @@ def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
 
 
 def read_list(answer: str) -> list[Any] | None:
-    """The JSON list in an answer (or the only list inside an object), or None.
+    """Finds the JSON list in an answer (or the only list inside an object), or returns None.
 
-    A list that was cut off is None: half a list would pass for the whole.
+    A truncated list gives None: half a list would pass for a complete one.
     """
     for view in reversed(_views(answer)):
         value = broken_json.whole(view)
@@ -230,16 +229,16 @@ def read_list(answer: str) -> list[Any] | None:
             lists = [item for item in value.values() if isinstance(item, list)]
             return lists[0] if len(lists) == 1 else None
     for found, after in _values(answer, "["):
-        if after not in (",", "]"):  # else it stands in a longer one, which is not whole
+        if after not in (",", "]"):  # else it is nested in a longer one, which is incomplete
             return list(found)
     text = without_fences(answer)
-    value = broken_json.repaired(text, "[") if text.endswith("]") else None
+    value = broken_json.repair(text, "[") if text.endswith("]") else None
     return value if isinstance(value, list) else None
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:
-    """An order such as `2,0`: indices below `count`, each once. "None" in any dress is the empty
-    order; anything else is None."""
+    """Reads an order such as `2,0`: indices below `count`, each once. "None" in any form is the
+    empty order; anything else is None."""
     text = without_fences(answer).strip().strip("[]().!\"'`* \n").lower()
     if text in ("none", "no", "nothing", "none of them", "none are relevant", ""):
         return [] if text else None
@@ -252,7 +251,7 @@ def read_numbers(answer: str, count: int) -> list[int] | None:
 
 
 def says_something(text: str, instructions: str) -> bool:
-    """Whether a text in an answer can be a fact: it is more than one word ("none", "empty"), and no
+    """Whether a text in an answer can be a fact: more than one word ("none", "empty"), and not a
     placeholder."""
     return not _is_one_word(text) and not is_placeholder(text, instructions)
 
@@ -273,14 +272,14 @@ def _is_one_word(text: str) -> bool:
 
 
 def is_placeholder(text: str, instructions: str) -> bool:
-    """Whether a text in an answer is out of the instructions that the model was given."""
+    """Whether a text in an answer was copied from the model's instructions."""
     words = terms.words(text)
     quoted = f" {' '.join(words)} " in f" {' '.join(terms.words(instructions))} "
     return quoted and len(words) >= MIN_QUOTED_WORDS
 
 
 def without_fences(answer: str) -> str:
-    """The inside of the code fence around an answer, or the text itself. A fence that opens within
+    """The content of the code fence around an answer, or the text itself. A fence that opens within
     the answer's JSON is part of it."""
     text, *inside = _views(answer)
     brackets = [at for at in map(text.find, "{[") if at >= 0]
@@ -293,12 +292,12 @@ def without_fences(answer: str) -> str:
 _FENCE = re.compile(r"^[ \t]*```[^`\n]*\n", re.MULTILINE)
 _LAST_FENCE = re.compile(r"(?s)(.*)^[ \t]*```[ \t]*$", re.MULTILINE)
 MAX_PLACES = 100
-"""Brackets at which an object or a list is looked for."""
+"""Limit of brackets tried as the start of an object or list."""
 
 
 def _views(answer: str) -> tuple[str, ...]:
-    """The answer, and if it has a code fence the inside of that: up to the last fence that closes,
-    since the text in it may have fences of its own."""
+    """The answer, and the content of its code fence if any: up to the last closing fence, because
+    the text may contain fences."""
     text = answer.strip().removeprefix("\ufeff").strip()
     opening = _FENCE.search(text)
     if opening is None:
@@ -309,8 +308,8 @@ def _views(answer: str) -> tuple[str, ...]:
 
 
 def _values(answer: str, opening: str) -> Iterator[tuple[Any, str]]:
-    """The JSON values that begin with `opening` somewhere in an answer, inside its fence first,
-    each with the character that follows."""
+    """The JSON values that begin with `opening` anywhere in an answer, inside its fence first, each
+    with the character that follows."""
     for view in reversed(_views(answer)):
         places = (bracket.start() for bracket in re.finditer(re.escape(opening), view))
         for at in itertools.islice(places, MAX_PLACES):
@@ -322,7 +321,7 @@ def _values(answer: str, opening: str) -> Iterator[tuple[Any, str]]:
 
 _STRING = broken_json.STRING
 _AFTER_A_VALUE = r"(?=[ \t]*(?:[,}\]\r\n]|\Z))"
-"""What else stands after a quote shows that it did not close the value: nobody escaped it."""
+"""Anything else after a quote shows that it did not close the value: it was not escaped."""
 
 
 def _fields(text: str, names: Sequence[str]) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""What every system that keeps something shares: its context, its history, its words to a person;
-and what it offers to a person.
+"""Shared by all systems that store something: context, history, reports to a person, and commands.
 
 A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
@@ -38,39 +37,40 @@ if TYPE_CHECKING:
     from kode.memory.waiting import Choice, Pair
 
 WORDS_CHARS = 500
-"""Of what the person asked, kept with each change."""
+"""How much of the person's prompt is stored with each change."""
 UNDO_WITH = "undo with: kode memory undo "
-"""Begins the line that ends what is said of a change; the id of the change follows."""
+"""The last line of a message about a change begins so; the change's id follows."""
 SHARE_OF_GRACE = 0.9
-"""Of the time at the end; the rest is for ending what has to be cancelled."""
+"""Share of the time at the end for finishing; the rest is for cancelling."""
 
 
 class Background:
-    """The tasks of one open memory. `report` is called with what failed while nobody waited."""
+    """The background tasks of one open memory. `report` is called with failures that nobody
+    awaits."""
 
     def __init__(self, report: Callable[[BaseException], None]) -> None:
         self._report = report
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False
-        """Whether the session ends: no further step is to be begun."""
+        """Whether the session is ending: start no further step."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Starts work that nobody waits for."""
+        """Starts work in the background."""
         task = self._create(work)
         task.add_done_callback(self._report_fault)
         return task
 
     async def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for work that continues if the caller is cancelled. Raises what the work raises."""
+        """Awaits work that continues if the caller is cancelled. Raises what the work raises."""
         task = self._create(work)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(self._report_fault)  # from here on nobody waits
+            task.add_done_callback(self._report_fault)  # from here on nobody awaits it
             raise
 
     async def close(self, grace_s: float) -> None:
-        """Gives what runs `grace_s`, then cancels it; never raises but CancelledError."""
+        """Gives running tasks `grace_s`, then cancels them; raises nothing but CancelledError."""
         self.is_closing = True
         tasks = list(self._tasks)
         try:
@@ -94,40 +94,40 @@ class Background:
 
 
 def change_of(done: str) -> str:
-    """The id of the change that a report ends with; "" where nothing was changed."""
+    """The id of the change at the end of a report; "" if nothing was changed."""
     undoes = [line for line in done.split("\n") if line.startswith(UNDO_WITH)]
     return undoes[-1].removeprefix(UNDO_WITH).strip() if undoes else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an operation did, in words."""
+    """What an operation did, for a person."""
 
     line: str
     """One line, no full stop: `appended to episodes/2026-03.md "Logger fix"`."""
     detail: str = ""
-    """What else is worth knowing."""
+    """Further information."""
     change_id: str = ""
-    """"" when nothing was changed."""
+    """"" if nothing was changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """What came from untrusted content and counts only when a person has approved it."""
+    """Something from untrusted content that only counts after a person approves it."""
 
     id: str
     line: str
-    """What it is, in a list of those that wait."""
+    """Its line in the list of waiting items."""
     text: str
-    """All of it; credentials are masked where it is shown."""
+    """The full text; credentials are masked on display."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """What a person wants to be kept, as typed (`kode memory add`)."""
+    """An entry typed by a person (`kode memory add`)."""
 
     target: str
-    """What a system calls the place: `user`, `facts/tools.md`, `rule`, `memory`."""
+    """The system's name for the place: `user`, `facts/tools.md`, `rule`, `memory`."""
     text: str
     scope: Literal["global", "project"] | None = None
     tags: tuple[str, ...] = ()
@@ -135,20 +135,20 @@ class Addition:
     evidence: tuple[str, ...] = ()
     sensitive: bool = False
     since: str = ""
-    """From when it holds: a version or a day."""
+    """The version or day from which it holds."""
     until: str = ""
     """The last day on which it holds."""
     source: str = ""
-    """Who said it where it was not the person who keeps it."""
+    """Who said it, if not the person who adds it."""
     batch: str = ""
-    """What is undone together: the import that it came with."""
+    """The import that it came with, undone together."""
 
     def kept_by(self, author: Author) -> Author:
-        """The person who keeps it, with where it is from."""
+        """The person as the author, with its source."""
         return replace(author, source=self.source, batch=self.batch)
 
     def refuse_options(self, system: str, allowed: Collection[str]) -> None:
-        """Raises: ConfigError for an option that means nothing to a system."""
+        """Raises: ConfigError for an option that a system does not support."""
         given = {
             "--scope": self.scope,
             "--tag": self.tags,
@@ -164,8 +164,8 @@ class Addition:
 
 
 class NullMemory:
-    """Every hook gives the neutral answer and touches nothing. A memory system of a program's own
-    can derive from it, and has then only the hooks it needs."""
+    """Every hook gives the neutral answer and changes nothing. A program's own memory system can
+    derive from it and define only the hooks it needs."""
 
     @property
     def name(self) -> str:
@@ -210,7 +210,7 @@ class NullMemory:
 
 
 class SnapshotMemory(NullMemory):
-    """Injects the given section at every moment; every other hook is neutral."""
+    """Injects the given section every time; every other hook is neutral."""
 
     def __init__(self, section: str) -> None:
         self._section = section
@@ -224,7 +224,7 @@ class SnapshotMemory(NullMemory):
 
 
 class BaseMemory(NullMemory, ABC):
-    """One session's memory. Nothing is read or written before `open`."""
+    """One session's memory. Reads and writes nothing before `open`."""
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
@@ -247,7 +247,7 @@ class BaseMemory(NullMemory, ABC):
 
     @property
     def project(self) -> Path:
-        """The project that it was opened in; paths of cited code are relative to it."""
+        """The project it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
@@ -262,28 +262,28 @@ class BaseMemory(NullMemory, ABC):
 
     @abstractmethod
     async def status(self) -> str:
-        """Which system, how full, what is pending."""
+        """The active system, fill levels, and pending work."""
 
     @abstractmethod
     def entries(self) -> Sequence[Entry]:
-        """What stands now, as far as it applies in this project."""
+        """The current entries that apply in this project."""
 
     @abstractmethod
     def facts(self) -> Sequence[Entry]:
-        """The entries that a person may be asked about, without notes on what was done."""
+        """The entries that a person may be asked about, without records of past work."""
 
     @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
-        """The entries that a change found and left, as far as it concerns them."""
+        """The entries before and after a change, as far as it concerns them."""
 
     @abstractmethod
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change, as a change of its own. Raises also NothingToUndo when nothing of
-        it is left."""
+        """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
+        left."""
 
     @abstractmethod
     async def add(self, addition: Addition) -> str:
-        """Keeps what a person typed."""
+        """Stores what a person typed."""
 
     @abstractmethod
     async def waiting(self) -> list[Waiting]:
@@ -299,11 +299,12 @@ class BaseMemory(NullMemory, ABC):
 
     @abstractmethod
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """The entry holds: it rests on the cited lines as they are now, and has no end."""
+        """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
+        end."""
 
     @abstractmethod
     async def remove_entry(self, entry: Entry) -> str:
-        """Removes an entry that stands."""
+        """Removes a current entry."""
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""
@@ -334,26 +335,27 @@ class BaseMemory(NullMemory, ABC):
         raise lacking(self.name, "review")
 
     def given(self) -> set[Place]:
-        """What this session brought up because it fitted."""
+        """Entries that this session brought up because they were relevant."""
         return set()
 
     def may_undo_unasked(self, change: Change) -> bool:
-        """Whether `undo` without an id can mean a change of this system."""
+        """Whether `undo` without an id may pick this change."""
         return True
 
     def _check_writable(self) -> None:
-        """Raises: MemoryRefused for a memory that was opened for reading."""
+        """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
 
     def _hear(self, turn: Turn) -> None:
-        """What changes from here on belong to."""
+        """Sets the turn that further changes belong to."""
         self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
         if turn.answer:
             self._answers.append(turn.answer)
 
     async def _count_uses(self) -> None:
-        """Counts once what the answers of the session named; what fails is counted another time."""
+        """Counts once which entries the session's answers named; a failed count is retried
+        later."""
         if self._context.read_only or self._context.session_id is None or not self._answers:
             return
         answers, self._answers = self._answers, []
@@ -370,9 +372,9 @@ class BaseMemory(NullMemory, ABC):
         since: str | None = None,
         until: str | None = None,
     ) -> Author:
-        """Somebody, in this turn of this session. What the model makes rests on what the person
-        asked, and on the lines of code that `source` names; it holds from `since` on and until the
-        end of a day, where they are given. Raises: MemoryRefused for what names none."""
+        """An author in this turn of this session. What the model creates records the person's
+        prompt, and the lines of code that `source` names; it holds from `since` until the end of
+        the day `until`, if given. Raises: MemoryRefused for an invalid value."""
         author = Author(
             who=who,
             session=self._context.session_id,
@@ -383,8 +385,8 @@ class BaseMemory(NullMemory, ABC):
         return holding(citing(author, self.project, source), since, until)
 
     def _confirming(self, doubt: Doubt | None) -> Author:
-        """The person, who says that an entry holds: it rests on the cited lines as they are now,
-        and where it had expired, has no end."""
+        """The person as the author of a confirmation: the entry rests on the cited lines as they
+        are now, and an expired one has no end any more."""
         author = self._author("user")
         if doubt is None:
             return author
@@ -394,7 +396,7 @@ class BaseMemory(NullMemory, ABC):
         return replace(author, since=doubt.change.since, until=until)
 
     def _report(self, done: Outcome) -> str:
-        """Announces a change; returns the same for the person who asked for it, with its undo."""
+        """Announces a change; returns the text for the person who requested it, with its undo."""
         lines = [done.line, *((done.detail,) if done.detail else ())]
         if done.change_id:
             self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
@@ -402,7 +404,7 @@ class BaseMemory(NullMemory, ABC):
         return "\n".join(lines)
 
     def _framed(self, about: str, body: str) -> str:
-        """Memory as the model gets it; the person hears of what looks like an attack."""
+        """Frames memory for the model; warns the person about what looks like an attack."""
         what = frame.suspicion(body)
         if what:
             self._notice(
@@ -423,19 +425,19 @@ def lacking(system: str, command: str) -> MemoryRefused:
 
 
 def reason_of(error: BaseException) -> str:
-    """A fault in words: its own where it is kode's, else with its type."""
+    """An error's message; with its type if it is not kode's."""
     return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
 
 
 def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
-    """The same among what waits for approval. Raises: MemoryRefused."""
+    """Finds the waiting item for an id. Raises: MemoryRefused."""
     kind = f"{kind} that waits for approval"
     return only_one(kind, waiting, id, "`kode memory approve` without an id")
 
 
 def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:
-    """The one of `ids` that is `id` or begins so; `kind` says what they are of, `lists` what lists
-    them. Raises: MemoryRefused when none does, or several."""
+    """Resolves an id or prefix among `ids`; `kind` says what they are, `lists` the command that
+    lists them. Raises: MemoryRefused if none or several match."""
     known = list(ids)
     found = [id] if id in known else [one for one in known if one.startswith(id)]
     if len(found) == 1:

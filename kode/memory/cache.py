@@ -1,7 +1,5 @@
-"""An SQLite file that may be thrown away: opened when first used, shared by processes, and emptied
-when it is damaged or of another version. What is true lives elsewhere. And the vectors of a neural
-model, cached in one.
-"""
+"""A disposable SQLite file: opened on first use, shared by processes, and emptied if damaged or of
+another version. The truth is stored elsewhere. Also caches the vectors of a neural model in one."""
 
 import hashlib
 import json
@@ -30,8 +28,8 @@ BUSY_MS = 5_000
 
 @dataclass
 class CacheFile:
-    """One object serves one thread. `prepare` makes the tables, `version` is that of their shape.
-    With `read_only` a file that is missing or of another version is left as it is."""
+    """Use one object per thread. `prepare` creates the tables, `version` is their schema's. With
+    `read_only`, a file that is missing or of another version is left alone."""
 
     path: Path
     _prepare: Callable[["apsw.Connection"], None]
@@ -44,19 +42,19 @@ class CacheFile:
         return self._open().execute(sql, values).fetchall()
 
     def read(self, work: Callable[[], T]) -> T | None:
-        """What `work` finds; None when the file cannot be read. A damaged one is thrown away."""
+        """What `work` returns; None if the file is unreadable. A damaged one is deleted."""
         import apsw
 
         try:
             return work()
         except apsw.SQLError:
-            raise  # no fault of the file
+            raise  # not the file's fault
         except (apsw.Error, StorageError, OSError) as error:
             self._give_up(error)
         return None
 
     def change(self, work: Callable[[], None]) -> None:
-        """Runs `work` in one transaction; a damaged file is first thrown away.
+        """Runs `work` in one transaction; a damaged file is first deleted.
 
         Raises: StorageError; then nothing was changed.
         """
@@ -76,13 +74,13 @@ class CacheFile:
                 ) from error
 
     def close(self) -> None:
-        """Gives the file back; it is opened again when used."""
+        """Closes the file; it is reopened on the next use."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def throw_away(self) -> None:
-        """Deletes the file; the next use begins with an empty one."""
+        """Deletes the file; the next use creates an empty one."""
         self.close()
         if not self.read_only:
             for suffix in ("", "-journal", "-wal", "-shm"):
@@ -90,7 +88,7 @@ class CacheFile:
                     os.unlink(f"{self.path}{suffix}")
 
     def _give_up(self, error: Exception) -> bool:
-        """Closes the file; whether it was damaged, and is thrown away."""
+        """Closes the file; returns whether it was damaged, and is deleted."""
         import apsw
 
         self.close()
@@ -111,11 +109,11 @@ class CacheFile:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_MS)
-            # No fsync: a power cut damages the file at worst, and then it is made again.
+            # No fsync: a power cut damages the file at worst, and then it is rebuilt.
             connection.execute("PRAGMA synchronous=OFF")
             if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
                 os.chmod(self.path, 0o600)
-                # With its version at once: without, another process would throw it away.
+                # Together with its version: without it another process would delete the file.
                 with transaction(connection):
                     self._prepare(connection)
                     connection.execute(f"PRAGMA user_version={self.version}")
@@ -132,7 +130,7 @@ class CacheFile:
 
 @contextmanager
 def transaction(connection: "apsw.Connection") -> Iterator[None]:
-    """Everything in the block, or nothing."""
+    """Runs the block in a transaction."""
     import apsw
 
     connection.execute("BEGIN IMMEDIATE")
@@ -149,7 +147,7 @@ def transaction(connection: "apsw.Connection") -> Iterator[None]:
 class VectorCache:
     """Vectors by content hash in one SQLite file per space, shared by processes.
 
-    A file that cannot be read is thrown away, a write that fails costs a request the next time.
+    An unreadable file is deleted; a failed write costs another request later.
     """
 
     def __init__(self, folder: Path, space: str) -> None:
@@ -158,7 +156,7 @@ class VectorCache:
         self._file = CacheFile(self.path, _prepare, version=0)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, "NDArray[np.float32]"]:
-        """The vectors that are there, by key."""
+        """The cached vectors, by key."""
         import numpy as np
 
         if not self.path.exists():
@@ -176,7 +174,7 @@ class VectorCache:
         return {key: np.frombuffer(data, dtype="<f4") for key, _, data in rows}
 
     def put(self, vectors: dict[bytes, "NDArray[np.float32]"]) -> None:
-        """Adds vectors; none of them where the disk refuses."""
+        """Adds vectors; none if the disk fails."""
 
         def put_all() -> None:
             for key, vector in vectors.items():

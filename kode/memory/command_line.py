@@ -1,4 +1,4 @@
-"""The command line of `kode memory ...` and `/memory ...`: its words, its options, its faults."""
+"""The command line of `kode memory ...` and `/memory ...`: words, options, errors."""
 
 import argparse
 import difflib
@@ -11,7 +11,7 @@ from kode.errors import ConfigError
 
 LOG_LINES = 20
 AGENTS = ("claude", "codex", "letta", "mem0", "agents", "file")
-"""Whose memory `import` takes: `kode.memory.foreign.entries.Agent`."""
+"""Agents that `import` supports: `kode.memory.foreign.entries.Agent`."""
 
 TARGETS: Mapping[str, Sequence[str]] = {
     "tiered": ("user", "env"),
@@ -19,7 +19,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "journal": ("memory", "history"),
     "notes": ("note", "log", "rule", "summary", "soul"),
 }
-"""What `add` takes in each system; where NAME is among it, any other name too."""
+"""What `add` accepts in each system; if NAME is included, any other name too."""
 
 TARGETS_HELP = """\
 targets:
@@ -37,9 +37,9 @@ targets:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """Gives `parser` the commands of memory; the parsed namespace goes to `run_command`.
+    """Adds memory's commands to `parser`; pass the parsed namespace to `run_command`.
 
-    Returns the commands' own parsers, for flags that a face wants to take after the command too.
+    Returns the commands' own parsers, for flags that a face also accepts after the command.
     """
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
     show = commands.add_parser("show", help="what the next session will see; with ID an episode")
@@ -128,14 +128,14 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
 
 
 class _Offered(tuple[str, ...]):
-    """Words that are completed; any other word may be given as well."""
+    """Suggested words for completion; any other word is valid too."""
 
     def __contains__(self, word: object) -> bool:
         return True
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse that raises instead of ending the process, for the REPL's sake."""
+    """An argparse parser that raises instead of ending the process, for the REPL's sake."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})

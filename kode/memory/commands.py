@@ -1,6 +1,6 @@
-"""`kode memory ...` and `/memory ...`: what a person may do with memory, whichever system it is.
+"""`kode memory ...` and `/memory ...`: what a person may do with memory, in any system.
 
-Texts come out as strings; where they are shown is the face's business.
+Commands return text; the face displays it.
 """
 
 import argparse
@@ -36,8 +36,8 @@ TEXT_CHARS = 100
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     """One command line (`["search", "tabs"]`) on an open memory; the text to show.
 
-    Raises: ConfigError for a command line that makes no sense; MemoryRefused, StorageError,
-    BusyError for what could not be done.
+    Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
+        failed.
     """
     parser = CommandParser(prog="memory", add_help=False)
     add_commands(parser)
@@ -47,8 +47,8 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
 async def run_command(
     system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None = None
 ) -> str:
-    """What `add_commands` parsed, done; `confirm` asks a person, where there is one to ask. Raises
-    as `memory_command`."""
+    """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises as
+    `memory_command`."""
     command = arguments.command or "show"
     if command == "search":
         return await _search(inside(system), " ".join(arguments.query), arguments.k)
@@ -92,7 +92,7 @@ async def run_command(
     if command == "show":
         return await kept.show() or "Nothing is remembered yet."
     if command == "status":
-        parts = (await kept.status(), _proposed(kept), _doubted(kept))
+        parts = (await kept.status(), _propose(kept), _doubted(kept))
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(kept, arguments.n)
@@ -145,14 +145,14 @@ async def _add(system: BaseMemory, arguments: argparse.Namespace) -> str:
 async def _import(
     system: BaseMemory, arguments: argparse.Namespace, confirm: Confirm | None
 ) -> str:
-    """What `export` wrote goes into memory; what another agent remembers, into the review."""
+    """Imports an export of kode's directly, another agent's memory into the review."""
     file = arguments.file
     if file is not None and not arguments.source and places.is_own_export(file):
         return await exchange.import_(system, file)
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _proposed(system: BaseMemory) -> str:
+def _propose(system: BaseMemory) -> str:
     count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
 
@@ -185,7 +185,7 @@ def _log(system: BaseMemory, count: int) -> str:
 
 def _change(change: Change) -> str:
     sides = ("; ".join(texts) for texts in (change.before, change.after))
-    # A whole record with its fields says less in a line than the reason does.
+    # One line of a full record with its fields says less than the reason.
     texts = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
     what = ": " + " → ".join(texts) if texts else ""
     reason = f"  [{change.reason}]" if change.reason else ""
@@ -195,4 +195,4 @@ def _change(change: Change) -> str:
 
 
 _RECORDS = ("---\n", "{")
-"""How an episode's file and a note in the history begin."""
+"""How an episode's file and a note begin in the history."""

@@ -1,4 +1,4 @@
-"""What a person decides about what waits: each one change of the history, with an undo."""
+"""A person's decisions about waiting items: each is one change of the history, with an undo."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -18,18 +18,18 @@ class Decided:
     text: str
     """What was done, for the person."""
     change_id: str
-    """What undoes it; "" where nothing does."""
+    """The change to undo; "" if there is none."""
 
 
 async def items_of(system: MemorySystem) -> list[Item]:
-    """All that waits, in the order in which it is to be asked about. Raises: MemoryRefused."""
+    """All waiting items, in the order to ask about them. Raises: MemoryRefused."""
     kept = kept_in(system, "review")
     return items(kept, date.today(), await approvals.waiting(kept))
 
 
 async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
-    """Carries out a choice about the item with this id, as it waits now. Raises: MemoryRefused
-    where it does not wait any more, or allows no such choice; StorageError, BusyError."""
+    """Carries out a choice about the item with this id. Raises: MemoryRefused if it no longer waits
+    or does not allow the choice; StorageError, BusyError."""
     found = next((one for one in await items_of(system) if one.id == id), None)
     if found is None:
         raise MemoryRefused("It does not wait any more: it was decided or changed meanwhile.")
@@ -45,7 +45,7 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
 
 
 def chain_of(system: MemorySystem, item: Item) -> str:
-    """Where what waits came from, back to who said it."""
+    """The origin of a waiting item, back to who said it."""
     kept = kept_in(system, "review")
     if item.waits is not None:
         return item.waits.text

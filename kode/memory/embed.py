@@ -1,11 +1,11 @@
-"""Texts as vectors, so that near ones can be found: the local embedder and the OpenAI-API client.
+"""Converts texts to vectors for similarity search: the local embedder and the OpenAI-API client.
 
 The local one is a random projection with hashed features: stems, words, numbers, word pairs, and
 n-grams of characters, which carry misspellings and scripts without spaces. It needs no model and no
-fitting, and a text has the same vector in every process on every machine.
+training, and a text has the same vector in every process on every machine.
 
 A neural embedder is any server that speaks the OpenAI embeddings API. Its vectors are cached by
-content hash; when it fails the local one serves, and one line says so.
+content hash; if it fails, the local one takes over and a notice says so.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ LOCAL_DIMS = 256
 """Dimensions of the local embedder: noise between unrelated texts is about 1/16."""
 
 RETRY_AFTER_S = 60.0
-"""How long the local embedder serves after an outage before the server is asked again."""
+"""After an outage, how long the local embedder is used before the server is tried again."""
 
 _BATCH = 128
 """Texts in one request."""
 
 _MAX_CHARS = 16_000
-"""A longer text is cut before it is sent: servers refuse what passes their window."""
+"""Longer texts are cut before they are sent: servers refuse what exceeds their window."""
 
 _WEIGHT_SCALE = 1024
 """Feature weights are rounded to 1/1024, so that sums are exact and equal on every machine."""
@@ -65,7 +65,7 @@ def embed(texts: Sequence[str], *, dims: int = LOCAL_DIMS) -> "Matrix":
         digests = b"".join(_direction(feature, dims) for feature in weights)
         bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8)).reshape(len(weights), dims)
         scaled = [round(weight * _WEIGHT_SCALE) for weight in weights.values()]
-        # A set bit counts +1, a clear one -1: twice the sum over set bits, less the whole.
+        # A set bit counts +1, a clear one -1: twice the sum over set bits, minus the total.
         sums = 2 * (np.array(scaled, dtype=np.int64) @ bits.astype(np.int64)) - sum(scaled)
         length = math.sqrt(int(sums @ sums))
         if length:
@@ -74,7 +74,7 @@ def embed(texts: Sequence[str], *, dims: int = LOCAL_DIMS) -> "Matrix":
 
 
 def features(text: str) -> dict[str, float]:
-    """What the local embedder counts in a text, each feature with its weight."""
+    """The weighted features of a text for the local embedder."""
     words = terms.words(text)
     counts: Counter[str] = Counter()
     weights: dict[str, float] = {}
@@ -111,23 +111,23 @@ def features(text: str) -> dict[str, float]:
 
 
 class Embedder(Protocol):
-    """Texts to vectors of one space. Vectors of different spaces must not be compared."""
+    """Converts texts to vectors of one space. Never compare vectors of different spaces."""
 
     @property
     def name(self) -> str:
-        """The space of the vectors that `embed` last gave; changes when a server fails."""
+        """The space of the vectors last returned by `embed`; changes when a server fails."""
 
     @property
     def dims(self) -> int: ...
 
     @property
     def is_neural(self) -> bool:
-        """False for the local projection, whose cosines mean something else."""
+        """False for the local projection, whose cosines have another meaning."""
 
     async def embed(self, texts: Sequence[str]) -> "Matrix":
-        """float32, shape (len(texts), dims), rows of length 1 or 0; all rows of one space.
+        """float32, shape (len(texts), dims), rows of length 1 or 0; all rows in one space.
 
-        Never raises for a server's fault.
+        Server faults never raise.
         """
 
 
@@ -145,7 +145,7 @@ class LocalEmbedder:
 
 
 class OpenAIEmbedder:
-    """Vectors of a server that speaks the OpenAI embeddings API; the local ones while it fails."""
+    """Vectors of a server with the OpenAI embeddings API; the local ones while it fails."""
 
     def __init__(
         self,
@@ -195,9 +195,9 @@ class OpenAIEmbedder:
                 fresh = await self._ask(missing)
                 self._cache.put(fresh)
                 vectors |= fresh
-            matrix = _stacked([vectors[key] for key in keys], self._known_dims)
+            matrix = _stack([vectors[key] for key in keys], self._known_dims)
         except Exception as error:
-            # The SDK lets errors of several families through; any of them is an outage here.
+            # The SDK raises errors of several families; any of them is an outage here.
             self._down_until = time.monotonic() + RETRY_AFTER_S
             self._say_once(error)
             return await self._embed_locally(texts)
@@ -206,7 +206,7 @@ class OpenAIEmbedder:
         return matrix
 
     async def _embed_locally(self, texts: Sequence[str]) -> "Matrix":
-        # All of one call in one space: a mix of neural and local rows could not be compared.
+        # One space per call: neural and local rows cannot be compared.
         self._serves_local = True
         return await self._local.embed(texts)
 
@@ -216,10 +216,10 @@ class OpenAIEmbedder:
 
         found: dict[bytes, NDArray[np.float32]] = {}
         keys = list(missing)
-        # A client belongs to the event loop it was made in, an embedder does not: one per call.
+        # A client belongs to its event loop, an embedder does not: one client per call.
         client = AsyncOpenAI(
             base_url=self._base_url or None,
-            # A server on the own machine needs no key, the SDK wants one all the same.
+            # A local server needs no key, but the SDK requires one.
             api_key=self._api_key or os.environ.get("OPENAI_API_KEY") or "none",
             timeout=self._timeout_s,
             max_retries=1,
@@ -264,7 +264,7 @@ class OpenAIEmbedder:
 def open_embedder(
     settings: "Embedding", cache_folder: Path, notice: Callable[[str], None]
 ) -> Embedder:
-    """The embedder that the config names. Opens no connection and no file.
+    """The configured embedder. Opens no connection and no file.
 
     `notice` gets one line when the server fails.
     """
@@ -281,8 +281,8 @@ def open_embedder(
     )
 
 
-def _stacked(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
-    """Rows as a matrix, each brought to length 1. Raises ValueError when lengths differ."""
+def _stack(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
+    """Rows as a matrix, each normalized to length 1. Raises: ValueError if lengths differ."""
     import numpy as np
 
     if not rows:
@@ -297,7 +297,7 @@ def _stacked(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
 
 @lru_cache(maxsize=65536)
 def _direction(feature: str, dims: int) -> bytes:
-    """The signs of a feature's direction, one bit a dimension."""
+    """The signs of a feature's direction, one bit per dimension."""
     return hashlib.shake_128(feature.encode("utf-8", "surrogatepass")).digest(dims // 8)
 
 

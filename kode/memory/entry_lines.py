@@ -1,12 +1,11 @@
-"""Entries as the lines of a Markdown file, a bullet each; and what an edit of the file means for
-them.
+"""Shows entries as bullets of a Markdown file, and converts an edit of the file back to changes.
 
     - likes tabs
     - builds with
       `make all`
 
-Read back, a paragraph and a block of code are an entry too. A heading is none: a fact is read
-alone, and what a heading says about it belongs into it.
+A paragraph and a block of code also parse as entries. A heading does not: a fact is read alone and
+must contain what the heading says.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,31 +21,30 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One entry as it is shown."""
+    """One displayed entry."""
 
     key: str
-    """What its system calls it by: an id, or its text."""
+    """Its identity in its system: an id, or its text."""
     text: str
     mark: str = ""
-    """What stands before it where it is shown: that it may be stale."""
+    """A prefix on display: that it may be stale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One change of the entries: `text` for the one called `key`. No key: a new one; no text: it
-    goes."""
+    """One change: sets the entry `key` to `text`. No key: a new entry; no text: removal."""
 
     key: str | None = None
     text: str | None = None
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The file of these entries."""
+    """The file with these entries."""
     return "".join(f"{_bullet(row.mark + row.text)}\n" for row in rows)
 
 
 def parse(text: str) -> list[str]:
-    """The entries of a file, whoever wrote it, in its order."""
+    """The entries in a file, in order, whoever wrote it."""
     entries: list[list[str]] = []
     is_open, is_bullet, fence, blanks = False, False, "", 0
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -73,8 +71,8 @@ def parse(text: str) -> list[str]:
 
 
 def steps(rows: Sequence[Row], text: str) -> list[Step]:
-    """What has to be done for these entries to become those of `text`: first what goes, then what
-    is changed, then what is new. An entry that only moved stays where it was."""
+    """The changes that turn these entries into those of `text`: removals, then edits, then
+    additions. A moved entry stays where it was."""
     new = parse(text)
     shown = [parse(render([row]))[0] for row in rows]
     moved = {*shown} & {*new}
@@ -90,7 +88,7 @@ def steps(rows: Sequence[Row], text: str) -> list[Step]:
             pairs = zip(old_rows, texts, strict=True)
             changed += (Step(key=row.key, text=said.removeprefix(row.mark)) for row, said in pairs)
         else:
-            # Which of them stands for which nobody can say.
+            # Which replaces which is unknown.
             gone += (Step(key=row.key) for row in old_rows)
             added += (Step(text=entry) for entry in dict.fromkeys(texts))
     return [*gone, *changed, *added]
@@ -99,8 +97,7 @@ def steps(rows: Sequence[Row], text: str) -> list[Step]:
 async def apply(
     steps: Sequence[Step], do: Callable[[Step], Awaitable[Outcome]], system: BaseMemory
 ) -> list[Outcome]:
-    """Does all steps or none. Raises: MemoryRefused with what stands in the way, StorageError,
-    BusyError."""
+    """Runs all steps or none. Raises: MemoryRefused with the obstacle, StorageError, BusyError."""
     done: list[Outcome] = []
     try:
         for step in steps:

@@ -1,8 +1,8 @@
-"""What memory holds as lines of JSON that a person can read, edit and give back; and as pieces that
-another system understands: export, import, copy.
+"""Exports, imports and copies memory: as lines of JSON that a person can read, edit and import
+again, and as pieces that another system understands.
 
-A row is a mapping of field names to JSON values; `content` is its text. What rows mean is known to
-the system they are from, through its carrier.
+A row maps field names to JSON values; `content` is its text. Only its system knows the meaning of
+the others, through its carrier.
 """
 
 import json
@@ -28,7 +28,7 @@ MAX_FAULTS_TOLD = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Numbered:
-    """A row with its line in the file, from 1."""
+    """A row with its line number in the file, from 1."""
 
     line: int
     row: Row
@@ -36,36 +36,36 @@ class Numbered:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """One remembered thing, in terms that several systems have."""
+    """One remembered thing in terms common to several systems."""
 
     content: str
     kind: Literal["fact", "rule", "episode", "event", "soul"]
-    """`fact` and `rule` hold until changed; `episode` tells of a session; `event` is a raw record
-    that passes; `soul` is who the agent is."""
+    """`fact` and `rule` hold until changed; `episode` describes a session; `event` is a raw record
+    that expires; `soul` is who the agent is."""
     about: Literal["user", "env", ""] = ""
     project: str = ""
     """The path hash of the project it belongs to; "" for everywhere."""
     tags: tuple[str, ...] = ()
     session: str = ""
     created_at: str = ""
-    """ISO, UTC; "" when it is not known."""
+    """ISO, UTC; "" if unknown."""
     expires_at: str = ""
     origin: str = ""
-    """Where it stands in the system it is from."""
+    """Its place in its original system."""
     private: bool = False
-    """Kept, but never to be shown to a model."""
+    """Stored, but never shown to a model."""
     untrusted: bool = False
-    """Came from untrusted content and waits for approval."""
+    """From untrusted content, waiting for approval."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Carried:
-    """What became of one piece."""
+    """The result for one piece."""
 
     piece: Piece
     done: Literal["carried", "known", "left"]
     why: str = ""
-    """Where it went, or why it was left."""
+    """Where it went, or why it was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,44 +79,44 @@ class Taken:
 
 
 class Known(Exception):
-    """A piece that is there already; its text says where."""
+    """A piece that exists already; the text says where."""
 
 
 class Carrier:
-    """One open system, for one operation. Made with the system as its only argument.
+    """Carries one open system's data, for one operation. Takes the system as its only argument.
 
-    What comes in is placed first, all of it, and nothing is written when something is refused.
+    An import is first placed completely; if anything is refused, nothing is written.
     """
 
     author = AUTHOR
-    """By whom changes are made; whoever takes something in says what it is from."""
+    """The author of changes; an import records its source."""
 
     async def rows(self) -> list[Row]:
-        """All that the system keeps, oldest first."""
+        """Everything the system stores, oldest first."""
         raise NotImplementedError
 
     async def pieces(self) -> list[Piece]:
-        """What it remembers, in the terms of others; oldest first."""
+        """What it remembers, in common terms, oldest first."""
         raise NotImplementedError
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """Gets a row of this very system ready. Raises: MemoryRefused when it cannot be taken."""
+        """Prepares a row of this system. Raises: MemoryRefused if it is not acceptable."""
         raise NotImplementedError
 
     def place_piece(self, piece: Piece) -> str:
-        """Gets a piece ready that has a meaning here, and says where it goes.
+        """Prepares a piece that has a meaning here; returns where it goes.
 
-        Raises: Known; MemoryRefused when it has no place here.
+        Raises: Known; MemoryRefused if it has no place here.
         """
         raise NotImplementedError
 
     async def write(self, kind: str) -> list[str]:
-        """Writes what was placed, all or nothing; the ids of its changes. `kind` is the history's
-        word for them. Raises: MemoryRefused, StorageError, BusyError."""
+        """Writes what was placed, all or nothing; returns the change ids. `kind` is their kind in
+        the history. Raises: MemoryRefused, StorageError, BusyError."""
         raise NotImplementedError
 
     async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
-        """Takes in rows: all, or none. Raises: MemoryRefused that names the bad lines."""
+        """Imports rows: all, or none. Raises: MemoryRefused that names the bad lines."""
         counts = {"added": 0, "changed": 0, "known": 0}
         faults: list[str] = []
         for row in rows:
@@ -128,7 +128,7 @@ class Carrier:
         return Taken(**counts, change_ids=tuple(await self.write("import")))
 
     async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
-        """Takes in what has a meaning here, and says what became of each piece."""
+        """Imports what has a meaning here; returns the result for each piece."""
         done: list[Carried] = []
         for piece in pieces:
             try:
@@ -148,11 +148,11 @@ CARRIERS: Mapping[str, str] = {
     "vault": "kode.memory.vault.carry:VaultCarrier",
     "journal": "kode.memory.journal.carry:JournalCarrier",
 }
-"""System → module:Class. A system without one can be neither exported nor copied."""
+"""System → module:Class. A system without one cannot be exported or copied."""
 
 
 def carrier_of(system: MemorySystem) -> Carrier:
-    """Raises: MemoryRefused when there is none."""
+    """The system's carrier. Raises: MemoryRefused if it has none."""
     where = CARRIERS.get(system.name)
     if where is None:
         raise MemoryRefused(
@@ -164,15 +164,15 @@ def carrier_of(system: MemorySystem) -> Carrier:
 
 
 def path_hash_of(project: object) -> str:
-    """A row's or a piece's project. Raises: MemoryRefused for what names none."""
+    """The project of a row or piece. Raises: MemoryRefused if it is invalid."""
     if not paths.is_path_hash(project):
         raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
     return str(project)
 
 
 def refuse_misplaced(piece: Piece) -> None:
-    """Raises MemoryRefused for a piece that has no place in a system that shows all it holds, lets
-    nothing expire and has no soul."""
+    """Raises: MemoryRefused for a piece that needs privacy, expiry or a soul where there is
+    none."""
     why = ""
     if piece.private:
         why = "a sensitive note is never shown, and all of this memory is"
@@ -186,13 +186,13 @@ def refuse_misplaced(piece: Piece) -> None:
         raise MemoryRefused(why)
 
 
-def written(rows: Iterable[Row]) -> str:
-    """Rows as one text: a line each."""
+def text_of_rows(rows: Iterable[Row]) -> str:
+    """Rows as text, one per line."""
     return "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
 
 
 def read(text: str) -> list[Numbered]:
-    """The rows of a text. Raises: MemoryRefused that names every line (up to ten) that is none."""
+    """Parses rows. Raises: MemoryRefused that names the first ten bad lines."""
     rows: list[Numbered] = []
     faults: list[str] = []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -207,7 +207,7 @@ def read(text: str) -> list[Numbered]:
 
 
 def read_row(line: str) -> Row:
-    """One row. Raises: MemoryRefused for a line that is none."""
+    """Parses one row. Raises: MemoryRefused for an invalid line."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -220,7 +220,7 @@ def read_row(line: str) -> Row:
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raises MemoryRefused with all faults of an import, if there are any."""
+    """Raises: MemoryRefused with all faults of an import, if there are any."""
     if not faults:
         return
     listed = "\n".join(f"  {fault}" for fault in faults[:MAX_FAULTS_TOLD])
@@ -238,10 +238,10 @@ TEXT_CHARS = 80
 
 
 async def export(system: MemorySystem, file: Path | None) -> str:
-    """The text, or with `file` (written 0600) one line about it. Raises: MemoryRefused,
-    StorageError."""
+    """Exports as text, or with `file` (written 0600) returns one line about it. Raises:
+    MemoryRefused, StorageError."""
     rows = await carrier_of(system).rows()
-    text = written(rows)
+    text = text_of_rows(rows)
     if file is None:
         return text.rstrip("\n")
     durable.replace(file, text.encode(errors="replace"))
@@ -250,7 +250,7 @@ async def export(system: MemorySystem, file: Path | None) -> str:
 
 
 async def import_(system: MemorySystem, file: Path) -> str:
-    """Takes in what `export` wrote, edited or not: all of it, or nothing. Raises: MemoryRefused,
+    """Imports an export, edited or not: all of it, or nothing. Raises: MemoryRefused,
     StorageError."""
     rows = read(_read(file))
     others = [row for row in rows if row.row.get("system", system.name) != system.name]
@@ -272,8 +272,8 @@ async def import_(system: MemorySystem, file: Path) -> str:
 
 
 async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> str:
-    """Carries over what has a meaning in the target, and lists what has not; the source is only
-    read. Raises: MemoryRefused, StorageError, BusyError."""
+    """Copies what has a meaning in the target, and lists the rest; only reads the source. Raises:
+    MemoryRefused, StorageError, BusyError."""
     pieces = await carrier_of(source).pieces()
     carrier = carrier_of(target)
     carrier.author = replace(AUTHOR, source=f"the {source.name} memory")

@@ -1,9 +1,9 @@
-"""Memory as a folder `/memories` of text files, worked on with six commands: the memory tool that
-Anthropic's models know (`memory_20250818`), as a face of whichever system is in use.
+"""Memory as a folder `/memories` of text files with six commands: the memory tool of Anthropic's
+models (`memory_20250818`), over any system.
 
-There is no such folder on disk. A system says what its files read now, and makes operations of its
-own of what a file is to read; so history, scan, limits and undo stand behind every command. The
-answers are worded as the tool's documentation has them.
+No such folder exists on disk. A system supplies the files' current text, and turns an edited file
+into its own operations, so history, scan, limits and undo apply to every command. Answers are
+worded as in the tool's documentation.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ AROUND = 2
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryFile:
-    """One file as a model is shown it."""
+    """One file as a model sees it."""
 
     name: str
-    """Below `/memories`: `user.md`, `facts/tools.md`."""
+    """Relative to `/memories`: `user.md`, `facts/tools.md`."""
     text: str
     about: str = ""
-    """What belongs into it, or what may not hold any more."""
+    """What belongs in it, or what may not hold any more."""
     read_only: bool = False
 
 
@@ -35,13 +35,13 @@ class Folder(Protocol):
     """A system's memory as files."""
 
     notice: str
-    """What a model has to know of them, a sentence."""
+    """What a model must know about them, a sentence."""
 
     async def files(self) -> Sequence[MemoryFile]:
-        """Every file, those that are empty and may be written too."""
+        """Every file, including empty ones that may be written."""
 
     async def put(self, name: str, before: str, after: str) -> Sequence[Outcome]:
-        """Makes a file that read `before` read `after`; "" for no file. All of it, or nothing.
+        """Changes a file from `before` to `after`; "" for no file. All of it, or nothing.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
@@ -54,16 +54,16 @@ class Done:
     text: str
     """For the model, as documented."""
     outcomes: Sequence[Outcome] = ()
-    """The changes of memory that it made."""
+    """Its changes to memory."""
 
 
 async def view(folder: Folder, path: str, view_range: Sequence[int] | None = None) -> Done:
-    """A file with numbered lines, or the files of a directory. Raises: MemoryRefused."""
+    """Shows a file with numbered lines, or the files of a directory. Raises: MemoryRefused."""
     name = name_of(path)
     files = await folder.files()
     for file in files:
         if file.name == name:
-            return Done(text=_numbered(file.text, view_range, path))
+            return Done(text=_number_lines(file.text, view_range, path))
     below = [file for file in files if not name or file.name.startswith(f"{name}/")]
     if name and not below:
         raise _missing(path)
@@ -78,7 +78,7 @@ async def view(folder: Folder, path: str, view_range: Sequence[int] | None = Non
 
 
 async def create(folder: Folder, path: str, text: str) -> Done:
-    """A new file. Raises: MemoryRefused for one that holds something already, or has no place."""
+    """Creates a file. Raises: MemoryRefused if it has content already, or is not allowed."""
     name = _file_name(path)
     if any(file.name == name and file.text.strip() for file in await folder.files()):
         raise MemoryRefused(f"File {path} already exists")
@@ -89,7 +89,7 @@ async def create(folder: Folder, path: str, text: str) -> Done:
 
 
 async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
-    """Another text for one that is there exactly once. Raises: MemoryRefused."""
+    """Replaces a text that occurs exactly once. Raises: MemoryRefused."""
     file = await _existing(folder, path)
     count = file.text.count(old) if old else 0
     if count == 0:
@@ -106,12 +106,12 @@ async def str_replace(folder: Folder, path: str, old: str, new: str) -> Done:
     first = file.text[: file.text.index(old)].count("\n") + 1
     said = "The memory file has been edited. Here is the snippet showing the change (with line "
     span = (max(1, first - AROUND), first + new.count("\n") + AROUND)
-    snippet = _numbered(wanted, span, "")
+    snippet = _number_lines(wanted, span, "")
     return await _written(folder, path, wanted, outcomes, f"{said}numbers):\n{snippet}")
 
 
 async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
-    """A text after a line; 0 is the beginning. Raises: MemoryRefused."""
+    """Inserts a text after a line; 0 is the beginning. Raises: MemoryRefused."""
     file = await _existing(folder, path)
     lines = file.text.removesuffix("\n").split("\n") if file.text else []
     if not 0 <= line <= len(lines):
@@ -126,7 +126,8 @@ async def insert(folder: Folder, path: str, line: int, text: str) -> Done:
 
 
 async def delete(folder: Folder, path: str) -> Done:
-    """A file with all it holds. Raises: MemoryRefused for a directory: too much goes at once."""
+    """Deletes a file with its content. Raises: MemoryRefused for a directory, which would delete
+    too much."""
     if not name_of(path):
         raise MemoryRefused("Cannot delete the /memories directory itself")
     file = await _existing(folder, path, filled=True)
@@ -135,8 +136,8 @@ async def delete(folder: Folder, path: str) -> Done:
 
 
 async def rename(folder: Folder, old_path: str, new_path: str) -> Done:
-    """What a file holds goes into another, which holds nothing yet. Raises: MemoryRefused; then
-    nothing is lost: it stands in the old file, or in both."""
+    """Moves a file's content to another, empty file. Raises: MemoryRefused; then nothing is lost:
+    the content is in the old file, or in both."""
     if not name_of(old_path):
         raise MemoryRefused("Cannot rename the /memories directory itself")
     file = await _existing(folder, old_path, filled=True)
@@ -149,7 +150,7 @@ async def rename(folder: Folder, old_path: str, new_path: str) -> Done:
 
 
 def name_of(path: str) -> str:
-    """A path below `/memories` as a name; "" for the directory itself. Raises: MemoryRefused."""
+    """The name of a path below `/memories`; "" for the directory itself. Raises: MemoryRefused."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise MemoryRefused(f"Path must start with {ROOT}, got: {path}")
     parts = [part for part in path.removeprefix(ROOT).split("/") if part not in ("", ".")]
@@ -159,7 +160,7 @@ def name_of(path: str) -> str:
 
 
 def unknown(name: str, known: Sequence[str]) -> MemoryRefused:
-    """The error for a file that a system does not have."""
+    """The error for an unknown file."""
     listed = ", ".join(f"{ROOT}/{one}" for one in known)
     return MemoryRefused(
         f"This memory keeps no {ROOT}/{name}. Put it into one of: {listed}. Nothing was changed."
@@ -181,8 +182,7 @@ def _file_name(path: str) -> str:
 
 
 async def _existing(folder: Folder, path: str, *, filled: bool = False) -> MemoryFile:
-    """The file that a command is to change; `filled`: one that holds something. Raises:
-    MemoryRefused."""
+    """The file to change; `filled`: it must have content. Raises: MemoryRefused."""
     name = _file_name(path)
     files = await folder.files()
     for file in files:
@@ -198,11 +198,11 @@ async def _existing(folder: Folder, path: str, *, filled: bool = False) -> Memor
 async def _written(
     folder: Folder, path: str, wanted: str, outcomes: Sequence[Outcome], said: str
 ) -> Done:
-    """With what memory made of it, where that is not what was written."""
+    """Reports a write, with what memory stored if that differs."""
     name = name_of(path)
     now = next((file.text for file in await folder.files() if file.name == name), "")
     if now.strip() != wanted.strip():
-        kept = _numbered(now, None, path) if now else f"{path} holds nothing."
+        kept = _number_lines(now, None, path) if now else f"{path} holds nothing."
         said = f"{said}\nMemory keeps it in its own form. {kept}"
     return Done(text=said, outcomes=outcomes)
 
@@ -211,8 +211,8 @@ def _missing(path: str) -> MemoryRefused:
     return MemoryRefused(f"The path {path} does not exist. Please provide a valid path.")
 
 
-def _numbered(text: str, view_range: Sequence[int] | None, path: str) -> str:
-    """Lines with their numbers, below the documented head where a path is given."""
+def _number_lines(text: str, view_range: Sequence[int] | None, path: str) -> str:
+    """Numbered lines, below the documented header if a path is given."""
     lines = text.split("\n")
     first, last = 1, len(lines)
     if view_range is not None:

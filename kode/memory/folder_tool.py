@@ -1,6 +1,5 @@
-"""The memory tool of Anthropic's models over one open memory; for other models the same as an
-ordinary function.
-"""
+"""The memory tool of Anthropic's models over one open memory; for other models an ordinary
+function."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,7 +16,7 @@ from kode.memory.frame import told_to_model
 T = TypeVar("T")
 
 TYPE = "memory_20250818"
-"""What Anthropic's API knows the tool as; it needs no beta header."""
+"""The tool's type in Anthropic's API; it needs no beta header."""
 
 Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 
@@ -100,7 +99,7 @@ def _given(value: T | None, name: str) -> T:
 
 
 def _words(done: Done) -> str:
-    """What was done, and what there is to know about how memory took it."""
+    """What was done, and how memory stored it."""
     notes = [
         f"{one.line}. {one.detail}".rstrip(". ") + "."
         for one in done.outcomes

@@ -1,8 +1,8 @@
-"""How memory is shown to a model: framed as reference data that cannot give orders. And
-what was said in a session, as text for a model.
+"""Frames memory for a model, as reference data that cannot give orders. Also renders a session as
+text for a model.
 
-The frame is the same bytes for the same text, so that provider caches hold, and cannot be closed
-from inside: its own marker is escaped in what it frames.
+A text always gets the same frame, byte for byte, so that provider caches hold. It cannot be closed
+from inside: its own marker is escaped in the content.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ _MARKER = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
 
 
 def framed(about: str, body: str, *, what: str | None = None) -> str:
-    """`body` inside a `<memory>` frame headed by `about` (one sentence, trusted), with a warning
-    where it looks like an attack. `what` is its `suspicion`, where that has been asked already."""
+    """`body` inside a `<memory>` frame headed by `about` (one sentence, trusted), with a warning if
+    it looks like an attack. `what` is its `suspicion`, if already known."""
     head = f"{about} {ORDERS}".strip()
     found = suspicion(body) if what is None else what
     if found:
@@ -39,17 +39,17 @@ def framed(about: str, body: str, *, what: str | None = None) -> str:
 
 
 def defused(text: str) -> str:
-    """`text` with every marker of the frame escaped and credentials masked: a person may have
-    written one into a file, and what is shown goes to a provider."""
+    """`text` with every frame marker escaped and credentials masked: a person may have written them
+    into a file, and what is shown goes to a provider."""
     return _MARKER.sub("&lt;", credentials.redact(text))
 
 
 def suspicion(text: str) -> str:
     """What in `text` looks like an attack, in a few words; "" for nothing.
 
-    Text is scanned again when shown, since a person (or another program) may have edited the file.
+    Text is scanned again on display, because a person or another program may have edited the file.
     """
-    # Part by part, as it was written: two harmless entries side by side are still harmless.
+    # Separately, as the parts were written: two harmless entries side by side stay harmless.
     findings = (scan.scan(part) for part in _PARTS.split(text))
     kinds = dict.fromkeys(finding.category for finding in findings if finding)
     if _MARKER.search(text):
@@ -59,7 +59,7 @@ def suspicion(text: str) -> str:
 
 @contextlib.contextmanager
 def told_to_model() -> Iterator[None]:
-    """Around what a tool asks of memory. Raises: ToolError with the same text, secrets masked."""
+    """Turns memory's errors in a tool call into ToolError with the same text, secrets masked."""
     try:
         yield
     except (MemoryRefused, StorageError, BusyError) as error:
@@ -73,14 +73,14 @@ MAX_RESULT_CHARS = 200
 
 
 def transcript(messages: Iterable[Message]) -> str:
-    """At most `MAX_CHARS`; of a longer session the beginning and the end, the last turn whole as
-    far as it fits."""
+    """A transcript of at most `MAX_CHARS`; a longer session is cut to its beginning and end, with
+    as much of the last turn as fits."""
     lines = [line for message in messages for line in _lines(message)]
     return keep_ends(credentials.redact("\n".join(lines)), MAX_CHARS)
 
 
 def count_turns(messages: Sequence[Message]) -> int:
-    """How many messages are the person's own."""
+    """The number of the person's own messages."""
     return sum(1 for m in messages if m.role == "user" and text_of(m).strip())
 
 
@@ -111,7 +111,7 @@ class Recording:
         self.turns = 0
         """The number of the last turn heard."""
         self.heard = 0
-        """Turns heard since the last `taken`."""
+        """Turns heard since the last call of `taken`."""
         self.tainted = False
         self._head: list[str] = []
         self._tail: deque[str] = deque()
@@ -135,7 +135,7 @@ class Recording:
             self._tail_chars -= len(self._tail.popleft())
 
     def taken(self) -> None:
-        """What was heard so far has been kept."""
+        """Marks everything heard so far as stored."""
         self.heard = 0
 
     def text(self) -> str:

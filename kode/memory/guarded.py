@@ -1,4 +1,4 @@
-"""Any memory system, made harmless: a hook that hangs, fails or keeps failing costs a turn nothing.
+"""Guards a memory system, so that a hook that hangs or fails never costs a turn.
 
 Itself a `MemorySystem`. Each hook has a time limit; a fault becomes the neutral answer and one
 Notice for that hook; after three faults in a row the hook is not called again in this process.
@@ -44,14 +44,14 @@ HOOKS: Mapping[str, tuple[float, str, str]] = {
     "state": (0.0, "save its state", ""),
     "close": (15.0, "finish its work in time", _SAVING),
 }
-"""Seconds a hook may take (0: it is not awaited), what it could not do after a fault, and what a
-person who waits for it is told. `search` and `maintain` may ask a model; nobody waits for them."""
+"""Time limit in seconds (0: it is not awaited), what failed, and what a waiting person reads.
+`search` and `maintain` may ask a model; nobody waits for them."""
 
 SLOW_S = 1.0
-"""A hook that somebody waits for is reported after this time."""
+"""After this time the person is notified that a hook is slow."""
 
 FAULTS_IN_A_ROW = 3
-"""After so many a hook is left alone for the rest of the process."""
+"""After this many a hook is not called again in this process."""
 
 
 class Guarded:
@@ -135,7 +135,7 @@ class Guarded:
 
     @contextlib.asynccontextmanager
     async def _said_when_slow(self, hook: str) -> AsyncIterator[None]:
-        """Tells what is waited for once that is noticed."""
+        """Notifies the person once a hook is noticeably slow."""
         what = HOOKS[hook][2]
         if not what:
             yield

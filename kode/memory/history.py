@@ -1,8 +1,8 @@
-"""Every change to memory, in `history.jsonl`: what was there before, what after, who and why, and
-what it rests on. What follows from that about one entry is read out of it by `lineage.py`.
+"""Records every change to memory in `history.jsonl`: the texts before and after, the author, reason
+and source. `lineage.py` derives an entry's past from it.
 
-A change is written here before it is made (a crash in between leaves an entry whose undo finds
-nothing to do, never a lost original). Undoing is a change like any other, so it can be undone.
+A change is recorded before it is made (a crash in between leaves an entry whose undo finds nothing
+to do, never a lost original). Undoing is a change like any other, so it can be undone.
 """
 
 import contextlib
@@ -40,35 +40,35 @@ class NothingToUndo(MemoryRefused):
 
 @dataclass(frozen=True, kw_only=True)
 class Author:
-    """Who makes a change, when in the session, and on what grounds."""
+    """Who made a change, when in the session, and on what grounds."""
 
     who: Who
     session: str | None = None
     turn: int | None = None
     words: str = ""
-    """What the person had asked in that turn, shortened."""
+    """The person's prompt in that turn, shortened."""
     source: str = ""
-    """What it rests on outside of memory: lines of code as `path:10-20`, or the file or system that
-    it was imported from."""
+    """Its source outside of memory: lines of code as `path:10-20`, or the file or system it was
+    imported from."""
     source_hash: str = ""
-    """Of those lines as they were; "" where the source is no code."""
+    """Hash of those lines at that time; "" if the source is not code."""
     since: str = ""
-    """From when it holds: a version or a day, as it was given."""
+    """The version or day from which it holds, as given."""
     until: str = ""
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
-    """What changes that were undone together have in common."""
+    """Shared by changes that are undone together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change. `before` and `after` are the texts that were replaced and that replaced them:
-    entries of a fact file, or one whole file."""
+    """One change. `before` and `after` are the old and new texts: entries of a fact file, or one
+    full file."""
 
     kind: str
     """What happened, in one word of the system: add, replace, remove, merge, consolidate, ..."""
     target: str
-    """What was changed: a path below the memory folder, or a note's id."""
+    """What changed: a path below the memory folder, or a note's id."""
     system: str
     who: Who
     before: tuple[str, ...] = ()
@@ -77,15 +77,15 @@ class Change:
     session: str | None = None
     turn: int | None = None
     position: int | None = None
-    """Where `before` stood among the entries, from 0; None when it does not matter."""
+    """The index of `before` among the entries; None if it does not matter."""
     undoes: str = ""
-    """The id of the change this one undoes."""
+    """The id of the change that this one undoes."""
     supersedes: str = ""
-    """A text that had been removed before, and that this change makes outdated."""
+    """A previously removed text that this change makes outdated."""
     was_archived: tuple[int, ...] = ()
-    """Of `before`, from 0, the texts that stood in an archive."""
+    """Indices in `before` of texts that were in an archive."""
     archived: tuple[int, ...] = ()
-    """Of `after` those that stand in one."""
+    """Indices in `after` of texts that are in one."""
     words: str = ""
     source: str = ""
     source_hash: str = ""
@@ -93,23 +93,24 @@ class Change:
     until: str = ""
     batch: str = ""
     person: str = ""
-    """Of a team, as its server knows them; "" for who works here."""
+    """The member of a team, as its server knows them; "" for the local person."""
     host: str = ""
-    """The machine on which they made it."""
+    """Their machine."""
     redacted: bool = False
-    """Whether a credential was masked in `before` or `after`; then it cannot be undone whole."""
+    """Whether a credential was masked in `before` or `after`; then it cannot be undone
+    completely."""
     id: str = field(default_factory=lambda: secrets.token_hex(6))
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """UTC."""
 
     @property
     def whose(self) -> str:
-        """` of bob on bobs-laptop` where a colleague made it; "" where it was made here."""
+        """` of bob on bobs-laptop` if a colleague made it; "" for a local change."""
         return whose(self.person, self.host)
 
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
-        """A change by somebody in a turn of a session; `values` are its other fields."""
+        """A change by an author; `values` are its other fields."""
         return cls(system=system, kind=kind, target=target, **asdict(author), **values)
 
 
@@ -123,37 +124,37 @@ class Tail:
     changes: tuple[Change, ...]
     """Newest first."""
     damaged: int
-    """Lines passed over because they could not be read."""
+    """Number of unreadable lines, which are skipped."""
 
 
 class History:
-    """The file of one memory folder; shared by every system and process."""
+    """The history of one memory folder; shared by every system and process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def record(self, author: Author, system: str, kind: str, target: str, **values: Any) -> Change:
-        """Appends a change by somebody. Raises: StorageError."""
+        """Appends a change by an author. Raises: StorageError."""
         return self.append(Change.by(author, system, kind, target, **values))
 
     def append(self, change: Change) -> Change:
-        """Writes a change durably and returns it as written: credentials masked.
+        """Appends a change durably; returns it as written, with credentials masked.
 
         Raises: StorageError; then the change must not be made.
         """
-        change = _masked(change)
+        change = _mask(change)
         durable.make_folder(self.path.parent)
         durable.append_line(self.path, _line(change))
         return change
 
     def append_all(self, changes: Sequence[Change]) -> None:
-        """Writes changes that were made elsewhere, with one sync for all. Raises: StorageError."""
+        """Appends changes that were made elsewhere, with one sync for all. Raises: StorageError."""
         if changes:
             durable.make_folder(self.path.parent)
-            durable.append_lines(self.path, [_line(_masked(change)) for change in changes])
+            durable.append_lines(self.path, [_line(_mask(change)) for change in changes])
 
     def known(self) -> set[str]:
-        """Id and time of every change here, as `ID TIME`. Raises: StorageError."""
+        """Id and time of every local change, as `ID TIME`. Raises: StorageError."""
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             found = _ID_AND_TIME.findall(self.path.read_bytes())
             return {f"{id.decode()} {at.decode()}" for id, at in found}
@@ -177,8 +178,8 @@ class History:
         return Tail(changes=tuple(changes), damaged=damaged)
 
     def latest_between(self, since: str, until: str) -> Change | None:
-        """The newest change from one moment to another, both in UTC and ISO 8601, by the second;
-        None where there is none. Raises: StorageError."""
+        """The newest change between two times, both UTC in ISO 8601 to the second; None if there is
+        none. Raises: StorageError."""
         for change in filter(None, map(_read, self._lines_backwards())):
             if change.at[:19] < since[:19]:
                 return None
@@ -198,19 +199,19 @@ class History:
         return found
 
     def changes(self, system: str) -> Iterator[Change]:
-        """Every change of a system, undone ones and undos too, newest first."""
+        """Every change of a system, including undone ones and undos, newest first."""
         for line in self._lines_backwards():
             change = _read(line)
             if change is not None and change.system == system:
                 yield change
 
     def standing(self, system: str) -> Iterator[Change]:
-        """The changes of a system that are not undone, newest first; no undo is among them."""
+        """The changes of a system that are not undone, without undos, newest first."""
         return (change for change in _not_undone(self.changes(system)) if not change.undoes)
 
     def in_terms(self, system: str) -> Iterator[Change]:
-        """The changes in effect that rest on code or hold for a time, and those that say that an
-        entry holds, newest first. It is asked for whenever memory is shown to a model."""
+        """The effective changes that rest on code, hold for a time, or confirm an entry, newest
+        first. Called whenever memory is shown to a model."""
         return (
             change
             for change in self._with(system, *_TERMS)
@@ -218,13 +219,14 @@ class History:
         )
 
     def naming(self, system: str, text: str) -> Iterator[Change]:
-        """The changes in effect that found, left or superseded exactly this text, newest first."""
+        """The effective changes that replaced, created or superseded exactly this text, newest
+        first."""
         wanted = json.dumps(text, ensure_ascii=False).encode(errors="replace")
         standing = (change for change in self._with(system, wanted) if not change.undoes)
         return (one for one in standing if text in (*one.before, *one.after, one.supersedes))
 
     def removed(self, system: str, target: str) -> Iterator[str]:
-        """What a model took out of a file and nothing superseded since, newest first."""
+        """What a model removed from a file and nothing has superseded, newest first."""
         superseded: set[str] = set()
         for change in self._with(system, b'"kind": "remove"', b'"supersedes": '):
             if change.target != target:
@@ -236,16 +238,16 @@ class History:
     def last_to_undo(
         self, system: str, fits: Callable[[Change], bool] = lambda change: True
     ) -> Change | None:
-        """The newest fitting change of a system that is not undone and no undo itself."""
+        """The newest fitting change of a system that is neither undone nor an undo."""
         return next(filter(fits, self.standing(system)), None)
 
     def batch(self, system: str, batch: str) -> list[Change]:
-        """The changes that were made together and are in effect, newest first."""
+        """The effective changes of a batch, newest first."""
         found = self._with(system, f'"batch": {json.dumps(batch)}'.encode())
         return [change for change in found if batch and change.batch == batch]
 
     def of_session(self, system: str, session: str) -> Iterator[Change]:
-        """The changes in effect that were made in a session, newest first."""
+        """The effective changes made in a session, newest first."""
         found = self._with(system, f'"session": {json.dumps(session)}'.encode())
         return (change for change in found if change.session == session)
 
@@ -258,13 +260,13 @@ class History:
         return found
 
     def _with(self, system: str, *terms: bytes) -> Iterator[Change]:
-        """The changes in effect whose lines hold one of these, newest first, and undos. Other lines
-        are not parsed."""
+        """The effective changes whose lines contain one of these, and undos, newest first. Other
+        lines are not parsed."""
         lines = self._lines_with((*terms, b'"undoes": '))
         return _not_undone(one for one in map(_read, lines) if one and one.system == system)
 
     def _lines_with(self, terms: Iterable[bytes]) -> list[bytes]:
-        """The lines that hold one of these, the last first."""
+        """The lines that contain one of these, last first."""
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             data = self.path.read_bytes()
             starts: set[int] = set()
@@ -285,7 +287,7 @@ class History:
 
 
 def _not_undone(changes: Iterable[Change]) -> Iterator[Change]:
-    """`changes` come newest first, undos among them."""
+    """Filters changes and undos, newest first."""
     undone: set[str] = set()
     for change in changes:
         if change.id in undone:
@@ -306,7 +308,7 @@ def undo_of(change: Change, author: Author, **values: Any) -> Change:
 
 
 def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
-    """The error for a change of which nothing is left; `gone` is a sentence that says what."""
+    """The error for a change of which nothing is left; `gone` is a sentence about it."""
     return NothingToUndo(
         f"{gone} There is nothing left to undo of {change.kind} {change.id}: kode was stopped "
         "before it was made, or it was changed since.".lstrip()
@@ -314,8 +316,8 @@ def nothing_left(change: Change, gone: str = "") -> NothingToUndo:
 
 
 def origin_of(change: Change | None, before: str = "") -> str:
-    """Where a text came from, for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, with
-    a word before it."""
+    """A text's origin for a person: `add by model, 2026-03-01 12:00 UTC, session ...`, after the
+    word `before`."""
     if change is None:
         return "written by hand"
     session = f", session {change.session}" if change.session else ""
@@ -326,8 +328,9 @@ def origin_of(change: Change | None, before: str = "") -> str:
 
 
 def refuse_redacted(change: Change, instead: str) -> None:
-    """Raises MemoryRefused for a change that the history does not hold whole, so that it cannot be
-    undone. `instead` is what the person can do, a sentence."""
+    """Raises: MemoryRefused for a change whose texts were masked, so that it cannot be undone.
+    `instead` says what the person can do, a sentence.
+    """
     if change.redacted:
         raise MemoryRefused(
             f"{change.id} held a credential, which the history does not keep: it cannot be "
@@ -335,7 +338,7 @@ def refuse_redacted(change: Change, instead: str) -> None:
         )
 
 
-def _masked(change: Change) -> Change:
+def _mask(change: Change) -> Change:
     before = tuple(credentials.redact(text) for text in change.before)
     after = tuple(credentials.redact(text) for text in change.after)
     reason = credentials.redact(change.reason)
@@ -351,8 +354,8 @@ def _line(change: Change) -> bytes:
 
 
 def _read(line: bytes) -> Change | None:
-    """One line, or None when it is damaged. Keys of a later version are passed over."""
+    """One line, or None if it is damaged. Unknown keys of a later version are ignored."""
     change = read_row(Change, line)
-    # A line without them would get new ones with every look.
+    # A line without them would get new ones with every read.
     usable = change is not None and b'"id"' in line and b'"at"' in line and change.id and change.at
     return change if usable else None

@@ -1,9 +1,9 @@
-"""The words and vectors of many texts, each at a place (a number), in an SQLite database that its
-owner opens and commits: the one store that memory searches.
+"""A word and vector index over many texts, each at a place (a number), in an SQLite database that
+its owner opens and commits: the one store that memory searches.
 
-FTS5 keeps which text holds which term; the rarest words of a query choose the candidates.
-`sqlite-vec` measures vectors inside SQL. Each of the two may be missing: without FTS5 the owner
-ranks texts as they are, without sqlite-vec numpy measures.
+FTS5 maps terms to texts; the rarest words of a query select the candidates. `sqlite-vec` compares
+vectors inside SQL. Either may be missing: without FTS5 the owner ranks texts directly, without
+sqlite-vec numpy compares.
 """
 
 import json
@@ -27,11 +27,13 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 Rows: TypeAlias = Callable[[str, Values], list[tuple[Any, ...]]]
 
 CANDIDATES = 60
-"""At least so many texts are chosen for ranking; more where more are asked for."""
+"""Select at least this many texts for ranking; more if more results are requested."""
 POSTINGS_A_QUERY = 20_000
-"""How many postings choosing may read: words are taken from the rarest on until it is spent."""
+"""Limit of postings read to select candidates: words are used from the rarest on until it is
+spent."""
 MEASURED = 20_000
-"""The newest so many vectors are measured, so that a search costs the same in any year."""
+"""Only this many of the newest vectors are compared, so that a search costs the same in any
+year."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {name}_terms (
@@ -60,12 +62,12 @@ UPDATE {name}_sums SET value = 1 WHERE name = 'has_words';
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """What SQLite can do on this machine."""
+    """What SQLite supports on this machine."""
 
     words: bool = True
-    """Whether FTS5 is there."""
+    """Whether FTS5 is available."""
     vectors: bool = True
-    """Whether sqlite-vec is there."""
+    """Whether sqlite-vec is available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,13 @@ class Source:
     """The texts that a search may find."""
 
     sql: str
-    """A SELECT of `place`, `since` and `until` (times as `when.stamp` gives them; "" for a text
-    that no question of time means), and `row`: "", or what neighbours have in common."""
+    """A SELECT of `place`, `since` and `until` (times as from `when.stamp`; "" for a text without a
+    time), and `row`: "", or a key that neighbours share."""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able:
-    """Makes the tables of an index that are missing, and finds out what this machine can do."""
+    """Creates an index's missing tables, and checks what this machine supports."""
     import apsw
 
     known = "SELECT 1 FROM sqlite_master WHERE name = ?"
@@ -98,8 +100,8 @@ def prepare(connection: "apsw.Connection", name: str, *, writable: bool) -> Able
 
 
 class TextIndex:
-    """`rows` runs SQL on the owner's connection; its errors pass through. What changes the index
-    belongs into a transaction of the owner. The tables' names begin with `name`."""
+    """`rows` runs SQL on the owner's connection; its errors pass through. Changes belong in a
+    transaction of the owner. Table names begin with `name`."""
 
     def __init__(self, rows: Rows, name: str, able: Able) -> None:
         self.rows = rows
@@ -107,11 +109,11 @@ class TextIndex:
         self.able = able
 
     def is_current(self) -> bool:
-        """Whether all texts were taken in as `terms` reads them now."""
+        """Whether all texts were indexed with the current tokenizer."""
         return self._sum("version") == terms.VERSION
 
     def refill(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Takes in all texts again, under their places; vectors stay."""
+        """Indexes all texts again, under their places; vectors stay."""
         if self.able.words:
             self._run("INSERT INTO {name}_words ({name}_words) VALUES ('delete-all')")
         self._run("DELETE FROM {name}_terms")
@@ -123,7 +125,7 @@ class TextIndex:
     # ── changing ─────────────────────────────────────────────────────────────────────────────
 
     def add(self, place: int, text: str) -> None:
-        """Takes in the words of a text that is not in."""
+        """Indexes the words of a new text."""
         found = terms.terms_of(text)
         joined = " ".join(found)
         self._run("INSERT INTO {name}_terms VALUES (?, ?, ?)", (place, joined, len(found)))
@@ -131,7 +133,7 @@ class TextIndex:
         self._count(1, len(found))
 
     def remove(self, place: int) -> None:
-        """Takes a text out, its vector too; one that is not in is no error."""
+        """Removes a text and its vector; an unknown one is not an error."""
         held = "SELECT terms, length FROM {name}_terms WHERE place = ?"
         for joined, length in self._run(held, (place,)):
             self._change_words(
@@ -143,7 +145,7 @@ class TextIndex:
         self._run("DELETE FROM {name}_vectors WHERE place = ?", (place,))
 
     def add_vector(self, place: int, space: str, vector: "Vector") -> None:
-        """Puts a vector of length 1 beside a text; those of another space are never compared."""
+        """Adds a vector of length 1 for a text; vectors of different spaces are never compared."""
         row = (place, space, vector.astype("<f4").tobytes())
         self._run("INSERT OR REPLACE INTO {name}_vectors VALUES (?, ?, ?)", row)
 
@@ -164,9 +166,9 @@ class TextIndex:
         typo_chars: int,
         elsewhere: Mapping[int, float] | None = None,
     ) -> list[tuple[int, rank.Ranked]]:
-        """The best `k` of the texts that match: place, and how it ranks. `vector` is the query's
-        under a neural model, in its `space`; `elsewhere` has cosines with it that were measured by
-        others, for texts whose vectors are not measured here."""
+        """The best `k` matching texts: place and ranking. `vector` is the query's under a neural
+        model, in its `space`; `elsewhere` has its cosines with texts whose vectors are stored
+        elsewhere."""
         many = max(CANDIDATES, 3 * k)
         near = {} if vector is None else self.nearest(vector, space, many, source, rank.MIN_COSINE)
         near = {**(elsewhere or {}), **near}
@@ -194,10 +196,10 @@ class TextIndex:
     def nearest(
         self, vector: "Vector", space: str, many: int, source: Source, least: float
     ) -> dict[int, float]:
-        """The cosines of the nearest texts, the nearest first, none below `least`."""
+        """The cosines of the nearest texts, nearest first, none below `least`."""
         data = vector.astype("<f4").tobytes()
         values = {**source.values, "space": space, "bytes": len(data), "measured": MEASURED}
-        # Joined from the vectors outwards (CROSS), since these are bounded and texts are not.
+        # Joined from the vectors outwards (CROSS), because those are bounded and texts are not.
         newest = (
             "FROM (SELECT place, vector FROM {name}_vectors WHERE space = :space AND "
             "length(vector) = :bytes ORDER BY place DESC LIMIT :measured) v "
@@ -216,7 +218,7 @@ class TextIndex:
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _candidates(self, asked: rank.Asked, source: Source, many: int) -> list[int]:
-        """The texts whose rare words add up to most."""
+        """The texts with the highest sum of rare words."""
         sums: dict[int, float] = {}
         spent = 0
         sql = (
@@ -246,7 +248,7 @@ class TextIndex:
         return {place for (place,) in found}
 
     def _with_neighbours(self, chosen: set[int], source: Source) -> list[tuple[int, str, str]]:
-        """The chosen texts, and of those in rows the neighbours: place, time and row."""
+        """The selected texts, with their neighbours in rows: place, time and row."""
 
         def those(column: str, some: Iterable[object]) -> list[tuple[int, str, str]]:
             sql = (
@@ -263,7 +265,7 @@ class TextIndex:
             members = list(group)
             near = {n + d for n, one in enumerate(members) if one[0] in chosen for d in reach}
             kept = [(n, one) for n, one in enumerate(members) if n in near]
-            # A row ends where a text between two kept ones is left out.
+            # A row ends where a text in between is missing.
             places += [(p, at, f"{row} {n - i}") for i, (n, (p, at, _)) in enumerate(kept)]
         return places
 
@@ -274,11 +276,11 @@ class TextIndex:
     def _change_words(self, sql: str, values: Sequence[Any]) -> None:
         if self.able.words:
             self._run(sql, values)
-        else:  # a process with FTS5 makes them from the terms
+        else:  # a process with FTS5 derives them from the terms
             self._run("UPDATE {name}_sums SET value = 0 WHERE name = 'has_words'")
 
     def _count(self, texts: int, length: int) -> None:
-        """Keeps the sums that a ranking needs and must not count."""
+        """Updates the totals that ranking needs, to avoid counting."""
         for name, more in (("texts", texts), ("terms", length)):
             self._run("UPDATE {name}_sums SET value = value + ? WHERE name = ?", (more, name))
 

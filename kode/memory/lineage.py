@@ -1,7 +1,7 @@
-"""Where an entry came from, and what was made from it: read out of the history of changes.
+"""Traces where an entry came from, and what was made from it, through the history of changes.
 
-Nothing is kept for this but the history. What a change says was there before and after is enough
-to follow a text back through merges and replacements, and forward to all that was made of it.
+Nothing else is stored for this: the texts before and after each change are enough to follow a text
+back through merges and replacements, and forward to everything made from it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,21 +19,21 @@ Place = tuple[str, str]
 
 MIN_ID_CHARS = 4
 MAX_LINKS = 60
-"""Shown of one chain; the rest is in the log."""
+"""Limit of links shown for one chain; the rest is in the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One remembered thing where it stands."""
+    """One remembered thing in its place."""
 
     target: str
-    """A file or a table, as the history calls it."""
+    """A file or a table, as named in the history."""
     key: str
-    """What tells it from the others there: its text, a note's id, or "" for all of a file."""
+    """Its key within the target: its text, a note's id, or "" for an entire file."""
     text: str
-    """As it may be shown on a screen."""
+    """Its text for display."""
     id: str = ""
-    """What a person may call it by besides its text."""
+    """What a person may call it, besides its text."""
 
     @property
     def place(self) -> Place:
@@ -42,25 +42,25 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A change that is in effect, in terms of entries."""
+    """An effective change in terms of entries."""
 
     change: Change
     lost: tuple[Entry, ...]
-    """What it took away or made into something else."""
+    """Entries it removed or transformed."""
     made: Mapping[Place, tuple[Entry, ...]]
-    """What it put there, each with the entries that it was made of."""
+    """Entries it created by place, each with the entries it was made of."""
     back: tuple[Place, ...]
-    """What it left that was there before and is no work of its own."""
+    """Entries it left that existed before, and did not create."""
 
     @property
     def gone(self) -> list[Place]:
-        """Where that was."""
+        """The places of the lost entries."""
         return [entry.place for entry in self.lost]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """An entry, the change that it came from (None: not recorded), and what it was made of."""
+    """An entry, the change that created it (None: not recorded), and what it was made of."""
 
     entry: Entry
     change: Change | None
@@ -69,18 +69,18 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Fate:
-    """What became of an entry: the change that took it away, and what stands in its place."""
+    """What became of an entry: the change that removed it, and its replacement."""
 
     entry: Entry
     change: Change
     into: tuple[Entry, ...]
-    """What superseded it; empty where it was removed."""
+    """The replacement; empty if it was removed."""
     at: int
-    """Of the steps, the one that took it away."""
+    """The index of the step that removed it."""
 
 
 def fates(system: "BaseMemory", found: Sequence[Step]) -> dict[Place, Fate]:
-    """Of every entry that these steps took away the latest fate, the last to go at the end."""
+    """The latest fate of every entry that these steps removed, in order of removal."""
     gone: dict[Place, Fate] = {}
     for at, step in enumerate(found):
         for entry in step.lost:
@@ -93,7 +93,7 @@ def fates(system: "BaseMemory", found: Sequence[Step]) -> dict[Place, Fate]:
 
 
 def superseded(system: "BaseMemory") -> list[Fate]:
-    """The entries in whose place another stands now or stood since, the last to go first."""
+    """The entries that were replaced, most recent first."""
     standing = {entry.place for entry in system.entries()}
     latest = fates(system, steps(system)).values()
     gone = [fate for fate in latest if fate.into and fate.entry.place not in standing]
@@ -101,12 +101,12 @@ def superseded(system: "BaseMemory") -> list[Fate]:
 
 
 def steps(system: "BaseMemory") -> list[Step]:
-    """All changes of a system that are in effect, oldest first."""
+    """All effective changes of a system, oldest first."""
     return _steps(system, list(system.history.standing(system.name)))
 
 
 def steps_since(system: "BaseMemory", ids: Collection[str]) -> list[Step]:
-    """The same from the oldest of these changes on; the history before it is not read."""
+    """The steps from the oldest of these changes on; does not read the earlier history."""
     left, found = set(ids), list[Change]()
     for change in system.history.standing(system.name):
         found.append(change)
@@ -132,12 +132,12 @@ def step_of(system: "BaseMemory", change: Change) -> Step:
 
 
 def trace(system: "BaseMemory", entry: Entry) -> Link:
-    """The chain of an entry that stands, back to where it was first said."""
+    """The chain of a current entry, back to where it was first said."""
     return Chain(steps(system)).link(entry) or _said_elsewhere(system, entry)
 
 
 def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:
-    """The entries that a person means: by id, by all of the text, else by a piece of it."""
+    """Finds the entries that a person means: by id, by full text, else by a part of it."""
     wanted = wanted.strip()
     if len(wanted) >= MIN_ID_CHARS:
         named = [entry for entry in entries if entry.id and entry.id.startswith(wanted)]
@@ -148,9 +148,9 @@ def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:
     return whole or [entry for entry in entries if piece and piece in entry.text.casefold()]
 
 
-def derived(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
-    """The changes that used what `roots` (by id) have made, oldest first: they made something else
-    of it, or sum up the session it was said in. None where nothing of it stands any more."""
+def derived_changes(found: Sequence[Step], roots: Mapping[str, Change]) -> list[Change]:
+    """The changes that used what `roots` (by id) created, oldest first: they transformed it, or
+    summarize the session in which it was said. None of those of which nothing is left."""
     ever: set[Place] = set()
     standing: set[Place] = set()
     seen: list[Change] = []
@@ -181,14 +181,14 @@ def _sums_up(change: Change, root: Change) -> bool:
 
 
 OF_A_SESSION = frozenset({"episode", "session"})
-"""Kinds of changes that sum up a whole session; others look at one turn."""
+"""Kinds of changes that summarize an entire session; others cover one turn."""
 
 
 def _made(
     change: Change, was: Mapping[Place, Entry], after: Sequence[Entry]
 ) -> Iterator[tuple[Place, tuple[Entry, ...]]]:
     if change.kind == "forget":
-        return  # what is there again was there before
+        return  # restored texts existed before
     if change.kind in (*JUDGED, "settle") and len(after) == 1:
         yield from ((entry.place, tuple(was.values())) for entry in after)
         return
@@ -219,7 +219,7 @@ class Chain:
         self._seen: set[tuple[Place, int]] = set()
 
     def link(self, entry: Entry, before: int | None = None) -> Link | None:
-        """None when no change is known that made it."""
+        """None if no change is known to have created it."""
         makers = self._makers.get(entry.place, [])
         found = [one for one in makers if before is None or one[0] < before][-1:]
         if not found:
@@ -235,12 +235,12 @@ class Chain:
         link = self.link(entry, at)
         if link is not None:
             return link
-        # A new fact that a merge took in was never written by itself: it was said in that turn.
+        # A new fact that a merge absorbed was never written by itself: it was said in that turn.
         return Link(entry=entry, change=change if brings_newer(change) else None)
 
 
 def _said_elsewhere(system: "BaseMemory", entry: Entry) -> Link:
-    """For a text that came to stand when a change was undone: the one that first knew it."""
+    """For a text restored by an undo: the change that first created it."""
     for change in system.history.changes(system.name):
         if not change.undoes and any(
             one.place == entry.place for side in system.sides(change) for one in side

@@ -1,14 +1,15 @@
-"""Lines of a text that several have changed: joining two changes, and taking one back."""
+"""Merges line-based changes of a text, and reverts one."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 Hunk = tuple[int, int, list[str]]
-"""Lines of the base from, to, and what stands there instead."""
+"""Range of base lines (from, to), and their replacement."""
 
 
-def merged(base: str, current: str, update: str) -> str:
-    """`current` (base with a person's changes) with the changes from `base` to `update`."""
+def merge_lines(base: str, current: str, update: str) -> str:
+    """Applies the changes from `base` to `update` to `current`, which a person edited from
+    `base`."""
     if current == base:
         return update
     if update in (base, current):
@@ -23,12 +24,12 @@ def merged(base: str, current: str, update: str) -> str:
             hunks.append((start, end, new))
             continue
         clashing[0][2].extend(x for x in new if x.strip() and x not in known)
-    return "\n".join(_applied(lines, hunks))
+    return "\n".join(_apply(lines, hunks))
 
 
-def reverted(now: str, before: str, after: str) -> str | None:
-    """`now` without the change from `before` to `after`, whatever was changed beside it since; as
-    it is where nothing of the change is left, None where its lines were changed again."""
+def revert_lines(now: str, before: str, after: str) -> str | None:
+    """`now` without the change from `before` to `after`, keeping other changes; `now` itself if
+    nothing of the change is left, None if its lines were changed again."""
     if now == after:
         return before
     lines = after.split("\n") if after else []
@@ -37,7 +38,7 @@ def reverted(now: str, before: str, after: str) -> str | None:
     left = [hunk for hunk in back if hunk not in theirs]
     if any(_crosses(one, other) for one in left for other in theirs):
         return None
-    return "\n".join(_applied(lines, [*theirs, *left]))
+    return "\n".join(_apply(lines, [*theirs, *left]))
 
 
 def _hunks(base: Sequence[str], other: Sequence[str]) -> list[Hunk]:
@@ -50,7 +51,7 @@ def _hunks(base: Sequence[str], other: Sequence[str]) -> list[Hunk]:
 
 
 def _overlap(hunk: Hunk, start: int, end: int) -> bool:
-    """Insertions at one place clash too: they may say the same."""
+    """Insertions at the same place conflict too: they may say the same."""
     first, last, _ = hunk
     if start == end or first == last:
         return first <= start <= last if start == end else start <= first <= end
@@ -58,12 +59,12 @@ def _overlap(hunk: Hunk, start: int, end: int) -> bool:
 
 
 def _crosses(one: Hunk, other: Hunk) -> bool:
-    """Whether two hunks change the same lines; what is put beside or among them stays."""
+    """Whether two hunks change the same lines; insertions beside or among them do not conflict."""
     return max(one[0], other[0]) < min(one[1], other[1])
 
 
-def _applied(lines: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
-    """Stable: at one and the same place the earlier of the hunks comes first."""
+def _apply(lines: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
+    """Stable: at the same place the earlier hunk comes first."""
     result: list[str] = []
     at = 0
     for start, end, new in sorted(hunks, key=lambda hunk: (hunk[0], hunk[1])):

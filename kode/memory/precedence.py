@@ -1,9 +1,9 @@
-"""Which of two statements that contradict each other counts: source, then time.
+"""Decides which of two contradicting statements counts: by source, then by time.
 
-A newer statement of the same or a higher rank counts at once, and the older is kept in the history
-as superseded. A newer one of a lower rank does not win: both stay, and the pair waits for the
-person. That two statements contradict each other is not judged here: a model said so, or a tool
-replaced one by the other.
+A newer statement of the same or a higher rank replaces the older one, which the history keeps as
+superseded. A newer one of a lower rank does not: both stay, and the pair waits for the person.
+Whether two statements contradict each other is decided elsewhere: by a model, or by a tool that
+replaced one with the other.
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from kode.memory.history import Author, Change, History
 
 
 class Rank(IntEnum):
-    """How much a statement counts for, by where it came from."""
+    """The weight of a statement, by its source."""
 
     OUTSIDE = 0
     """Said by another agent."""
     FOUND = 1
-    """By the model, on no grounds that are recorded; by an import, a tool, a consolidation."""
+    """By the model, without recorded grounds; by an import, a tool, a consolidation."""
     READ = 2
     """By the model, citing lines of code."""
     SAID = 3
-    """By the person: typed, written into the file, or kept by the model from their own words."""
+    """By the person: typed, edited in the file, or stored by the model from their own words."""
 
 
 LABELS: Mapping[Rank, str] = {
@@ -37,13 +37,13 @@ LABELS: Mapping[Rank, str] = {
 
 
 def supersedes(newer: Rank, older: Rank) -> bool:
-    """Whether a newer statement counts in place of an older one that it contradicts."""
+    """Whether a newer statement replaces an older one that it contradicts."""
     return newer >= older
 
 
 def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
-    """The rank of a text by who made it. `other` is the statement it contradicts: then
-    the words that tell the two apart decide whether the person said it."""
+    """The rank of a text by its author. `other` is the statement it contradicts: then the words
+    that differ decide whether the person said it."""
     if change.who == "client":
         return Rank.OUTSIDE
     if change.who == "user":
@@ -55,21 +55,21 @@ def source_rank(change: Author | Change, text: str, other: str = "") -> Rank:
 
 @dataclass(frozen=True)
 class Standing:
-    """The ranks of entries that stand in one file of a system."""
+    """The ranks of the current entries in one file of a system."""
 
     history: History
     system: str
     target: str
     project: Path
-    """What paths of cited code are relative to."""
+    """Base of relative paths of cited code."""
 
     def rank(self, text: str, other: str = "") -> Rank:
-        """By the changes that made and confirmed an entry. One that no change has made was written
-        by hand; one whose cited lines have changed rests on code no more."""
+        """By the changes that created and confirmed an entry. One without a change was written by
+        hand; one whose cited lines changed no longer rests on code."""
         return self._rank(text, other, {text})
 
     def _rank(self, text: str, other: str, seen: set[str]) -> Rank:
-        """`seen` are the texts that are being looked for."""
+        """`seen` are the texts already visited."""
         ranks: list[Rank] = []
         for change in self.history.naming(self.system, text):
             if change.target != self.target or text not in change.after:
@@ -80,7 +80,7 @@ class Standing:
             if is_new or change.kind not in (*JUDGED, "archive"):
                 ranks.append(self._rank_by(change, text, other))
             if change.kind == "merge":
-                # What is kept of two that are one stands for both.
+                # The remainder of a merged pair represents both.
                 for part in set(change.before) - seen:
                     seen.add(part)
                     ranks.append(self._rank(part, other, seen))
@@ -97,17 +97,17 @@ class Standing:
 
 
 JUDGED = frozenset({"merge", "supersede"})
-"""Kinds of changes that leave one of two texts as a model judged; `before` ends with the newer."""
+"""Kinds of changes in which a model chose between two texts; `before` ends with the newer."""
 
 
 def brings_newer(change: Change) -> bool:
-    """Whether the newer of two texts was written by this very change, and had not stood before."""
+    """Whether this change itself wrote the newer of the two texts."""
     return change.kind in JUDGED and change.who in ("user", "model")
 
 
 def _is_said(words: str, text: str, other: str) -> bool:
-    """Whether what the person asked in that turn holds at least half of the words that tell a text
-    from the other one."""
+    """Whether the person's prompt of that turn contains at least half of the words that distinguish
+    a text from the other."""
     telling = (
         terms.telling(text) - terms.telling(other)
         or frozenset(terms.terms_of(text)) - frozenset(terms.terms_of(other))

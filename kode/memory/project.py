@@ -1,6 +1,6 @@
-"""Memory that belongs to a project: a folder for each, called by the hash of its path.
+"""Memory that belongs to a project: one folder each, named by the hash of its path.
 
-What an older kode kept for all projects is taken over by the first one that opens it.
+The first project that opens what an older kode stored for all projects takes it over.
 """
 
 import os
@@ -22,8 +22,8 @@ _ON_THE_WAY = ".taken-over"
 
 
 def left_from_before(root: Path, patterns: Iterable[str], shared: Collection[str]) -> list[str]:
-    """What an older kode has left, files and folders by name below `root`; those in `shared` stay
-    there for all."""
+    """Leftovers of an older kode, files and folders by name below `root`, except those in `shared`,
+    which stay there for all."""
     names: set[str] = set()
     for folder in (root, root / _ON_THE_WAY):
         found = (path for pattern in patterns for path in folder.glob(pattern))
@@ -40,9 +40,9 @@ async def take_over(
     patterns: Sequence[str],
     shared: Collection[str] = (),
 ) -> Change | None:
-    """Moves what was left from before into the folder of `project`, if that has none of its own.
+    """Moves the leftovers to the folder of `project`, unless it has its own.
 
-    Returns the change, or None when there was nothing to do. Raises: StorageError, BusyError.
+    Returns the change, or None if there was nothing to do. Raises: StorageError, BusyError.
     """
     folder = root / project
     if folder.exists() or not left_from_before(root, patterns, shared):
@@ -67,9 +67,9 @@ async def take_over(
 
 
 async def undo_take_over(root: Path, change: Change, history: History, author: Author) -> Change:
-    """Moves the files back to where they were for all projects, or (undoing that) to the project.
+    """Moves the files back, or (undoing that) to the project again.
 
-    Raises: MemoryRefused when one of them is in the way; StorageError, BusyError.
+    Raises: MemoryRefused if one of them is in the way; StorageError, BusyError.
     """
     folder = root.parent / change.target
     back = bool(change.before)
@@ -89,13 +89,13 @@ async def undo_take_over(root: Path, change: Change, history: History, author: A
 
 
 def is_take_over(change: Change) -> bool:
-    """Whether a change is one of these, or undoes one."""
+    """Whether a change is a take-over, or undoes one."""
     _, _, name = change.target.partition("/")
     return paths.is_path_hash(name)
 
 
 def line_of(change: Change) -> str:
-    """The line that tells a person about it."""
+    """The line about it for a person."""
     return (
         f"The {change.system} memory was kept for all projects until now; from here on it belongs "
         f"to this one ({', '.join(change.before)}). Undo with: kode memory undo {change.id}"
@@ -116,24 +116,24 @@ def _move(names: Iterable[str], source: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class ProjectFolder:
-    """Where a system keeps what is of one project."""
+    """Where a system stores one project's data."""
 
     system: Path
     """`memory/vault`, `memory/journal`."""
     project: str
-    """The hash of the project's path; "" for what an older kode kept for all."""
+    """The hash of the project's path; "" for what an older kode stored for all."""
 
     @property
     def path(self) -> Path:
         return self.system / self.project
 
     def target(self, name: str) -> str:
-        """How the history calls a file: its path below the memory folder."""
+        """A file's name in the history: its path below the memory folder."""
         return "/".join(filter(None, (self.system.name, self.project, name)))
 
     def of_target(self, target: str) -> "tuple[ProjectFolder, str]":
-        """The folder and the name that the history means. What was kept for all projects is looked
-        for in this one."""
+        """The folder and file of a name in the history. What was stored for all projects is looked
+        up in this one."""
         name = target.removeprefix(f"{self.system.name}/")
         first, _, rest = name.partition("/")
         if paths.is_path_hash(first):
@@ -156,9 +156,9 @@ def is_drop(change: Change) -> bool:
 
 class ProjectMemory(BaseMemory):
     left_from_before: ClassVar[tuple[str, ...]]
-    """Patterns of the files that an older kode kept for all projects."""
+    """Patterns of files that an older kode stored for all projects."""
     shared: ClassVar[frozenset[str]] = frozenset()
-    """Files that are for all projects."""
+    """Files shared by all projects."""
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
@@ -181,14 +181,14 @@ class ProjectMemory(BaseMemory):
             self.folder = ProjectFolder(self.folder.system, "")
 
     def may_undo_unasked(self, change: Change) -> bool:
-        """Not what was changed in another project."""
+        """Excludes changes in other projects."""
         own = self.folder.target("")
         shared = change.target.removeprefix(f"{self.system}/") in self.shared
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
     def _drop(self, name: str) -> str:
-        """Removes a file that waits for approval, inside its lock. Raises: MemoryRefused where
-        there is none; StorageError."""
+        """Removes a file that waits for approval, inside its lock. Raises: MemoryRefused if it is
+        gone; StorageError."""
         self._check_writable()
         text = read_text(self.folder.path / name)
         if text is None:
@@ -214,7 +214,7 @@ class ProjectMemory(BaseMemory):
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
+        """Undoes one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         if is_drop(change):
             async with locked((self.folder.system.parent / change.target).parent):
@@ -227,5 +227,5 @@ class ProjectMemory(BaseMemory):
         return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
 
     async def _undo(self, change: Change, batch: str) -> str:
-        """Takes back a change to a file. Raises as `undo_change`."""
+        """Undoes a change to a file. Raises as `undo_change`."""
         raise NotImplementedError

@@ -1,10 +1,9 @@
-"""What is proposed to be remembered, until a person approves it: `proposed/` of the memory folder,
-a file each.
+"""Proposed memories that wait for a person's approval: files in `proposed/` of the memory folder.
 
-Who proposes is a program (`kode mcp serve --memory-only`), an import from what another agent
-remembers, or kode, of a person's own words (`stated`). The text is text from outside, whatever it
-says: no system reads this folder. It is the same for all systems; what a person approves is kept by
-the one in use, as if they had typed it.
+They come from a program (`kode mcp serve --memory-only`), an import of another agent's memory, or
+kode, from a person's own words (`stated`). The text counts as outside text: no system reads this
+folder. It is shared by all systems; an approved proposal is stored by the current one, as if the
+person had typed it.
 """
 
 import json
@@ -32,14 +31,14 @@ from kode.memory.stored import WaitingFolder, locked, read_row
 from kode.messages import shorten
 
 SYSTEM = "proposed"
-"""In the history; no memory system is called so."""
+"""The name in the history; no memory system has it."""
 MAX_CHARS = 1_000
 MAX_WAITING = 100
-"""Of those that agents propose by themselves."""
+"""Limit for proposals by agents."""
 MAX_IMPORTED = 5_000
-"""Of those that a person imports: a whole folder of another agent."""
+"""Limit for imports by a person: another agent's entire folder."""
 AT_ONCE = 25
-"""Written under one lock, on a slow disk too, before others may have it."""
+"""How many are written before the lock is released for others; disks may be slow."""
 QUOTED_CHARS = 120
 
 
@@ -51,9 +50,9 @@ _TARGETS: Mapping[str, Mapping[About, str]] = {
     "journal": {"user": "memory", "project": "memory"},
     "notes": {"user": "note", "project": "note"},
 }
-"""Where each system keeps what is approved."""
+"""Where each system stores approved proposals."""
 _SCOPED = ("tiered", "notes")
-"""Those that keep what is true of one project beside what is true everywhere."""
+"""Systems that separate one project's facts from global ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +61,21 @@ class Proposal:
     text: str
     about: About
     client: str
-    """What the agent calls itself."""
+    """The agent's name for itself."""
     project: str
     """The folder it was proposed in."""
     at: str
     source: str = ""
-    """What an imported one was read from: file, line, agent, digest."""
+    """What an import was read from: file, line, agent, digest."""
     batch: str = ""
     """The import that it came with."""
     own: bool = False
-    """Whether the person said it themselves: approved, it counts as said by them. A name would not
-    do, since an agent may call itself anything."""
+    """Whether the person said it: approved, it counts as said by them. A name would not do, because
+    an agent may call itself anything."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from others: the same text may be true of two projects."""
+        """Its identity: the same text may apply to two projects."""
         return (self.text, self.about, self.project if self.about == "project" else "")
 
     @property
@@ -90,7 +89,7 @@ class Proposal:
 
 
 class Proposals(WaitingFolder[Proposal]):
-    """Those of one memory folder, shared by processes."""
+    """The proposals of one memory folder, shared by processes."""
 
     kind = Proposal
 
@@ -99,12 +98,12 @@ class Proposals(WaitingFolder[Proposal]):
         self._history = History(root / "history.jsonl")
 
     def all(self) -> list[Proposal]:
-        """Those that can be read, oldest first."""
+        """The readable ones, oldest first."""
         found = [one for one in map(self.read, self.ids()) if one is not None]
         return sorted(found, key=lambda one: (one.at, one.id))
 
     def waiting(self) -> list[Waiting]:
-        """The same as a person reads them."""
+        """The waiting ones, for a person."""
         return list(map(_waiting, self.all()))
 
     async def propose(
@@ -118,8 +117,7 @@ class Proposals(WaitingFolder[Proposal]):
         who: Who = "client",
         own: bool = False,
     ) -> Outcome:
-        """Puts a text down for a person to approve; `who` is in the history as having done it,
-        `own` says that the person said it.
+        """Adds a proposal; `who` is its author in the history, `own` says that the person said it.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
@@ -150,10 +148,10 @@ class Proposals(WaitingFolder[Proposal]):
         )
 
     async def take(self, proposals: Sequence[Proposal]) -> int:
-        """Puts down what a person imports, scanned already, in this order, but for what waits by
-        now; how many that were.
+        """Adds a person's scanned imports, in order, except those already waiting; returns their
+        number.
 
-        Raises: MemoryRefused when that is too much, StorageError, BusyError.
+        Raises: MemoryRefused if there are too many, StorageError, BusyError.
         """
         total = len(self.ids()) + len(proposals)
         if total > MAX_IMPORTED:
@@ -173,29 +171,28 @@ class Proposals(WaitingFolder[Proposal]):
         return count
 
     async def drop_batch(self, batch: str, author: Author) -> None:
-        """Drops what waits of an import. Raises: StorageError, BusyError."""
+        """Drops the waiting proposals of an import. Raises: StorageError, BusyError."""
         waiting = {f"proposed/{one.id}" for one in self.all() if one.batch == batch}
         changes = [one for one in self._history.standing(SYSTEM) if one.target in waiting]
         for change in changes:
             await self.undo(change, author)
 
     def of(self, whom: str, imported: str, project: Path) -> set[str]:
-        """The ids of those that came with the import `whom` or with any of the agent `imported`;
-        where that is "", also of those that an agent which calls itself `whom` proposed. As far as
-        they may be approved in `project`."""
+        """The ids of proposals from the import `whom` or from the agent `imported`; if that is "",
+        also of those by an agent named `whom`. Only those that may be approved in `project`."""
         here = (one for one in self.all() if one.about == "user" or Path(one.project) == project)
-        if imported:  # not what calls itself so: a client may take any name
+        if imported:  # not by name: a client may take any name
             return {one.id for one in here if one.batch and one.client == imported}
         known = whom.casefold()
         return {one.id for one in here if known == (one.batch or one.client.casefold())}
 
     def begins(self, id: str) -> bool:
-        """Whether an id is that of a proposal, or the beginning of one."""
+        """Whether an id is a proposal's, or a prefix of one."""
         return any(known.startswith(id) for known in self.ids())
 
     def approved(self, id: str, system: str, project: Path) -> tuple[Proposal, Addition]:
-        """The proposal, and what a person who works in `project` would type to keep it in `system`;
-        once it is kept, `remove` it. Raises: MemoryRefused for one of another project."""
+        """The proposal, and the addition that stores it in `system` for a person who works in
+        `project`; call `remove` once stored. Raises: MemoryRefused for one of another project."""
         proposal = self.read(only_waiting("proposal", self.ids(), id))
         if proposal is None:
             raise MemoryRefused(f"The proposal {id} cannot be read any more.")
@@ -214,7 +211,7 @@ class Proposals(WaitingFolder[Proposal]):
         )
 
     async def drop(self, id: str) -> Outcome:
-        """Drops a proposal, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        """Drops a proposal, as the person. Raises: MemoryRefused, StorageError, BusyError."""
         proposal = self.read(only_waiting("proposal", self.ids(), id))
         if proposal is None:
             raise MemoryRefused(f"The proposal {id} cannot be read any more.")
@@ -231,7 +228,7 @@ class Proposals(WaitingFolder[Proposal]):
         return Outcome(line=f"dropped {proposal.id}", change_id=change.id)
 
     async def settle(self, proposal: Proposal, kept_by: str) -> None:
-        """Has a proposal that was approved no longer wait; `kept_by` is the change that keeps it.
+        """Removes an approved proposal from the queue; `kept_by` is the change that stored it.
         Raises: StorageError, BusyError."""
         author = Author(who="user", batch=kept_by)
         async with locked(self.folder):
@@ -241,15 +238,15 @@ class Proposals(WaitingFolder[Proposal]):
             self.remove(proposal.id)
 
     async def follow(self, undone: Change) -> None:
-        """Once a change is undone or redone: what was approved with it waits again, or no longer.
-        Raises: StorageError, BusyError."""
+        """After an undo or redo: returns proposals to the queue, or removes them again. Raises:
+        StorageError, BusyError."""
         kept_by = undone.undoes or undone.id
         for change in self._history.batch(SYSTEM, kept_by)[:1]:
-            with suppress(MemoryRefused):  # it waits again already
+            with suppress(MemoryRefused):  # it is waiting again already
                 await self.undo(change, Author(who="undo", batch=kept_by))
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Drops a proposal, or restores one that an undo dropped.
+        """Drops a proposal, or restores a dropped one.
 
         Raises: MemoryRefused, StorageError.
         """
@@ -269,7 +266,7 @@ class Proposals(WaitingFolder[Proposal]):
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=undoing.id)
 
     def _put(self, kind: str, proposal: Proposal, author: Author) -> Change:
-        """History first, then the file. Inside the lock."""
+        """Records the change, then writes the file. Call with the lock held."""
         change = self._history.record(
             author,
             SYSTEM,
@@ -293,7 +290,7 @@ def _waiting(proposal: Proposal) -> Waiting:
     else:
         by = f"from {proposal.source}" if proposal.source else f"by {proposal.client}"
     said = f"{when}  about the {proposal.about}, {by} in {proposal.project}"
-    # Of hundreds that were imported at once, only what differs is read.
+    # For hundreds imported at once, only the differences are worth reading.
     head = f"about the {proposal.about}, {proposal.where}" if proposal.where else said
     line = f"{head}: {shorten(proposal.text, MAX_CHARS)}"
     return Waiting(id=proposal.id, line=line, text=f"{proposal.text}\n\n{said}")

@@ -1,9 +1,9 @@
-"""From a query and texts to an order with scores: the one way memory searches, few texts or many.
+"""Ranks texts by a query: the one way memory searches, few texts or many.
 
-`read` says what a query looks for: each word by its stem, in whatever spelling the texts have it.
-`order` scores texts by BM25 over that, times how much of the query each says. Texts of one row
-(turns of a conversation) lend their score to neighbours that match too: recall@10 of turns 0.63 to
-0.73. A neural model's cosines are fused in; the local projection's only make the order worse.
+`read` analyses a query: each word by its stem, in the spelling of the texts. `order` scores texts
+by BM25, times the share of the query each covers. Texts of one row (turns of a conversation) lend
+score to neighbours that match too: recall@10 of turns rises from 0.63 to 0.73. A neural model's
+cosines are fused in; the local projection's would only worsen the order.
 """
 
 import math
@@ -19,47 +19,47 @@ from kode.memory import terms, when
 K1 = 0.8
 """How soon a repeated word stops adding."""
 B = 0.4
-"""How much a long text is held against it."""
+"""Penalty for long texts."""
 LENT = (0.45, 0.25)
-"""What a text lends of its score to matching ones of its row, one and two places away."""
+"""Score that a text lends to matching ones of its row, one and two places away."""
 VECTOR_WEIGHT = 0.5
 """Share of a neural vector in a fused score."""
 MIN_COSINE = 0.45
-"""Below it, a neural vector alone is no match."""
+"""Below it, a neural vector alone is not a match."""
 TYPO_WEIGHT = 0.5
-"""What a word counts that is found under another spelling."""
+"""The weight of a word found under another spelling."""
 TYPO_CHARS = 4
 """A shorter word is one edit away from too many others."""
 RECALL_TYPO_CHARS = 6
-"""The same where nobody searches and what fits a request comes unasked. In a shorter word the first
-letter is taken as meant: "cake" is not "make"."""
+"""The same limit for recall without a search. In shorter words the first letter counts as correct:
+"cake" is not "make"."""
 RARE_HELD, RARE_SHARE = 3, 0.05
-"""A word is looked for under another spelling if so many texts hold that, or this share of them."""
+"""Other spellings are tried if at least this many texts, or this share, contain them."""
 RESPELLED_WORDS = 12
-"""Of a longer query, which is no question but a text, no word is looked for in other spellings."""
+"""Limit of query words to try other spellings; a longer query is a text, not a question."""
 MAX_QUERY_WORDS = 200
-"""Of a longer query the first and the last count: what a turn costs has a limit."""
+"""Of a longer query the first and the last words count, to limit the cost of a turn."""
 RUN_WORDS = 4
-"""So many words of a query side by side may stand in a text as one."""
+"""This many adjacent query words may be one word in a text."""
 MAX_WORD_CHARS = 40
 NEWEST = 3
-"""So many texts are meant by "last time"."""
+"""How many texts "last time" means."""
 
 Known = Callable[[Iterable[str]], Mapping[str, int]]
-"""Of some terms those that occur, each with how many texts hold it."""
+"""Terms → those that occur, with the number of texts that contain each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that can be found."""
+    """A searchable text."""
 
     where: str
     """The file or note it is from, for a person."""
     text: str
     at: str = ""
-    """When it was written, as `when.stamp` gives it; "" for a text without a time."""
+    """When it was written, as from `when.stamp`; "" for a text without a time."""
     row: str = ""
-    """Texts that follow each other and have the same row are neighbours; "" is no row."""
+    """Consecutive texts with the same row are neighbours; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Wanted:
     """One thing that a query looks for."""
 
     words: tuple[str, ...]
-    """The words of the query that it stands for."""
+    """The query words that it stands for."""
     terms: str
-    """The terms that a text must hold side by side, with a space between."""
+    """The terms that a text must contain side by side, separated by spaces."""
     weight: float
     held: int
-    """How many texts hold the rarest of the terms."""
+    """How many texts contain the rarest of the terms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +81,22 @@ class Asked:
 
     wanted: tuple[Wanted, ...]
     words: frozenset[str]
-    """What a text must say to answer all of the query."""
+    """The words a text must contain to answer the entire query."""
     period: when.Period | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text as it is scored."""
+    """A text prepared for scoring."""
 
     terms: str
-    """As `terms.terms_of` gives them, with a space between."""
+    """As from `terms.terms_of`, separated by spaces."""
     counts: Mapping[str, int]
     at: str = ""
     row: str = ""
     in_period: bool = False
     cosine: float = 0.0
-    """With the query, by a neural model."""
+    """Cosine with the query, by a neural model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class Ranked:
     """One text of a result."""
 
     index: int
-    """Its place among the texts given, from 0."""
+    """Its index among the given texts."""
     score: float
-    """More is better; comparable within one result only."""
+    """Higher is better; comparable within one result only."""
     matched: tuple[str, ...]
-    """The words of the query that it says, the most telling first."""
+    """The query words that it contains, the most specific first."""
     is_whole: bool
-    """Whether it says all that was asked for."""
+    """Whether it contains everything the query asks for."""
 
     @property
     def why(self) -> str:
@@ -123,8 +123,8 @@ class Ranked:
 def read(
     query: str, known: Known, texts: int, now: datetime, *, typo_chars: int = TYPO_CHARS
 ) -> Asked:
-    """What a query looks for among `texts` texts that hold what `known` says. Words shorter than
-    `typo_chars` are taken as they are spelled."""
+    """Analyses a query for `texts` texts whose terms `known` counts. Words shorter than
+    `typo_chars` are taken as spelled."""
     period, rest = when.read(query, now)
     words = terms.words(rest)
     if len(words) > MAX_QUERY_WORDS:
@@ -148,7 +148,7 @@ def read(
         spelled_so = {word for one in wanted for word in one.words}
         for word in telling:
             if word not in spelled_so and typo_chars <= len(word) <= MAX_WORD_CHARS:
-                wanted += _respelled(word, known, texts)
+                wanted += _respell(word, known, texts)
     asked = [*(telling or words), *([period.said] if period else [])]
     return Asked(tuple(wanted), frozenset(asked), period)
 
@@ -161,12 +161,12 @@ def _wanted(
 
 
 def idf(texts: int, holding: int) -> float:
-    """How much a term says: 0 upwards, more the fewer texts hold it."""
+    """How specific a term is: from 0, higher for rarer terms."""
     return math.log(1 + (texts - holding + 0.5) / (holding + 0.5))
 
 
 def _runs(words: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
-    """Words side by side, with the term that they are when written as one."""
+    """Adjacent words, with the term they form when written as one."""
     runs = []
     for length in range(2, RUN_WORDS + 1):
         for first in range(len(words) - length + 1):
@@ -176,9 +176,9 @@ def _runs(words: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
     return runs
 
 
-def _respelled(word: str, known: Known, texts: int) -> list[Wanted]:
-    """A word that no text holds, as the texts may spell it: in several words, or with one letter
-    another."""
+def _respell(word: str, known: Known, texts: int) -> list[Wanted]:
+    """Other spellings of a word that no text contains: split into several words, or with one letter
+    changed."""
     parts = _split(word, known)
     if parts:
         return [_wanted((word,), parts, known(parts), texts)]
@@ -196,7 +196,7 @@ def _respelled(word: str, known: Known, texts: int) -> list[Wanted]:
 
 
 def _split(word: str, known: Known) -> list[str]:
-    """The fewest known terms that the word is made of; none when it cannot be taken apart."""
+    """The fewest known terms that form the word; none if it cannot be split."""
     length = len(word)
     stems = {
         (start, end): terms.stem(word[start:end])
@@ -205,7 +205,7 @@ def _split(word: str, known: Known) -> list[str]:
     }
     held = known(set(stems.values()))
     best: dict[int, list[str]] = {0: []}
-    for (start, end), term in stems.items():  # by start: what ends there is settled before
+    for (start, end), term in stems.items():  # by start: shorter prefixes are settled before
         if start in best and term in held:
             longer = [*best[start], term]
             if end not in best or len(longer) < len(best[end]):
@@ -214,7 +214,7 @@ def _split(word: str, known: Known) -> list[str]:
 
 
 def _one_edit_away(word: str) -> set[str]:
-    """Every spelling with a letter less, more, replaced, or two letters exchanged."""
+    """Every spelling with one letter deleted, inserted, replaced, or two swapped."""
     letters = {*ascii_lowercase, *word}
     if not word.isascii():
         block = max(map(ord, word)) & ~0x7F
@@ -231,9 +231,9 @@ def _one_edit_away(word: str) -> set[str]:
 
 
 def order(asked: Asked, documents: Sequence[Document], usual: float, texts: int) -> list[Ranked]:
-    """The documents that match, best first, of equal ones the newest; neighbours are side by side.
+    """The matching documents, best first, newest first among equals; neighbours are side by side.
 
-    `usual` is the length of a usual text in terms, `texts` how many there are altogether.
+    `usual` is the average text length in terms, `texts` the total number.
     """
     in_period = sum(document.in_period for document in documents)
     said = (asked.period.said,) if asked.period else ()
@@ -251,11 +251,11 @@ def order(asked: Asked, documents: Sequence[Document], usual: float, texts: int)
             score += of_period.weight
         own.append(score * sum(one.weight for one in counts))
         says.append(sorted(counts, key=lambda one: -one.weight))
-    best = max((_lent(place, documents, own) for place in range(len(own))), default=0.0) or 1.0
+    best = max((_with_lent(place, documents, own) for place in range(len(own))), default=0.0) or 1.0
     fuse = any(document.cosine for document in documents)
     found: list[Ranked] = []
     for place, document in enumerate(documents):
-        score = _lent(place, documents, own)
+        score = _with_lent(place, documents, own)
         if fuse and (score or document.cosine >= MIN_COSINE):
             cosine = min(1.0, max(0.0, document.cosine))
             score = (1 - VECTOR_WEIGHT) * score / best + VECTOR_WEIGHT * cosine
@@ -278,7 +278,7 @@ def rank(
 ) -> list[Ranked]:
     """The texts that match a query, best first, at most `k`.
 
-    `cosines` are those of the texts with the query under a neural embedder.
+    `cosines` compare the texts with the query under a neural embedder.
     """
     counted = [counted_terms(text.text) for text in texts]
     holding = Counter(term for _, counts in counted for term in counts)
@@ -302,13 +302,13 @@ def rank(
 
 @lru_cache(maxsize=8192)
 def counted_terms(text: str) -> tuple[str, Mapping[str, int]]:
-    """The terms of a text with a space between, and how often each occurs."""
+    """The terms of a text, separated by spaces, and how often each occurs."""
     found = terms.terms_of(text)
     return " ".join(found), Counter(found)
 
 
 def _in_period(period: when.Period | None, texts: Sequence[Text]) -> set[int]:
-    """The places of the texts that a query means by their time."""
+    """The indices of the texts from the period that a query asks about."""
     if period is None:
         return set()
     dated = [place for place, text in enumerate(texts) if text.at]
@@ -325,8 +325,8 @@ def _count(wanted: str, document: Document) -> int:
     return f" {document.terms} ".count(f" {wanted} ")
 
 
-def _lent(place: int, documents: Sequence[Document], own: Sequence[float]) -> float:
-    """The score of a text with what its neighbours lend."""
+def _with_lent(place: int, documents: Sequence[Document], own: Sequence[float]) -> float:
+    """The score of a text plus what its neighbours lend."""
     row, score = documents[place].row, own[place]
     if not row or not score:
         return score

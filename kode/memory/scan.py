@@ -1,12 +1,12 @@
-"""What may not be remembered: credentials, hidden characters, markers of chat formats, and orders
-to a model as blatant as those of `scan_phrases.txt`.
+"""Finds what may not be remembered: credentials, hidden characters, chat format markers, and orders
+to a model as blatant as those in `scan_phrases.txt`.
 
-It is the outermost of several fences, and a low one on purpose: a text cannot be told from an order
-by its words, and what a person types is never refused for its wording. What keeps orders out is
-provenance: what a session that read outside text wants to remember waits for a person.
+It is the first of several fences, deliberately low: words alone do not show whether a text is an
+order, and what a person types is never refused for its wording. Provenance keeps orders out: what a
+session that read outside text wants to remember waits for a person.
 
-A finding names the category and the place and never repeats what it found: the message goes to a
-model, a screen and a log.
+A finding names category and place and never repeats the text: its message goes to a model, a screen
+and a log.
 """
 
 import re
@@ -20,7 +20,7 @@ from kode import credentials
 from kode.errors import MemoryRefused
 
 MAX_TEXT_CHARS = 65_536
-"""Of one write: more is no note but a document, which belongs into a file of its own."""
+"""Limit of one write: more is a document, which belongs in its own file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Finding:
     """`credential`, `control characters`, `hidden characters`, `bidirectional characters`,
     `chat markup`, or the heading of a phrase in `scan_phrases.txt`."""
     start: int
-    """Where it begins in the text, in characters."""
+    """Its start in the text, in characters."""
     place: str
-    """The same for a reader: `line 2, column 14`."""
+    """The start for a reader: `line 2, column 14`."""
     what: str
-    """What the text does there, never the text itself: `it holds a credential (OpenAI key)`."""
+    """What is wrong, without the text itself: `it holds a credential (OpenAI key)`."""
     is_wording: bool
-    """Whether it is only about what the text says, so that a person may keep it all the same."""
+    """Whether it is only about the wording, so that a person may store it anyway."""
 
     @property
     def message(self) -> str:
@@ -68,10 +68,10 @@ def scan(text: str) -> Finding | None:
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
-    """Raises MemoryRefused with the reason when a text may not be remembered.
+    """Raises: MemoryRefused with the reason if a text may not be remembered.
 
-    What the person typed (`author` of "user") is not refused for its wording: then what was
-    noticed comes back, as a line for them; "" for nothing.
+    A person's own text (`author` of "user") is not refused for its wording: the finding is returned
+    as a line for them; "" for none.
     """
     if len(text) > max_chars:
         raise MemoryRefused(
@@ -112,13 +112,13 @@ def _finding(text: str, at: int, category: str, what: str, *, is_wording: bool =
 # ── credentials ──────────────────────────────────────────────────────────────────────────────
 
 _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
-"""Of a private key its first line is enough: what follows it was cut, or will be added."""
+"""The first line of a private key is enough: the rest may be cut off, or added later."""
 
 
 def _credential(text: str) -> tuple[int, str] | None:
     found = credentials.find(text)
     if not found and not text.isascii():
-        # Full-width and mathematical letters; their places may differ, so only roughly there.
+        # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
         found = credentials.find(unicodedata.normalize("NFKC", text))
     if found:
         return min(found[0].start, len(text) - 1), found[0].kind
@@ -131,9 +131,9 @@ def _credential(text: str) -> tuple[int, str] | None:
 
 class _Phrases(NamedTuple):
     markers: re.Pattern[str]
-    """Of chat formats: found wherever they stand."""
+    """Markers of chat formats: matched anywhere."""
     orders: tuple[tuple[str, re.Pattern[str]], ...]
-    """By category: found where a sentence begins."""
+    """By category: matched at the beginning of a sentence."""
 
 
 _QUOTED = re.compile(
@@ -145,21 +145,21 @@ _QUOTED = re.compile(
     )
 )  # fmt: skip
 _BEGINS = r"(?:\A|(?<=[.!?:;,。！？：，>*#)\]\n—–-]))[\s*_#>-]{0,12}"
-"""Where a sentence or a clause begins. "Never ignore ...", "the test says ..." are no orders."""
+"""Where a sentence or a clause begins. "Never ignore ...", "the test says ..." are not orders."""
 _GAP = r"[\W_]{0,12}"
-"""Between two words. Bounded, so that the time is linear in the text, whatever the text is."""
+"""Between two words. Bounded, so that the time is linear in any text."""
 _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Scripts in which the bounds of words are no help: without spaces, or with marks inside words."""
+"""Scripts in which word boundaries do not help: without spaces, or with marks inside words."""
 
 
 def _phrase(text: str) -> tuple[int, str] | None:
     phrases = _read_phrases()
-    # What is quoted is spoken of, not said. The places stay as they are.
+    # Quoted text is mentioned, not said. Replaced in place, so that positions stay.
     plain = _QUOTED.sub(lambda quoted: "\0" * len(quoted[0]), text)
     marker = phrases.markers.search(plain)
     if marker:
         return marker.start(), "chat markup"
-    folded = "".join(map(_folded, plain))
+    folded = "".join(map(_fold, plain))
     for category, order in phrases.orders:
         found = order.search(folded)
         if found:
@@ -168,8 +168,8 @@ def _phrase(text: str) -> tuple[int, str] | None:
 
 
 @cache
-def _folded(char: str) -> str:
-    """One character for one: compatibility forms, case, accents and a curled apostrophe undone."""
+def _fold(char: str) -> str:
+    """Normalizes one character to one: compatibility forms, case, accents and curly apostrophes."""
     if char == "’":
         return "'"
     plain = unicodedata.normalize("NFKD", char).casefold()
@@ -178,7 +178,7 @@ def _folded(char: str) -> str:
 
 @cache
 def _read_phrases() -> _Phrases:
-    """The phrases of `scan_phrases.txt`, whose head says how they are written."""
+    """Loads `scan_phrases.txt`, whose header describes its format."""
     listed: dict[str, list[str]] = {}
     category = ""
     text = resources.files("kode.memory").joinpath("scan_phrases.txt").read_text("utf-8")
@@ -197,8 +197,8 @@ def _read_phrases() -> _Phrases:
 
 
 def _pattern(phrase: str) -> str:
-    """The pattern of one line: words in order, `a/b` one of them, `[a/b]` one or none."""
-    phrase = "".join(map(_folded, phrase))
+    """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
+    phrase = "".join(map(_fold, phrase))
     if _UNSPACED.search(phrase):
         return r"\s*".join(_one_of(word) for word in phrase.split())
     words = [_one_of(word) + (rf"\b{_GAP}" if word[0] != "[" else "") for word in phrase.split()]
@@ -223,17 +223,17 @@ _SUSPICIOUS = re.compile(
     "\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U0010ffff]|\r(?!\n)"
 )
-"""Everything that needs a look at its neighbours. An ordinary text holds none of it."""
+"""Everything that must be judged by its neighbours. Ordinary text has none of it."""
 _PILED_MARKS = re.compile(r"[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{5,}")
 _FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
 _POP_ISOLATE = "\u2069"
 _NEARBY_CHARS = 48
-"""How far a direction mark looks for the right-to-left text that explains it."""
+"""How far to look for right-to-left text that explains a direction mark."""
 
 
 def _hidden_character(text: str) -> tuple[int, str] | None:
     """Place and category of the first character that hides something. Each is judged by its
-    neighbours: a joiner belongs between Persian letters, and not inside an English word."""
+    neighbours: a joiner belongs between Persian letters, but not inside an English word."""
     flags = {at for flag in _FLAG.finditer(text) for at in range(*flag.span())}
     for match in _SUSPICIOUS.finditer(text):
         at = match.start()
@@ -290,7 +290,7 @@ def _is_natural(text: str, at: int) -> bool:
 
 
 def _takes_joiners(char: str) -> bool:
-    """Letters and marks of scripts whose spelling uses joiners: Arabic, Syriac, Indic and kin."""
+    """Letters and marks of scripts that spell with joiners: Arabic, Syriac, Indic and related."""
     return any(
         low <= char <= high
         for low, high in (
@@ -327,7 +327,7 @@ def _has_right_to_left(text: str) -> bool:
 
 
 def _is_isolate(text: str, at: int) -> bool:
-    """Whether it is of a pair around a few words, with none inside, in right-to-left text."""
+    """Whether it belongs to a pair around a few words, with none inside, in right-to-left text."""
     before = text[max(0, at - _NEARBY_CHARS) : at].rpartition("\n")[2]
     after = text[at + 1 : at + _NEARBY_CHARS].partition("\n")[0]
     if not _has_right_to_left(before + after):

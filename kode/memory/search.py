@@ -1,6 +1,5 @@
-"""Search as a person and the model get it, whichever system is active: what words find, and where
-they find too little, what a model picks from the texts nearest by vectors and by time.
-"""
+"""Search for a person and the model, in any system: by words, and if they find too little, by a
+model that picks from the texts nearest by vectors and time."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from kode.messages import shorten
 Found = tuple[Text, Ranked]
 
 POOL = 200
-"""So many texts, the newest, a system offers where words find too little."""
+"""How many of the newest texts a system offers if words find too little."""
 CANDIDATES = 12
-"""So many go to the model."""
+"""How many are sent to the model."""
 CANDIDATE_CHARS = 400
 QUERY_CHARS = 500
 HIT_CHARS = 1_000
-"""Of a text, where it is listed."""
+"""Limit of a text in a list."""
 TIMEOUT_S = 15.0
 NEWEST = "the newest; the model could not choose"
 
@@ -36,7 +35,7 @@ SYSTEM = (
 
 @dataclass
 class Finder:
-    """Ranks the texts that a query may mean."""
+    """Ranks texts for a query."""
 
     _door: MemoryModel
     _embedder: Embedder
@@ -44,7 +43,7 @@ class Finder:
     llm: bool
     """Whether a model may be asked."""
     always: bool = False
-    """Also where the words found all that was said in the query."""
+    """Also if words found everything the query asks for."""
 
     async def hits(
         self,
@@ -53,11 +52,11 @@ class Finder:
         pool: Callable[[], Awaitable[Sequence[Text]]],
         k: int,
     ) -> list[Hit]:
-        """The best `k`. `found` is what the words found, best first; `pool` gives the texts that
-        may be meant all the same.
+        """The best `k`. `found` is the result by words, best first; `pool` returns further possible
+        texts.
 
-        Without an answer of the model the order of the words stands. Where they found nothing, the
-        newest texts come, with a score of 0: nothing but their age speaks for them.
+        Without an answer of the model the order by words stays. If words found nothing, the newest
+        texts are returned with a score of 0: only their age recommends them.
         """
         by_words = [_hit(text, ranked.score, ranked.why) for text, ranked in found[:k]]
         enough = not self.always and any(ranked.is_whole for _, ranked in found)
@@ -76,7 +75,7 @@ class Finder:
         return by_words or [_hit(text, 0.0, NEWEST) for text in dated[:k]]
 
     async def rank(self, query: str, texts: Sequence[Text], k: int) -> list[Hit]:
-        """The same over texts that are few enough to be ranked as they are."""
+        """Ranks texts that are few enough to be ranked directly."""
 
         async def pool() -> Sequence[Text]:
             return sorted(texts, key=lambda text: text.at, reverse=True)[:POOL]
@@ -84,8 +83,8 @@ class Finder:
         return await self.hits(query, await self.find(query, texts, k), pool, k)
 
     async def find(self, query: str, texts: Sequence[Text], k: int) -> list[Found]:
-        """What words find in texts as they are, with a neural embedder's cosines where they are
-        few enough to be sent."""
+        """Ranks by words, fused with a neural embedder's cosines if the texts are few enough to
+        send."""
         cosines = None
         if not isinstance(self._embedder, LocalEmbedder) and 0 < len(texts) <= POOL:
             matrix = await self._embedder.embed([query, *(text.text for text in texts)])
@@ -97,7 +96,7 @@ class Finder:
     async def _candidates(
         self, query: str, found: Sequence[Text], pool: Sequence[Text]
     ) -> list[Text]:
-        """What the words found, then by turns the nearest and the newest of the pool."""
+        """The results by words, then alternately the nearest and the newest of the pool."""
         chosen = dict.fromkeys(found[:CANDIDATES])
         rest = [text for text in pool if text not in chosen]
         if len(chosen) == CANDIDATES or not rest:
@@ -111,7 +110,7 @@ class Finder:
         return list(chosen)[:CANDIDATES]
 
     async def _ask(self, query: str, candidates: Sequence[Text]) -> list[int] | None:
-        """The model's order; None when it fails or answers anything but numbers."""
+        """The model's order; None if it fails or answers anything but numbers."""
         listed = "\n".join(
             f"{number}: {f'({text.at[:10]}) ' if text.at else ''}"
             + shorten(credentials.redact(text.text), CANDIDATE_CHARS)

@@ -1,7 +1,7 @@
-"""Lines of code that a fact rests on: `path:10-20`, and whether they still read as they did.
+"""Checks whether lines of code that a fact cites (`path:10-20`) are unchanged.
 
-Only a hash of the lines is kept, with the project's that they are of. Lines that moved within their
-file as they were have not changed, unless they stood there more than once when they were cited.
+Only hashes of the lines and the project are stored. Lines that moved within their file are
+unchanged, unless they occurred more than once when cited.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ from kode.paths import path_hash
 
 MAX_BYTES = 2_000_000
 MAX_LINES = 200
-"""A fact about more code than that is about no code in particular."""
+"""A fact about more code than that is not about any code in particular."""
 REPEATED = "*"
-"""Ends the hash of lines that their file had more than once."""
+"""Suffix of the hash of lines that occurred more than once."""
 
 _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 
@@ -27,9 +27,9 @@ State = Literal["unchanged", "changed", "gone"]
 
 
 def citing(author: Author, root: Path, source: str | None) -> Author:
-    """The author, resting on these lines of a file below `root`; with no source as they were.
+    """The author with these lines of a file below `root` as the source; unchanged without a source.
 
-    Raises: MemoryRefused when there are no such lines.
+    Raises: MemoryRefused if there are no such lines.
     """
     if not source or not source.strip():
         return author
@@ -57,7 +57,7 @@ def citing(author: Author, root: Path, source: str | None) -> Author:
 
 
 def state(root: Path, source: str, source_hash: str) -> State | None:
-    """What has become of cited lines; None for a source that is no code of this project."""
+    """The current state of cited lines; None for a source that is not code of this project."""
     digest, _, project = source_hash.partition("@")
     match = _CITED.fullmatch(source) if digest else None
     if match is None or project != path_hash(root):
@@ -83,7 +83,7 @@ def _refused(what: str) -> MemoryRefused:
 
 
 def _lines(file: Path) -> list[str] | None:
-    """None for what is no text file, or a very large one."""
+    """None for a binary or very large file."""
     try:
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return None
@@ -98,7 +98,7 @@ def _hash(lines: list[str]) -> str:
 
 
 def _places(lines: list[str], wanted: str, count: int) -> list[int]:
-    """Where `count` lines with this hash begin, at most two places."""
+    """The first two places where `count` lines with this hash begin."""
     found: list[int] = []
     for at in range(len(lines) - count + 1):
         if _hash(lines[at : at + count]) == wanted:

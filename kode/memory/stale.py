@@ -1,6 +1,6 @@
-"""Whether what memory holds is still true: cited code that has changed, days that have passed.
+"""Finds entries that may no longer be true: cited code has changed, or their last day has passed.
 
-Nothing is removed for it. A model is shown the first with a mark, and the second not at all.
+Nothing is removed. A model sees the first kind marked, and the second not at all.
 """
 
 import re
@@ -29,31 +29,31 @@ class Doubt:
     """Why an entry may not hold any more."""
 
     change: Change
-    """The one that says what it rests on."""
+    """The change that says what it rests on."""
     why: str
     """In a few words: `app.py:7-9 changed`, `it held until 2026-03-06`."""
     expired: bool
 
     @property
     def mark(self) -> str:
-        """Goes before the text where a model is shown it."""
+        """Precedes the text when shown to a model."""
         return f"[may be stale: {self.why}] "
 
 
 def doubts(system: "BaseMemory", today: date) -> dict[Place, Doubt]:
-    """Of every entry that has been given a reason to doubt it, by its place. Costs what the changes
-    with a source or a last day cost, however many others there are."""
-    return doubted(terms(system), system.project, today)
+    """The doubts about entries, by place. Costs time only for changes with a source or a last
+    day."""
+    return doubts_in(terms(system), system.project, today)
 
 
-def doubted(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
-    """The same by what `terms` has found."""
+def doubts_in(of: Mapping[Place, Change], project: Path, today: date) -> dict[Place, Doubt]:
+    """The same from the result of `terms`."""
     found = ((place, doubt(change, project, today)) for place, change in of.items())
     return {place: reason for place, reason in found if reason is not None}
 
 
 def terms(system: "BaseMemory") -> dict[Place, Change]:
-    """The change that says what an entry rests on and how long it holds, by its place."""
+    """Place of an entry → the change that says what it rests on and how long it holds."""
     found: dict[Place, Change] = {}
     for change in system.history.in_terms(system.name):
         for place in step_of(system, change).made:
@@ -62,20 +62,20 @@ def terms(system: "BaseMemory") -> dict[Place, Change]:
 
 
 def bound(history: History, system: str, target: str) -> set[str]:
-    """The texts of a file that rest on code or hold until a day. One text made of several could
-    say neither of each."""
+    """The texts of a file that rest on code or hold until a day. A merged text could say
+    neither."""
     changes = (change for change in history.in_terms(system) if change.target == target)
     return {text for change in changes for text in change.after}
 
 
 def of_texts(found: Mapping[Place, Doubt], target: str) -> dict[str, Doubt]:
-    """Those of one file, by the texts of its entries."""
+    """The doubts of one file, by entry text."""
     return {key: doubt for (where, key), doubt in found.items() if where == target}
 
 
 def holding(author: Author, since: str | None, until: str | None) -> Author:
-    """The author of what holds from a version or a day on, and until the end of a day. Raises:
-    MemoryRefused for what is neither."""
+    """The author of something that holds from a version or day, until the end of a day. Raises:
+    MemoryRefused for an invalid value."""
     since = " ".join((since or "").split())
     if len(since) > SINCE_CHARS:
         raise MemoryRefused(
@@ -88,7 +88,7 @@ def holding(author: Author, since: str | None, until: str | None) -> Author:
 
 
 def day_of(text: str, name: str) -> date:
-    """A day as `2026-03-06`. Raises: MemoryRefused that names the option."""
+    """Parses a day like `2026-03-06`. Raises: MemoryRefused that names the option."""
     try:
         if _DAY.fullmatch(text.strip()):
             return date.fromisoformat(text.strip())
@@ -98,8 +98,8 @@ def day_of(text: str, name: str) -> date:
 
 
 def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
-    """What stood at the end of a day, in the time zone of `now`; what a person wrote by hand counts
-    as always having been there."""
+    """The entries at the end of a day, in the time zone of `now`; entries written by hand count as
+    having always existed."""
     ends = datetime.combine(day, time.max, now.tzinfo)
     standing = {entry.place: entry for entry in system.entries()}
     for change in system.history.changes(system.name):
@@ -115,7 +115,7 @@ def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
 
 
 def doubt(change: Change, project: Path, today: date) -> Doubt | None:
-    """Why what a change has made may not hold any more; None for no reason."""
+    """Why what a change created may not hold any more; None for no reason."""
     if change.until and change.until < today.isoformat():
         return Doubt(change=change, why=f"it held until {change.until}", expired=True)
     state = source.state(project, change.source, change.source_hash)

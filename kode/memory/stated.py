@@ -1,8 +1,8 @@
-"""What the person said that may be worth remembering, found without a model.
+"""Finds statements of the person that may be worth remembering, without a model.
 
-A sentence of their own that asks to keep something, or says what holds always, becomes a proposal
-for `kode memory review`, when no entry has it by the end of the turn. It counts once the person has
-approved it.
+A sentence that asks to remember something, or states what always holds, becomes a proposal for
+`kode memory review`, unless an entry covers it by the end of the turn. It counts once the person
+approves it.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_SENTENCE_CHARS = 300
 MIN_WORDS = 4
 MAX_A_TURN = 3
 KNOWN_SHARE = 0.6
-"""The share of a sentence's telling words that an entry has which says the same."""
+"""Share of a sentence's specific words in an entry that says the same."""
 
 _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
@@ -33,8 +33,8 @@ _CUES = terms.telling("remember note always never use mind forget")
 
 
 async def propose(system: BaseMemory, context: MemoryContext, turn: Turn) -> None:
-    """After a turn that `system` has seen: what the person stated and no entry has waits for their
-    approval. Raises: StorageError, BusyError."""
+    """After a turn that `system` has processed: proposes what the person stated and no entry has.
+    Raises: StorageError, BusyError."""
     sentences = stated(turn.text)
     if not sentences or context.read_only:
         return
@@ -45,7 +45,9 @@ async def propose(system: BaseMemory, context: MemoryContext, turn: Turn) -> Non
     for sentence in sentences:
         if is_known(sentence, known):
             continue
-        with suppress(MemoryRefused):  # too many wait, or the scan refuses it: no one asked for it
+        with suppress(
+            MemoryRefused
+        ):  # too many waiting, or refused by the scan: nobody asked for it
             done = await proposals.propose(
                 sentence,
                 "project",
@@ -121,8 +123,7 @@ _QUESTION = re.compile(r"\b(?:do|did) (?:you|we|i) (?:still |even )?$", re.IGNOR
 
 
 def asks_to_remember(text: str) -> bool:
-    """Whether some word of `text` asks to keep it; "do not note this" and "do you remember" do
-    not."""
+    """Whether `text` asks to remember; "do not note this" and "do you remember" do not."""
     if any(word in text for word in _UNSPACED):
         return True
     for found in _ASKED.finditer(text):

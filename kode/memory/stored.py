@@ -1,6 +1,5 @@
-"""What memory keeps on disk, read back: rows of JSON, whole and of the right types or not at all,
-and texts that a person may have edited. And work that waits, a file an item, under a lock.
-"""
+"""Reads memory's data back from disk: rows of JSON, valid or not at all, and texts that a person
+may have edited. Also a queue of pending work, one file per item, under a lock."""
 
 import asyncio
 import contextlib
@@ -26,11 +25,11 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def read_row(kind: type[T], data: bytes) -> T | None:
-    """The value that `data` holds, or None for anything that kode would not have written: another
-    shape, other types, a list too deep. Keys of a later version are passed over."""
+    """The value in `data`, or None for anything that kode would not have written: another shape,
+    other types, a list too deep. Unknown keys of a later version are ignored."""
     try:
         row: T = _adapter(cast(Hashable, kind)).validate_json(data, strict=True)
-    except ValueError:  # pydantic's is one
+    except ValueError:  # including pydantic's
         return None
     return row
 
@@ -51,9 +50,9 @@ def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file, its lines ended by line feeds; None when it is not there.
+    """The text of a file with normalized line ends; None if it does not exist.
 
-    Raises: MemoryRefused when it is no readable UTF-8 text.
+    Raises: MemoryRefused if it is not readable UTF-8 text.
     """
     try:
         return plain_lines(path.read_bytes().decode("utf-8-sig"))
@@ -71,7 +70,7 @@ def read_text(path: Path) -> str | None:
 
 
 class Waiting(Protocol):
-    """An item of work: a dataclass that a row can be made of."""
+    """A pending item: a dataclass stored as a row."""
 
     @property
     def id(self) -> str: ...
@@ -81,7 +80,7 @@ W = TypeVar("W", bound=Waiting)
 
 
 class WaitingFolder(Generic[W]):
-    """Items of work, each a JSON file called by its id, on disk until the work is done: written
+    """Pending items, each a JSON file named by its id, on disk until the work is done: written
     before a model is asked, so that a crash leaves them for the next start."""
 
     kind: ClassVar[type]
@@ -96,7 +95,7 @@ class WaitingFolder(Generic[W]):
         durable.replace(self._path(item.id), row.encode(errors="replace"))
 
     def read(self, id: str) -> W | None:
-        """None when it is gone or cannot be read."""
+        """None if it is gone or unreadable."""
         try:
             item: W | None = read_row(self.kind, self._path(id).read_bytes())
         except OSError:
@@ -104,7 +103,7 @@ class WaitingFolder(Generic[W]):
         return item if item is not None and item.id == id else None
 
     def set_aside_damaged(self) -> list[Path]:
-        """Moves items that cannot be read out of the way, and says where. Raises: StorageError."""
+        """Moves unreadable items aside; returns their new paths. Raises: StorageError."""
         paths = [self._path(id) for id in self.ids() if self.read(id) is None]
         return [durable.set_aside(path) for path in paths if path.exists()]
 
@@ -113,7 +112,7 @@ class WaitingFolder(Generic[W]):
         durable.remove(self._path(id))
 
     def ids(self) -> list[str]:
-        """Of all that wait, oldest session first."""
+        """The ids of all items, oldest session first."""
         return [id for id in stems(self.folder) if may_name_a_file(id)]
 
     def _path(self, id: str) -> Path:
@@ -121,19 +120,19 @@ class WaitingFolder(Generic[W]):
 
 
 def stems(folder: Path) -> list[str]:
-    """The names of the JSON files of a folder, sorted."""
+    """The names of the JSON files in a folder, sorted."""
     with suppress(OSError):
         return sorted(path.stem for path in folder.glob("*.json"))
     return []
 
 
 def may_name_a_file(id: str | None) -> bool:
-    """Whether an id of a session can be part of a file's name: no path, nothing hidden."""
+    """Whether a session id can be part of a file name: no path, nothing hidden."""
     return id is not None and _ID.fullmatch(id) is not None and ".." not in id
 
 
 def plain_lines(text: str) -> str:
-    """The text with every line end a line feed."""
+    """The text with every line end normalized to a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -145,13 +144,13 @@ def _adapter(kind: Hashable) -> "TypeAdapter[Any]":
 
 
 TIMEOUT_S = 10.0
-"""Who holds the lock writes one small file: longer means that it hangs."""
+"""The holder of the lock only writes one small file: a longer wait means that it hangs."""
 
 
 @contextlib.asynccontextmanager
 async def locked(folder: Path, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[None]:
-    """Holds the exclusive lock of `folder`, across processes. The body must not await: that
-    would keep every other process waiting, and a model is never called while a lock is held.
+    """Holds the exclusive lock of `folder`, across processes. The body must not await: that would
+    block every other process, and a model is never called while a lock is held.
 
     Raises: BusyError after `timeout_s`; StorageError; CancelledError while waiting.
     """

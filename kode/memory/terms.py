@@ -1,9 +1,9 @@
-"""A text as the terms that search and vectors count: the one tokenizer of memory. No ranking here.
+"""Splits a text into terms for search and vectors: the one tokenizer of memory.
 
-A word is counted by its stem, an identifier by the stems of its parts and as one word besides: so
-`maxRetries`, `max_retries` and `max-retries` all hold `max`, `retries` and `maxretries`, and
-`PostgreSQL` holds `postgresql`. Scripts that write without spaces are counted by characters and
-pairs. The stemmer is chosen by script, since that is all that one line of text tells reliably.
+A word counts by its stem, an identifier by the stems of its parts and also as one word:
+`maxRetries`, `max_retries` and `max-retries` all contain `max`, `retries` and `maxretries`, and
+`PostgreSQL` contains `postgresql`. Scripts without spaces count by characters and pairs. The
+stemmer is chosen by script, the only thing that one line of text shows reliably.
 """
 
 import re
@@ -13,8 +13,7 @@ from functools import cache, lru_cache
 from typing import Protocol
 
 VERSION = 2
-"""Changes whenever the same text gives other terms: what was indexed under another is indexed
-again."""
+"""Increase whenever a text gets different terms, so that everything is indexed again."""
 
 STOP_WORDS = frozenset(
     """
@@ -29,10 +28,10 @@ STOP_WORDS = frozenset(
     whom whose why will with won would wouldn yes yet you your yours yourself
     """.split()
 )
-"""Words that say nothing of what a text is about, question words among them. They are counted like
-others, but a query looks for them only when it has nothing else."""
+"""Words that do not show what a text is about, including question words. They are indexed like
+others, but a query uses them only if it has nothing else."""
 
-_MARKS = (  # vowel signs and the like: parts of a word, though no letters
+_MARKS = (  # vowel signs and the like: parts of a word, though not letters
     r"\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     r"\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"
 )
@@ -55,7 +54,7 @@ class _Stemmer(Protocol):
 def compounds(text: str) -> list[list[str]]:
     """The words and numbers of a text in order, in lower case; an identifier as its parts.
 
-    A version stays whole (`3.12`); a run of an unspaced script is one word here (see `ngrams`).
+    A version is one part (`3.12`); so is a run of an unspaced script (see `ngrams`).
     """
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
@@ -65,21 +64,21 @@ def compounds(text: str) -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """The same without telling which parts stood together."""
+    """The same, flattened."""
     return [part for parts in compounds(text) for part in parts]
 
 
 def telling(text: str) -> frozenset[str]:
-    """The stems of the words that say what a text is about. An identifier counts by its parts
-    alone: as a word of its own too, it would count twice."""
+    """The stems of the words that show what a text is about. An identifier counts only by its
+    parts, or it would count twice."""
     return frozenset(
         term for word in words(text) if word not in STOP_WORDS for term in word_terms(word)
     )
 
 
 def terms_of(text: str) -> list[str]:
-    """What an index counts in a text, in the order of the text: the terms of each word, and each
-    identifier as one word after its parts."""
+    """The terms to index for a text, in order: the terms of each word, and each identifier as one
+    word after its parts."""
     found: list[str] = []
     for parts in compounds(text):
         for part in parts:
@@ -100,7 +99,7 @@ def joined_term(parts: Iterable[str]) -> str:
 
 
 def ngrams(word: str) -> list[str]:
-    """Characters and pairs of the unspaced runs of a word, and the stems of what stands between."""
+    """Characters and pairs of a word's unspaced runs, and the stems of what is in between."""
     found: list[str] = []
     at = 0
     for run in _UNSPACED.finditer(word):
@@ -116,13 +115,13 @@ def ngrams(word: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word holds a script that is written without spaces."""
+    """Whether a word contains a script that is written without spaces."""
     return not word.isascii() and _UNSPACED.search(word) is not None
 
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; numbers and words of other scripts stay as they are."""
+    """The stem of a lower-case word; numbers and words of other scripts are unchanged."""
     if len(word) < 3 or word[0].isdigit():
         return word
     language = _language(word[0])

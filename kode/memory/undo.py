@@ -1,7 +1,7 @@
-"""Undoing changes: one, one with all that was made from it, those of a session; and redoing them.
+"""Undoes and redoes changes: one, one with everything made from it, or those of a session.
 
-Several changes are undone newest first, each as a change of its own, and all or none. Their undos
-have a batch in common, by which they are redone together.
+Several changes are undone newest first, each as a separate change, all or none. Their undos share a
+batch, by which they are redone together.
 """
 
 import secrets
@@ -15,22 +15,22 @@ from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.proposals import Proposals
 
 Confirm = Callable[[str], bool]
-"""Puts a question to the person; whether the answer was yes."""
+"""Asks the person; whether the answer was yes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Following:
-    """What an undo does about later changes that were made from what it takes back."""
+    """How an undo handles later changes made from the undone ones."""
 
     describe: Callable[[Change], str]
     """A change, for the person."""
     with_derived: bool = False
-    """Whether they go along unasked."""
+    """Whether to include them without asking."""
     confirm: Confirm | None = None
-    """Asks a person, where there is one."""
+    """Asks a person, if there is one."""
 
     def go_along(self, listed: str) -> bool:
-        """Whether they are to go along; `listed` names them."""
+        """Whether to include them; `listed` names them."""
         asked = self.confirm
         return self.with_derived or (asked is not None and asked(f"{listed}\nUndo them too?"))
 
@@ -40,9 +40,9 @@ async def undo(
     id: str | None,
     following: Following,
 ) -> str:
-    """Takes back the change with this id, or the last one; an undo is redone. What was made from it
-    goes along where that is wanted, else it is named. Raises: MemoryRefused, StorageError,
-    BusyError; then nothing was changed."""
+    """Undoes the change with this id, or the last one; an undo is redone. Changes made from it are
+    included if wanted, else named. Raises: MemoryRefused, StorageError, BusyError; then nothing was
+    changed."""
     if id is None:
         return await _undo_last(system, following)
     change = _meant(system, id)
@@ -56,7 +56,7 @@ async def undo_session(
     session: str,
     following: Following,
 ) -> str:
-    """Takes back what a session changed, as one. Raises as `undo`."""
+    """Undoes all changes of a session together. Raises as `undo`."""
     standing = list(system.history.standing(system.name))
     names = {change.session for change in standing if (change.session or "").startswith(session)}
     if not session or len(names) != 1:
@@ -71,18 +71,17 @@ async def undo_all(
     changes: Sequence[Change],
     following: Following,
 ) -> str:
-    """Takes back changes as one, with what was made from them where that is wanted. Raises as
-    `undo`."""
+    """Undoes changes together, including those made from them if wanted. Raises as `undo`."""
     followers = _followers(system, changes)
-    listed = _listed("Later changes rest on it", followers, following)
+    listed = _list("Later changes rest on it", followers, following)
     if followers and not following.go_along(listed):
         raise MemoryRefused(f"{listed}\nNothing was changed. `--with-derived` undoes them too.")
     return await take_back(system, newest_first(system, [*changes, *followers]))
 
 
 async def take_back(system: BaseMemory, changes: Sequence[Change]) -> str:
-    """Takes back changes in this order, all or none, in one batch. Raises: MemoryRefused with what
-    stands in the way."""
+    """Undoes changes in this order, all or none, in one batch. Raises: MemoryRefused with the
+    obstacle."""
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
     batch = secrets.token_hex(6) if len(changes) > 1 else ""
@@ -125,7 +124,7 @@ async def _undo_one(
     followers = _followers(system, [change])
     if not followers:
         return await take_back(system, [change])
-    listed = _listed("Made from it", followers, following)
+    listed = _list("Made from it", followers, following)
     if following.go_along(listed):
         return await take_back(system, newest_first(system, [change, *followers]))
     try:
@@ -140,8 +139,8 @@ async def _undo_last(
     system: BaseMemory,
     following: Following,
 ) -> str:
-    """The last change of which something is left. One that a killed kode had only announced is
-    marked as undone, so that it does not stand in the way of those before it."""
+    """Undoes the last change of which something is left. One that a killed kode had only announced
+    is marked as undone, so that it does not block earlier ones."""
     lines: list[str] = []
     while change := system.history.last_to_undo(system.name, system.may_undo_unasked):
         try:
@@ -171,17 +170,17 @@ def _meant(system: BaseMemory, id: str) -> Change:
 
 
 def _followers(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
-    """What was made from these changes and is in effect, oldest first."""
+    """The effective changes made from these, oldest first."""
     roots = {change.id: change for change in changes}
-    return lineage.derived(lineage.steps_since(system, roots), roots)
+    return lineage.derived_changes(lineage.steps_since(system, roots), roots)
 
 
-def _listed(head: str, changes: Sequence[Change], following: Following) -> str:
+def _list(head: str, changes: Sequence[Change], following: Following) -> str:
     return "\n".join([f"{head}:", *(f"  {following.describe(change)}" for change in changes)])
 
 
 def _mark(system: BaseMemory, change: Change, batch: str = "") -> None:
-    """Has a change of which nothing is left count as undone."""
+    """Marks a change of which nothing is left as undone."""
     reason = f"nothing was left of {change.kind} {change.id}"
     author = Author(who="undo", batch=batch)
     system.history.append(undo_of(change, author, before=(), after=(), reason=reason))

@@ -1,4 +1,5 @@
-"""`/memory used`: the entries in the last request, what they cost, which the answer named."""
+"""`/memory used`: the entries in the last request, their cost, and which of them the answer
+named."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,17 +12,17 @@ from kode.memory.uses import WORDS_IN_A_ROW, is_named, words_of
 from kode.messages import shorten
 
 SEEN_CHARS = 120
-"""By so much of its beginning an entry is found in what was sent: long ones are cut there."""
+"""This much of an entry's beginning is searched in what was sent: long entries are cut there."""
 TEXT_CHARS = 100
 
 
 def used(
     system: MemorySystem, sent: Sequence[str], answer: str, tokens: Callable[[str], int]
 ) -> str:
-    """`sent` is all of memory that the last request held, `answer` what the model said to it, and
-    `tokens` counts those of a text. Raises: MemoryRefused where entries cannot be counted."""
+    """`sent` is all of memory in the last request, `answer` the model's answer, and `tokens` counts
+    those of a text. Raises: MemoryRefused if entries cannot be counted."""
     entries = kept_in(system, "used").entries()
-    whole = _folded("\n".join(sent))
+    whole = _fold("\n".join(sent))
     shown = [entry for entry in entries if _head(entry) in whole]
     cost = sum(map(tokens, sent))
     head = f"In the last request: {len(shown)} of {len(entries)} entries, about {cost:,} tokens"
@@ -38,9 +39,9 @@ def used(
 
 
 def _head(entry: Entry) -> str:
-    """As it stands in what was sent: on one line, markers escaped, credentials masked."""
-    return _folded(defused(entry.text))[:SEEN_CHARS].rstrip()
+    """As it appears in what was sent: on one line, markers escaped, credentials masked."""
+    return _fold(defused(entry.text))[:SEEN_CHARS].rstrip()
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.split())

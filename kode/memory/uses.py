@@ -1,8 +1,8 @@
-"""Which entries are of use: in how many sessions, one after the other, none of them was used.
+"""Counts for how many consecutive sessions each entry has gone unused.
 
-An entry is used in a session when an answer names it, or when memory brought it up because it
-fitted. The counts are in `uses/` of the memory folder, written once when a session ends: a cache,
-which may be lost at the price of asking the person later.
+An entry is used in a session if an answer names it, or if memory brought it up as relevant. The
+counts are in `uses/` of the memory folder, written once when a session ends: a cache, whose loss
+only delays asking the person.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from kode.memory.lineage import Entry, Place
 from kode.memory.stored import locked, read_row
 
 SESSIONS = 30
-"""Without use, and the person is asked whether an entry is still worth its place."""
+"""After this many sessions without use, the person is asked whether to keep an entry."""
 WORDS_IN_A_ROW = 3
-"""So many words of an entry, one after the other, make an answer name it."""
+"""An answer names an entry by this many consecutive words of it."""
 MOST_COUNTED = 5_000
-"""Entries; those of sessions long ago are dropped first."""
+"""Limit of entries; the least recent are dropped first."""
 
 _WORD = re.compile(r"\w[\w'’.:/@+#-]*\w|\w")
 
@@ -32,14 +32,14 @@ class _Counts:
     missed: dict[str, int] = field(default_factory=dict)
     """Sessions since an entry was last used, kept or first seen."""
     kept: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Entries that the person kept: by which change, and what was counted before."""
+    """Entries that the person kept: the change, and the count before."""
 
 
 async def count_session(
     root: Path, system: str, entries: Sequence[Entry], answers: Sequence[str], given: set[Place]
 ) -> None:
-    """Counts a session that ends for the entries that stood in it. `given` are those that memory
-    brought up because they fitted. Raises: StorageError, BusyError."""
+    """Counts an ending session for the entries in it. `given` are those that memory brought up as
+    relevant. Raises: StorageError, BusyError."""
     said = [words_of(answer) for answer in answers]
     async with locked(root / "uses"):
         counts = _read(root)
@@ -52,8 +52,8 @@ async def count_session(
 
 
 async def keep(root: Path, system: str, entry: Entry, change: str) -> None:
-    """Counts an entry from now on again, since the person keeps it by this change. Raises:
-    StorageError, BusyError."""
+    """Restarts the count of an entry that the person keeps by this change. Raises: StorageError,
+    BusyError."""
     async with locked(root / "uses"):
         counts = _read(root)
         key = _key(system, entry)
@@ -63,14 +63,14 @@ async def keep(root: Path, system: str, entry: Entry, change: str) -> None:
 
 
 def unused(history: History, system: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Those that no session of the last `SESSIONS` has used, and that nobody has kept since."""
+    """Entries unused in the last `SESSIONS` sessions, and not kept since."""
     known = {entry.place: entry for entry in entries}
     counted = missed_by(history, system, known.values())
     return [known[place] for place, missed in counted.items() if missed >= SESSIONS]
 
 
 def missed_by(history: History, system: str, entries: Iterable[Entry]) -> dict[Place, int]:
-    """How many sessions in a row have not used an entry; none of those that were never counted."""
+    """Entry → the number of consecutive sessions without use; only entries that were counted."""
     counts = _read(history.path.parent)
     standing: Collection[str] | None = None
     found: dict[Place, int] = {}
@@ -81,7 +81,7 @@ def missed_by(history: History, system: str, entries: Iterable[Entry]) -> dict[P
         missed = counts.missed[key]
         change, before = counts.kept.get(key, ("", 0))
         if missed < SESSIONS <= missed + before:
-            # What was kept counts as if it had not been once that is undone.
+            # If the change that kept it is undone, the old count continues.
             if standing is None:
                 standing = {one.id for one in history.standing(system)}
             missed += before if change not in standing else 0
@@ -112,7 +112,7 @@ def _key(system: str, entry: Entry) -> str:
 
 
 def _read(root: Path) -> _Counts:
-    """None counted yet where the file is missing or damaged: the next session writes another."""
+    """Empty if the file is missing or damaged: the next session writes a new one."""
     try:
         return read_row(_Counts, (root / "uses" / "uses.json").read_bytes()) or _Counts()
     except OSError:

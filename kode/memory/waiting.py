@@ -1,6 +1,6 @@
-"""What waits for a person's judgment (`kode memory review`), each with what can be decided.
+"""Items that wait for a person's decision (`kode memory review`), each with its choices.
 
-Nothing is decided here: that is done by `decisions`.
+`decisions` carries them out.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ HEADS: Mapping[Group, str] = {
     "expired": "expired, not shown to a model",
     "unused": f"no answer has named it in {uses.SESSIONS} sessions",
 }
-"""The groups, in the order in which they are asked about."""
+"""The groups, in the order to ask about them."""
 
 LATELY_DAYS = 30
 NOTHING_WAITS = "Nothing waits for you."
@@ -43,17 +43,17 @@ CHOICES: Mapping[Group, Mapping[Choice, str]] = {
     "expired": {"confirm": "still true, without an end", "remove": "remove"},
     "unused": {"keep": f"keep for {uses.SESSIONS} sessions more", "remove": "remove"},
 }
-"""What can be decided in each group, in words for a person."""
+"""The choices of each group, worded for a person."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two entries, the one that stood first before the other."""
+    """Two entries, the older first."""
 
     first: Entry
     second: Entry
     contradict: bool
-    """Whether a model found so; else nobody has judged them."""
+    """Whether a model found a contradiction; else nobody has judged them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Item:
 
     group: Group
     texts: tuple[str, ...]
-    """What it is about, whole, each with where it came from: one text, or two that are compared."""
+    """The full texts, each with its origin: one, or two to compare."""
     entries: tuple[Entry, ...] = ()
     doubt: Doubt | None = None
     waits: Waiting | None = None
@@ -70,8 +70,8 @@ class Item:
 
     @property
     def id(self) -> str:
-        """What tells it from the others for as long as it waits with this text: a decision is
-        about what was read, not about what has come into its place."""
+        """Its identity while it waits with this text: a decision is about what was read, not about
+        what replaced it."""
         waits = [self.waits.id, self.waits.text] if self.waits else []
         of = waits or [part for one in self.entries for part in (*one.place, one.text)]
         return hashlib.sha256("\0".join((self.group, *of)).encode(errors="replace")).hexdigest()[
@@ -88,7 +88,7 @@ class Item:
 
 
 def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
-    """All of it, in the order of `HEADS`; `waits` is what waits for approval."""
+    """All items, in the order of `HEADS`; `waits` are those that wait for approval."""
     found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
     chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
@@ -100,24 +100,24 @@ def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Ite
 
 
 def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
-    """All of it as text, with what settles it outside a terminal; `lately` is what was superseded
-    not long ago."""
+    """All items as text, with the commands that settle them outside a terminal; `lately` are
+    recently superseded entries."""
     parts: list[str] = []
     for group, head in HEADS.items():
         listed = ["\n".join(_lines(one)) for one in found if one.group == group]
         if listed:
             gap = "\n\n" if group in ("contradiction", "near") else "\n"
-            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indented(gap.join(listed))}")
+            parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indent(gap.join(listed))}")
     if not parts:
         parts.append(NOTHING_WAITS)
     if lately:
         listed = [_superseded(fate) for fate in lately]
-        parts.append(f"superseded lately:\n{_indented(chr(10).join(listed))}")
+        parts.append(f"superseded lately:\n{_indent(chr(10).join(listed))}")
     return "\n\n".join(parts)
 
 
 def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
-    """What was superseded in the last `LATELY_DAYS`, the newest first."""
+    """Entries superseded in the last `LATELY_DAYS`, newest first."""
     since = now - timedelta(days=LATELY_DAYS)
     return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
 
@@ -143,7 +143,7 @@ _SETTLED_BY: Mapping[Group, str] = {
 
 
 def count_doubted(system: BaseMemory, today: date) -> int:
-    """How many of the entries that stand may not hold any more."""
+    """How many current entries may not hold any more."""
     found = stale.doubts(system, today)
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 
@@ -193,5 +193,5 @@ def _came(chain: Chain, entry: Entry) -> str:
     return describe(link.change) if link and link.change else NOT_RECORDED
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" if line else "" for line in text.split("\n"))

@@ -1,7 +1,6 @@
-"""Questions of time: which period a query asks about, in plain English or as a date.
+"""Detects which period a query asks about, in plain English or as a date.
 
-A handful of expressions and no more: where a model ranks, it reads the dates of the candidates in
-any language.
+Deliberately few expressions: where a model ranks, it reads the candidates' dates in any language.
 """
 
 import re
@@ -34,7 +33,7 @@ _NEWEST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """From `start` up to but not with `end`, as `stamp` gives them; both "" ask for the newest."""
+    """From `start` up to but excluding `end`, as from `stamp`; both "" ask for the newest."""
 
     said: str
     """The expression in the query."""
@@ -43,9 +42,9 @@ class Period:
 
 
 def read(query: str, now: datetime) -> tuple[Period | None, str]:
-    """The period that a query asks about, None for none, and what the query says besides.
+    """The period that a query asks about, or None, and the rest of the query.
 
-    `now` is aware; its zone is the one in which a day begins.
+    `now` is aware; days begin in its time zone.
     """
     newest, rest = _NEWEST.search(query), _NEWEST.sub(" ", query)
     for match in _TIME.finditer(query):
@@ -54,7 +53,7 @@ def read(query: str, now: datetime) -> tuple[Period | None, str]:
             start, end = _span(said, now.replace(hour=0, minute=0, second=0, microsecond=0))
             period = Period(said=match[0], start=stamp(start), end=stamp(end))
         except (ValueError, OverflowError):
-            continue  # no day of the calendar
+            continue  # not a calendar day
         return period, rest.replace(match[0], " ")
     return (Period(said=newest[0]), rest) if newest else (None, query)
 
@@ -65,7 +64,7 @@ def stamp(moment: datetime) -> str:
 
 
 def stamp_of(text: str, zone: tzinfo | None = UTC) -> str:
-    """The same of an ISO time, where one without a zone is of `zone`; "" for anything else."""
+    """The stamp of an ISO time, by default in `zone`; "" for anything else."""
     try:
         moment = datetime.fromisoformat(text)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=zone))
@@ -74,13 +73,13 @@ def stamp_of(text: str, zone: tzinfo | None = UTC) -> str:
 
 
 def first_in(text: str, zone: tzinfo | None) -> str:
-    """The same of the first date that stands in a text; "" for none."""
+    """The stamp of the first date in a text; "" for none."""
     found = (stamp_of(match[0], zone) for match in _DATED.finditer(text))
     return next(filter(None, found), "")
 
 
 def _span(said: dict[str, str], today: datetime) -> tuple[datetime, datetime]:
-    """The first moment of a period, and of the next one. Raises: ValueError, OverflowError."""
+    """The beginning of a period, and of the next one. Raises: ValueError, OverflowError."""
     unit = said.get("unit") or said.get("ago") or ("month" if "month" in said else "day")
     begin = _BEGIN[unit]
     if "date" in said or "month" in said:
@@ -91,6 +90,6 @@ def _span(said: dict[str, str], today: datetime) -> tuple[datetime, datetime]:
         start = begin(today)
         for _ in range(int(_AGO.get(ago, ago))):
             start = begin(start - DAY)
-    # The longest that each can be: from its first day on, that leads into the next one.
+    # The maximum length of each: counted from its first day, it reaches into the next one.
     length = {"day": 1, "week": 7, "month": 31, "year": 366}[unit]
     return start, begin(start + length * DAY)

@@ -35,8 +35,8 @@ _BY = {
 
 
 def why(system: BaseMemory, wanted: str) -> str:
-    """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused
-    when there is none."""
+    """The chain of one entry, or the list of those that `wanted` may mean. Raises: MemoryRefused if
+    there is none."""
     entries = find(system.entries(), wanted)
     if len(entries) > 1:
         listed = [f"  {_named(entry)}" for entry in entries[:LISTED]]
@@ -60,8 +60,8 @@ def why(system: BaseMemory, wanted: str) -> str:
 
 
 def _past(system: BaseMemory, wanted: str) -> str:
-    """The chain of the latest entry that held these words and stands no more, with what became of
-    it; "" when there was none."""
+    """The chain of the latest former entry with these words, and what became of it; "" if there was
+    none."""
     found = steps(system)
     for fate in reversed(fates(system, found).values()):
         if find([fate.entry], wanted):
@@ -78,8 +78,8 @@ def ended(fate: Fate) -> str:
 
 
 def in_words(link: Link, project: Path) -> str:
-    """A chain, the newest link first, what each was made of indented below it. `project` is what
-    paths of code are relative to."""
+    """A chain, the newest link first, with the sources of each indented below it. Paths of code are
+    relative to `project`."""
     lines = [*_lines(link, project, 0)]
     sessions = dict.fromkeys(_sessions(link))
     lines += [f"open: kode session show {session}" for session in sessions]

@@ -19,7 +19,7 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
     A damaged file is set aside, and saved approvals are ignored. Never raises.
     """
     path = paths.permissions_file(home, project)
-    return read_approvals(path, _decoded, "saved approvals are ignored")
+    return read_approvals(path, _decode, "saved approvals are ignored")
 
 
 def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
@@ -64,7 +64,7 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
-def _decoded(document: Mapping[str, Any]) -> tuple[Rule, ...]:
+def _decode(document: Mapping[str, Any]) -> tuple[Rule, ...]:
     if not isinstance(document["allow"], list):
         raise ValueError("not a list of rules")
     return tuple(parse(text) for text in document["allow"])

@@ -172,7 +172,7 @@ def _hint(parts: Sequence[Part]) -> str:
         if part.argv is None:
             return ""
         rule = offered_rule(part) or grammar.shell_rule(part.argv, prefix=False)
-        flags.append(f"--allow {_quoted(str(rule))}")
+        flags.append(f"--allow {_quote(str(rule))}")
     return " ".join(dict.fromkeys(flags))
 
 
@@ -220,5 +220,5 @@ def known_reads(line: Line) -> tuple[str, ...] | None:
     return reads if reads and line.closed and not by_git else None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

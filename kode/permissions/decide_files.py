@@ -20,7 +20,7 @@ from kode.permissions.rules import Rule
 
 def read(call: Call) -> Decision:
     path = _path(call, "path", default=".")
-    named = [path, *_globbed(call, path)]
+    named = [path, *_expand_glob(call, path)]
     for one in named:
         by_rule = _by_path_rule(call, one)
         if by_rule is not None and by_rule.outcome != "allow":
@@ -114,7 +114,7 @@ def _path(call: Call, name: str, *, default: str) -> str:
     return os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
 
 
-def _globbed(call: Call, path: str) -> list[str]:
+def _expand_glob(call: Call, path: str) -> list[str]:
     """The files that a glob or pattern argument names."""
     named = []
     for name in ("glob", "pattern"):

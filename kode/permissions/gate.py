@@ -302,7 +302,7 @@ class PersonGate:
             tool=tool.name,
             subject=visible(subject),
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
-            preview=visible(preview or _shown(tool, arguments, subject)),
+            preview=visible(preview or _preview_of(tool, arguments, subject)),
             diff=visible(preview) if tool.effect == "edit" else "",
             reason=visible(decision.reason),
             dangers=tuple(map(visible, decision.dangers)),
@@ -444,7 +444,7 @@ def _with_nobody(decision: Decision) -> Verdict:
     )
 
 
-def _shown(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
+def _preview_of(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
     if tool.effect in ("run", "fetch", "read"):
         return subject

@@ -1,7 +1,7 @@
-"""The words kode sends to a model on its own account: Markdown files beside this module, and the
-functions that put them together. Changing them changes behaviour as surely as code does.
+"""The texts kode itself sends to a model: Markdown files beside this module, and the functions that
+assemble them. Changing them changes behaviour as surely as code does.
 
-Tool descriptions live with their tools; what memory asks a model lives with memory.
+Tool descriptions live with their tools; memory's prompts live with memory.
 """
 
 import platform
@@ -27,10 +27,10 @@ def system_sections(
     """The sections of the system prompt by name, rendered when a process opens a session and after
     a compaction. They are joined by blank lines.
 
-    `base` replaces kode's own text (`--system`), which is a short one with `small`; `late` are the
-    sections that memory brings. Empty ones are left out. Nothing else depends on the folder or the
-    day, and what changes most comes last: many servers put the tools behind the system prompt, and
-    would read them all again after the first byte that differs.
+    `base` replaces kode's own text (`--system`), which is short with `small`; `late` are memory's
+    sections. Empty ones are left out. Nothing else depends on the folder or the day, and what
+    changes most comes last: many servers put the tools after the system prompt, and would read them
+    all again after the first different byte.
     """
     own = template("system_small" if small else "system")
     sections = {"kode": own if base is None else base, "appended": append, **late}
@@ -40,9 +40,9 @@ def system_sections(
 def opening_sections(
     *, cwd: Path, repository: Path | None, today: date, project_instructions: str, window: int
 ) -> tuple[str, ...]:
-    """What goes with the first message of a session: what the project says, and where it is. Each
-    begins with a heading of its own; what changes most comes last. Of long instructions as many
-    characters stay as the window has tokens, which is about a quarter of it."""
+    """The sections for a session's first message: project instructions and workplace. Each begins
+    with its own heading; what changes most comes last. Long instructions are cut to as many
+    characters as the window has tokens, about a quarter of it."""
     if len(project_instructions) > window:
         project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
     place = _environment(cwd, repository, today)
@@ -51,7 +51,7 @@ def opening_sections(
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:
     """The system prompt of the request that summarizes a session; `wish` is what the person wants
-    of the note."""
+    in the note."""
     prompt = template("compaction").replace("{max_words}", str(max_words))
     return f"{prompt.rstrip()}\n\nThe person asks of this note: {wish}\n" if wish else prompt
 

@@ -1,8 +1,8 @@
-"""Instruction files: what a project tells agents about itself. Read, bounded, and made into one
-section of the system prompt.
+"""Reads instruction files, in which a project addresses agents, and builds one bounded section of
+the system prompt.
 
-In each folder AGENTS.md counts; where there is none, the first that is there of the files other
-agents read. They are not memory, and kode writes none of them by itself.
+In each folder AGENTS.md counts; otherwise the first of other agents' files. They are not memory,
+and kode never writes one by itself.
 """
 
 import os
@@ -14,10 +14,10 @@ from pathlib import Path
 from kode.messages import plural
 
 MAX_BYTES = 32 * 1024
-"""For all files of one prompt together; the nearest file is served first."""
+"""For all files of one prompt together; the nearest file has priority."""
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")
-"""The first that is there counts; after them the rules of `.cursor/rules` that always apply."""
+"""The first existing one counts; after them the rules of `.cursor/rules` that always apply."""
 
 WITH_IMPORTS = "CLAUDE.md"
 MAX_IMPORT_DEPTH = 5
@@ -40,14 +40,14 @@ class Source:
 @dataclass(frozen=True, kw_only=True)
 class ProjectInstructions:
     section: str
-    """The section for the system prompt; "" when there is no file."""
+    """The section for the system prompt; "" without files."""
     sources: tuple[Source, ...] = ()
     """In the order of the section."""
     warning: str = ""
-    """What was cut or could not be read, in one sentence; "" when all went well."""
+    """What was cut or unreadable, in one sentence; "" for nothing."""
 
     def described(self, folder: Path) -> list[str]:
-        """A line a file, relative to `folder`: `CLAUDE.md (40 lines)`."""
+        """One line per file, relative to `folder`: `CLAUDE.md (40 lines)`."""
         lines = []
         for source in self.sources:
             about = plural(source.lines, "line")
@@ -64,11 +64,11 @@ def read_agents_files(
     is_secret: Callable[[str], bool] = lambda path: False,
     home: Path | None = None,
 ) -> ProjectInstructions:
-    """Reads the instructions of each folder from `cwd` up to the repository root, nearest first,
-    32 KB in all. `is_secret` says which paths no import may name; `home` is the person's.
+    """Reads the instructions of each folder from `cwd` up to the repository root, nearest first, 32
+    KB in all. `is_secret` says which paths no import may name; `home` is the person's.
 
-    Outside a repository only the working directory's own file counts. Never raises: what cannot be
-    read is reported in `warning`.
+    Outside a repository only the working directory's own file counts. Never raises: an unreadable
+    file is reported in `warning`.
     """
     folders = [cwd]
     if repository is not None and (cwd == repository or repository in cwd.parents):
@@ -105,7 +105,7 @@ def _files_of(folder: Path) -> Sequence[Path]:
 class _Reading:
     top: Path
     """The root of the project: a link or an import that leaves it could name any file of the
-    reader's, and a repository must not choose what of that goes to a model."""
+    reader's, and a repository must not choose which of those go to a model."""
     own: Path
     """The folder of the person's own instructions, which an import may name with `~`."""
     is_secret: Callable[[str], bool]
@@ -116,7 +116,7 @@ class _Reading:
     seen: set[Path] = field(default_factory=set)
 
     def take(self, path: Path, imported_by: str = "", depth: int = 0) -> None:
-        """Adds a file, and after it what it imports."""
+        """Adds a file, followed by its imports."""
         text = self._text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
@@ -131,7 +131,7 @@ class _Reading:
                 self.take(imported, str(path), depth + 1)
 
     def _text(self, path: Path) -> str:
-        """What fits of a file; "" for one that is left out, with a warning that says why."""
+        """The part of a file that fits; "" for a skipped one, with a warning that says why."""
         try:
             if why := self._unfit(path):
                 self.warnings.append(f"{path} was left out: {why}.")
@@ -168,7 +168,7 @@ class _Reading:
         return "it is a link to a place outside the project"
 
     def _imports(self, text: str, importer: Path) -> Iterator[Path]:
-        """The files that a text names after `@`, outside code; what is no file is just a word."""
+        """The files that a text names after `@`, outside code; anything else is just a word."""
         for match in _IMPORT.finditer(_CODE.sub("", text)):
             name = match[1]
             if name.startswith("~/"):
@@ -189,7 +189,7 @@ class _Reading:
                 yield path
 
     def _is_own(self, path: Path) -> bool:
-        """Whether it is a text of the person's own folder of instructions."""
+        """Whether it is a text in the person's own folder of instructions."""
         return path.suffix == ".md" and (
             self.own in path.parents or self.own.resolve() in path.parents
         )
@@ -199,8 +199,8 @@ _LIMIT = f"instruction files may hold {MAX_BYTES // 1024} KB together"
 
 
 def _always_applied(text: str) -> str:
-    """The body of a rule of `.cursor/rules` that always applies; "" for the others, which wait
-    for files that kode does not watch for."""
+    """The body of a rule of `.cursor/rules` that always applies; "" for the others, which depend on
+    files that kode does not watch."""
     head = _FRONT_MATTER.match(f"{text}\n")
     if head is None or not _ALWAYS.search(head[1]):
         return ""

@@ -25,7 +25,7 @@ from kode.providers.stream import Event
 from kode.providers.wire import (
     Encoded,
     EncodedTools,
-    encoded,
+    encode_json,
     picture,
     picture_note,
     sendable_arguments,
@@ -94,12 +94,12 @@ class AnthropicMessages(SdkProvider):
             head |= answer_format(request.answer_schema)
             if request.tools:
                 head["tool_choice"] = {"type": "none"}
-        pieces = [encoded(head)[:-1]]
+        pieces = [encode_json(head)[:-1]]
         if request.tools:
             pieces.append(b',"tools":' + self._tools.of(request.tools))
         if request.system.strip():
-            block = encoded({"type": "text", "text": request.system})
-            pieces.append(b',"system":[' + _marked(block) + b"]")
+            block = encode_json({"type": "text", "text": request.system})
+            pieces.append(b',"system":[' + _mark(block) + b"]")
         turns = wire_turns(self._messages.of(request.messages))
         pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
         return b"".join(pieces)
@@ -151,14 +151,14 @@ def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:
     """The blocks of a message as the API accepts them: no blank text, thinking only of `origin`,
     and no assistant message with thinking alone. Includes images if the model can see."""
-    results = tuple(encoded(_result(p)) for p in message.parts if isinstance(p, ToolResult))
+    results = tuple(encode_json(_result(p)) for p in message.parts if isinstance(p, ToolResult))
     objects = [block for p in message.parts if (block := _block(p, origin, seen)) is not None]
     if message.role == "assistant":
         said = any(block["type"] in ("text", "tool_use") for block in objects)
-        return Blocks("assistant", (), tuple(map(encoded, objects)) if said else ())
+        return Blocks("assistant", (), tuple(map(encode_json, objects)) if said else ())
     if not objects and not results:
         objects = [{"type": "text", "text": "(no text)"}]
-    return Blocks("user", results, tuple(map(encoded, objects)))
+    return Blocks("user", results, tuple(map(encode_json, objects)))
 
 
 def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
@@ -222,7 +222,7 @@ def wire_turns(messages: list[Blocks]) -> list[bytes]:
         results = [block for member in members for block in member.results]
         blocks = results + [block for member in members for block in member.others]
         if at == last_user:
-            blocks[-1] = _marked(blocks[-1])
+            blocks[-1] = _mark(blocks[-1])
         turns.append(_turn(role, blocks))
     return turns
 
@@ -231,7 +231,7 @@ def _turn(role: str, blocks: list[bytes]) -> bytes:
     return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
 
 
-def _marked(block: bytes) -> bytes:
+def _mark(block: bytes) -> bytes:
     return block[:-1] + BREAKPOINT
 
 

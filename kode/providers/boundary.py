@@ -124,7 +124,7 @@ _STATUS_OF_TYPE = {
 
 
 @contextlib.contextmanager
-def translated(endpoint: Endpoint) -> Iterator[None]:
+def translate_errors(endpoint: Endpoint) -> Iterator[None]:
     """Wraps an exchange with a server: whatever it raises becomes an error of kode.
 
     CancelledError and KeyboardInterrupt pass through.
@@ -139,8 +139,8 @@ def translated(endpoint: Endpoint) -> Iterator[None]:
             # Raised by one of our hooks, and wrapped by an SDK.
             raise mine from None
         # A text that contains the key must not travel on in a traceback.
-        told = repr(error)
-        secret = endpoint.api_key and any(each in told for each in spellings(endpoint.api_key))
+        text = repr(error)
+        secret = endpoint.api_key and any(each in text for each in spellings(endpoint.api_key))
         raise mine from (None if secret else error)
 
 

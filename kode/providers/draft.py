@@ -260,8 +260,10 @@ class Draft:
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
-                    name = _paired(block.name) or "unnamed"
-                    parts.append(ToolCall(id=call_id, name=name, arguments=_paired(arguments)))
+                    name = _join_surrogates(block.name) or "unnamed"
+                    parts.append(
+                        ToolCall(id=call_id, name=name, arguments=_join_surrogates(arguments))
+                    )
         return tuple(parts)
 
     def _usage(self) -> Usage | None:
@@ -296,13 +298,13 @@ class Draft:
         if "\ud800" <= piece[-1] <= "\udbff":
             self._held[key] = piece[-1]
             piece = piece[:-1]
-        return _paired(piece)
+        return _join_surrogates(piece)
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def _paired(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """Joins surrogate pairs into their character, and replaces lone ones."""
     if not _SURROGATES.search(text):
         return text

@@ -16,7 +16,7 @@ from kode.contracts import ModelInfo, ProviderSettings, Request
 from kode.errors import ContextOverflow
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message
-from kode.providers.boundary import Endpoint, translated
+from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
 from kode.providers.served import is_near, served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
@@ -124,7 +124,7 @@ class SdkProvider(ABC):
         """Makes one attempt at one reply; see `kode.contracts.Provider`."""
         draft = Draft(self.origin, emit)
         try:
-            with pictures_named(request.messages), translated(self._endpoint):
+            with pictures_named(request.messages), translate_errors(self._endpoint):
                 messages = apart(request.messages) if request.context_apart else request.messages
                 body = self._body(replace(request, messages=messages))
                 if self._client is None:

@@ -23,7 +23,7 @@ from kode.providers.stream import Event
 from kode.providers.wire import (
     EncodedTools,
     Joined,
-    encoded,
+    encode_json,
     picture,
     picture_note,
     sendable_arguments,
@@ -89,11 +89,13 @@ class OpenAIChat(SdkProvider):
             head |= answer_format(request.answer_schema)
             if request.tools:
                 head["tool_choice"] = "none"
-        system = [encoded({"role": "system", "content": request.system})] if request.system else []
+        system = (
+            [encode_json({"role": "system", "content": request.system})] if request.system else []
+        )
         said = self._messages.of(request.messages)
         messages = b",".join((*system, said)) if said else b"".join(system)
         tools = b',"tools":' + self._tools.of(request.tools) if request.tools else b""
-        return encoded(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
+        return encode_json(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
 
 
 # ── out ──────────────────────────────────────────────────────────────────────────────────────
@@ -130,7 +132,7 @@ def is_strict(schema: Any) -> bool:
 def message_bytes(message: Message, *, seen: bool = True) -> bytes:
     """The objects of one message, joined by commas: a tool message has one object per result.
     Includes images if the model can see."""
-    return b",".join(encoded(value) for value in message_objects(message, seen=seen))
+    return b",".join(encode_json(value) for value in message_objects(message, seen=seen))
 
 
 def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ class Repetition:
         self._end = (self._end + "".join(self._new))[-WINDOW:]
         self._new.clear()
         self._new_chars = 0
-        unit = repeated(self._end) if len(self._end) == WINDOW else ""
+        unit = find_repetition(self._end) if len(self._end) == WINDOW else ""
         if unit:
             raise RefusedError(
                 f"The model repeated itself (the same {len(unit)} characters for {WINDOW} in a "
@@ -39,7 +39,7 @@ class Repetition:
             )
 
 
-def repeated(text: str) -> str:
+def find_repetition(text: str) -> str:
     """The shortest text of at most `LONGEST` characters of which `text` is repetitions, the first
     possibly cut; "" if there is none."""
     last = text[-LONGEST:]

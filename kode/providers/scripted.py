@@ -127,7 +127,7 @@ class Scripted:
             role="assistant",
             parts=parts,
             stop=reply.stop,
-            usage=reply.usage or self._estimated(request, reply),
+            usage=reply.usage or self._estimate_usage(request, reply),
             model=self.model,
         )
 
@@ -172,7 +172,7 @@ class Scripted:
             used.add(call_id)
             yield ToolCall(id=call_id, name=call.name, arguments=call.arguments)
 
-    def _estimated(self, request: Request, reply: ScriptedReply) -> Usage:
+    def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
         sent = len(request.system) + sum(self._sizes.of(request.messages))
         sent += sum(len(tool.description) + 200 for tool in request.tools)
         said = len(reply.text) + len(reply.thinking)

@@ -78,33 +78,33 @@ async def served_window(
 async def _window_of(
     client: "httpx2.AsyncClient", url: str, models_path: str, model: str
 ) -> int | None:
-    window = _of_list(await _asked(client, f"{url}{models_path}"), model)
+    window = _of_list(await _ask(client, f"{url}{models_path}"), model)
     if window is None and is_near(url):
         window = await _of_own_api(client, url.removesuffix("/v1"), model)
     return window
 
 
 async def _of_own_api(client: "httpx2.AsyncClient", root: str, model: str) -> int | None:
-    props = await _asked(client, f"{root}/props")
+    props = await _ask(client, f"{root}/props")
     if window := _tokens(_at(props, "default_generation_settings", "n_ctx")):
         return window
-    if window := _of_list(await _asked(client, f"{root}/api/v0/models"), model):
+    if window := _of_list(await _ask(client, f"{root}/api/v0/models"), model):
         return window
-    running = await _asked(client, f"{root}/api/ps")
+    running = await _ask(client, f"{root}/api/ps")
     if not isinstance(_at(running, "models"), list):
         return None
     if window := _running(running, model):
         return window
     # An empty prompt loads the model; only then is it known how much of it fits this machine.
-    await _asked(client, f"{root}/api/generate", {"model": model}, timeout_s=LOAD_TIMEOUT_S)
-    if window := _running(await _asked(client, f"{root}/api/ps"), model):
+    await _ask(client, f"{root}/api/generate", {"model": model}, timeout_s=LOAD_TIMEOUT_S)
+    if window := _running(await _ask(client, f"{root}/api/ps"), model):
         return window
-    shown = await _asked(client, f"{root}/api/show", {"model": model})
+    shown = await _ask(client, f"{root}/api/show", {"model": model})
     given = re.search(r"^num_ctx\s+(\d+)", str(_at(shown, "parameters")), re.MULTILINE)
     return int(given[1]) if given else OLLAMA_DEFAULT
 
 
-async def _asked(
+async def _ask(
     client: "httpx2.AsyncClient",
     url: str,
     body: Mapping[str, Any] | None = None,
@@ -123,10 +123,10 @@ async def _asked(
                 data += chunk
                 if len(data) > MAX_BYTES:
                     return None
-    return _decoded(data)
+    return _decode(data)
 
 
-def _decoded(data: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     import json
 
     # Ollama answers some questions in JSON lines.

@@ -95,7 +95,10 @@ class EncodedTools:
     def of(self, tools: tuple[ToolSpec, ...]) -> bytes:
         """A JSON list of them."""
         if self._tools is not tools:
-            self._tools, self._bytes = tools, encoded([self._tool_object(tool) for tool in tools])
+            self._tools, self._bytes = (
+                tools,
+                encode_json([self._tool_object(tool) for tool in tools]),
+            )
         return self._bytes
 
 
@@ -173,7 +176,7 @@ def _is_of_memory(message: Message) -> bool:
     return all(_source(part) == "memory" for part in message.parts)
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Compact JSON in UTF-8; lone surrogates, which no server accepts, become "?"."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")

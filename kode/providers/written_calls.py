@@ -148,16 +148,16 @@ def _is_paragraph(said: str) -> bool:
 def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
     """Whether one of these texts occurs in an earlier message of a person or a tool."""
     before = "\0".join(
-        _squeezed(part.text)
+        _squeeze(part.text)
         for message in messages
         if message.role != "assistant"
         for part in message.parts
         if isinstance(part, Text | ToolResult)
     )
-    return any(said in before for said in map(_squeezed, texts) if said)
+    return any(said in before for said in map(_squeeze, texts) if said)
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return _MARKUP.sub("", _GUTTER.sub("", text))
 
 
@@ -244,7 +244,7 @@ class _Reader:
         name, values = _said_by(tag)
         tool = self.tools[name]
         if len(values) == 1 and (whole := "".join(values.get(key, "") for key in ARGUMENT_KEYS)):
-            return fitting(tool, broken_json.repaired_without_loss(whole))
+            return fitting(tool, broken_json.repair_without_loss(whole))
         known = properties_of(tool)
         typed = {key: _typed(text, known.get(key, {})) for key, text in values.items()}
         return fitting(tool, typed)
@@ -268,7 +268,7 @@ class _Reader:
             return value
         end = _VALUE_END.search(self.text, self.at)
         stop = end.start() if end else len(self.text)
-        value = broken_json.repaired_without_loss(self.text[self.at : stop])
+        value = broken_json.repair_without_loss(self.text[self.at : stop])
         if value is None:
             begun = _BROKEN_CALL.match(self.text, self.at)
             of_tool = begun and begun[1] in NAME_KEYS and begun[2] in self.tools

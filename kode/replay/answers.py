@@ -241,7 +241,7 @@ class ReplayedSession(Session):
         return replace(entry, id=waiting.popleft()) if waiting else entry
 
 
-def replayed(session: Session, entries: Sequence[AnyEntry]) -> ReplayedSession:
+def replay_session(session: Session, entries: Sequence[AnyEntry]) -> ReplayedSession:
     """A new session that takes its ids from these entries."""
     ids: dict[str, deque[str]] = defaultdict(deque)
     for entry in entries:

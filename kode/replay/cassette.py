@@ -82,7 +82,7 @@ def write(cassette: Cassette, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Recording]:
+def open_cassette(path: Path) -> Iterator[Recording]:
     """Yields the recording in a cassette; unpacked files are removed at the end.
 
     Raises: SessionError for a file that is not a cassette; StorageError.
@@ -155,7 +155,7 @@ def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
                         with contextlib.suppress(OSError):
                             data = Path(path).read_bytes()
                     if data is not None:
-                        found[state] = (path, state, _masked(data))
+                        found[state] = (path, state, _mask(data))
     return list(found.values())
 
 
@@ -163,7 +163,7 @@ def _holds_keys(path: str) -> bool:
     return is_named_like_keys(path, is_folder=False)
 
 
-def _masked(data: bytes) -> bytes:
+def _mask(data: bytes) -> bytes:
     try:
         return redact(data.decode("utf-8")).encode("utf-8")
     except UnicodeDecodeError:

@@ -36,7 +36,7 @@ from kode.replay.agent import (
 )
 from kode.replay.answers import (
     Answers,
-    replayed,
+    replay_session,
 )
 from kode.replay.memory import memory_alone
 from kode.replay.played import Played, Step
@@ -96,7 +96,7 @@ async def play(
     session = log.create(
         scratch.home, cwd=scratch.cwd, model=header.model, provider=header.provider
     )
-    session = replayed(session, recording.entries)
+    session = replay_session(session, recording.entries)
     form = form_of(recording, scratch, header.id, session.id or "")
     played = Played(recording, info=info_now(config, recording), form=form, live=live)
     settings = settings_of(config, recording, changes)

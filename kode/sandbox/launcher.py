@@ -55,18 +55,18 @@ def enter(orders: dict[str, "Any"]) -> None:
     if orders["layers"]:
         _mount_layers(orders)
     prctl = _function("prctl")
-    _checked(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    _check(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and
     # environments past Landlock.
     for capability in range(64):
         if prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
             break
-    _checked(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
+    _check(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
     reported = orders["report"] is not None and _report(*orders["report"])
     _memory, program = _program(orders["filter_of_reported" if reported else "filter"])
-    _checked(prctl(_SECCOMP, _FILTER, program, 0, 0))
+    _check(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
 def _mount_layers(orders: dict[str, "Any"]) -> None:
@@ -77,22 +77,22 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
     stage = orders["layers"][0][0].rpartition("/")[0]
     for holder, root, options in orders["layers"]:
         posix.chdir(holder)
-        _checked(mount(b"kode", _name(root), b"overlay", _PLAIN, options.encode()))
+        _check(mount(b"kode", _name(root), b"overlay", _PLAIN, options.encode()))
     for path, mask in orders["masks"]:
         try:
             is_folder = posix.lstat(path).st_mode & 0o170000 == 0o040000
         except OSError:  # gone, or deleted by an earlier command: nothing to hide
             continue
         if is_folder:
-            _checked(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
+            _check(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
         else:
-            _checked(mount(_name(mask or "/dev/null"), _name(path), None, _BIND, None))
-            _checked(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
+            _check(mount(_name(mask or "/dev/null"), _name(path), None, _BIND, None))
+            _check(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
     posix.chdir(orders["cwd"])
-    _checked(_function("umount2")(_name(stage), _DETACH))
+    _check(_function("umount2")(_name(stage), _DETACH))
     user, group = orders["ids"]
     if user or group:
-        _checked(_function("unshare")(_NEW_USER))
+        _check(_function("unshare")(_NEW_USER))
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} 0 1"),
@@ -140,7 +140,7 @@ def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> No
     """Skips missing paths, and paths that have become links: an earlier command may have created
     those."""
     syscall = _function("syscall")
-    ruleset = _checked(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    ruleset = _check(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for path, access, is_real in rules:
         try:
             descriptor = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
@@ -149,9 +149,9 @@ def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> No
             continue
         if found == path:
             rule = _number(access, 8) + _number(descriptor, 4)
-            _checked(syscall(_ADD_RULE, ruleset, 1, rule, 0))
+            _check(syscall(_ADD_RULE, ruleset, 1, rule, 0))
         posix.close(descriptor)
-    _checked(syscall(_RESTRICT_SELF, ruleset, 0))
+    _check(syscall(_RESTRICT_SELF, ruleset, 0))
     posix.close(ruleset)
 
 
@@ -159,7 +159,7 @@ def _number(value: int, size: int) -> bytes:
     return value.to_bytes(size, sys.byteorder)
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result < 0:
         number = _ctypes.get_errno()
         raise OSError(number, posix.strerror(number))
@@ -170,7 +170,7 @@ def _watch_over_command() -> None:
     """Continues in a child, which becomes the command. This process stays outside the limits,
     adopts whatever the command starts, and kills it at the end: without a process namespace,
     processes can leave group, session and environment behind."""
-    _checked(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
+    _check(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
     command = posix.fork()
     if command == 0:
         return

@@ -111,9 +111,9 @@ def make_mask(store: Path, path: Path) -> Path:
 
 
 def settle_indexes(masked: Iterable[Path]) -> None:
-    """Has git look, outside the sandbox, into the masked files that are as new as its index: it
-    would look into them again and again, and take each for a changed one. So it is in every fresh
-    clone. Never raises: what cannot be settled shows as changed."""
+    """Makes git examine, outside the sandbox, masked files as new as its index, as in every fresh
+    clone: otherwise it would examine them again and again, and report each as changed. Never
+    raises: a file that cannot be settled shows as changed."""
     newest: dict[Path, float] = {}
     for path in masked:
         root = paths.repository_root(path.parent)
@@ -123,6 +123,6 @@ def settle_indexes(masked: Iterable[Path]) -> None:
     for root, at in newest.items():
         index = root / ".git" / "index"
         with contextlib.suppress(OSError, GitError):
-            # One that is a link, or of a work tree, is no file of this folder.
+            # A link or a worktree's index is not a file of this folder.
             if os.path.realpath(index) == str(index) and int(index.stat().st_mtime) <= at:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

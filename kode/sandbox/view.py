@@ -100,7 +100,7 @@ def bubblewrap_arguments(
         arguments += ["--tmpfs", name] if os.path.isdir(name) else ["--ro-bind", "/dev/null", name]
     for home in homes:
         arguments += ["--tmpfs", str(home)]
-    for path in _shown(ground):
+    for path in _visible_paths(ground):
         arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
     for folder in ground.folders:
         if folder not in wide:
@@ -149,7 +149,7 @@ def _own_hidden(ground: Ground) -> list[Path]:
     """Files of the launcher that the mounts would hide, or leave writable."""
     kode = (ground.kode_home, *ground.elsewhere)
     covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, TEMPORARY)}
-    shown = {*_shown(ground), *ground.own}
+    shown = {*_visible_paths(ground), *ground.own}
     return [
         path
         for path in ground.own
@@ -172,14 +172,14 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
 def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
     """Paths in these folders that it may still not change."""
     unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
-    return [*unlayered, *_shown(ground), ground.kode_home]
+    return [*unlayered, *_visible_paths(ground), ground.kode_home]
 
 
 def is_hidden(ground: Ground, path: Path) -> bool:
     """Whether a real path is invisible to commands."""
     if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
         return True
-    if any(path.is_relative_to(shown) for shown in (*ground.folders, *_shown(ground))):
+    if any(path.is_relative_to(shown) for shown in (*ground.folders, *_visible_paths(ground))):
         return False
     hidden = (*_hidden_homes(ground), *map(Path, _secrets_of_system(ground)))
     return any(path.is_relative_to(folder) for folder in hidden)
@@ -194,7 +194,7 @@ def _hidden_homes(ground: Ground) -> list[Path]:
 
 
 @cache
-def _shown(ground: Ground) -> tuple[Path, ...]:
+def _visible_paths(ground: Ground) -> tuple[Path, ...]:
     """What stays readable of hidden homes; computed once per process."""
     there = {path for path in _each_shown(ground) if path.exists()}
     outermost = (path for path in there if not there.intersection(path.parents))
@@ -293,7 +293,7 @@ def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
         *(*TEMPORARY, "/dev", "/run/user"),
         *_secrets_of_system(ground),
     }
-    shown = (*_shown(ground), ground.outputs, *_readable(ground), *ground.own)
+    shown = (*_visible_paths(ground), ground.outputs, *_readable(ground), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
     return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
 

@@ -152,7 +152,7 @@ class Wall:
             return ""
         # Not blocked by the sandbox: it could not change this outside either.
         target = real if os.path.lexists(real) else os.path.dirname(real)
-        return f"wrote to {_shown(path)}" if os.access(target, os.W_OK) else ""
+        return f"wrote to {_display_path(path)}" if os.access(target, os.W_OK) else ""
 
     def _may_change(self, path: str) -> bool:
         """The narrowest folder decides."""
@@ -181,7 +181,7 @@ class Wall:
         return f"opened a connection to {host}:{port}" if port else ""
 
 
-def _shown(path: str) -> str:
+def _display_path(path: str) -> str:
     """The command chose the name: it must not add lines to a question, nor fill the screen."""
     text = path if path.isprintable() else ascii(path)[1:-1]
     return text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}"

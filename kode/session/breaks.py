@@ -217,7 +217,7 @@ def _in_pieces(home: Path, before: Sent, now: Sent) -> _Difference | None:
     piece = new or old
     assert piece is not None
     texts = tuple("" if one is None else one.text for one in (old, new))
-    name = f"{piece.kind} {piece.name}" if piece.kind == "tool" else _titled(piece)
+    name = f"{piece.kind} {piece.name}" if piece.kind == "tool" else _title(piece)
     if piece.kind == "tool":
         kind, cause = "tool", _of_tool(piece.name, verb)
     else:
@@ -240,7 +240,7 @@ def _changed(
     return old, None, "was removed"
 
 
-def _titled(piece: Piece) -> str:
+def _title(piece: Piece) -> str:
     return f"system prompt, {piece.name}"
 
 
@@ -258,8 +258,8 @@ def _of_section(name: str, before: str, after: str) -> tuple[str, str]:
     """(kind, cause)"""
     if name != "place":
         return name, _SECTIONS.get(name, f"the section {name}")
-    for kind, told in (("folder", _FOLDER), ("day", _DAY)):
-        was, is_ = told.findall(before), told.findall(after)
+    for kind, pattern in (("folder", _FOLDER), ("day", _DAY)):
+        was, is_ = pattern.findall(before), pattern.findall(after)
         if was != is_:
             return kind, f"a new {kind}: {' '.join(was)} → {' '.join(is_)}"
     return "place", "what kode says of where it works"

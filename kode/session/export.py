@@ -82,7 +82,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                 case Text():
                     lines += [part.text, ""]
                 case ToolCall():
-                    arguments = written(part.arguments)
+                    arguments = readable_arguments(part.arguments)
                     fence = _fence(arguments)
                     lines += [f"`{part.name}`", fence, arguments, fence, ""]
                 case ToolResult():
@@ -95,17 +95,17 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def written(text: str) -> str:
+def readable_arguments(text: str) -> str:
     """The arguments of a call for a person: one per line, multi-line texts below their name.
     Anything that is not a JSON object stays as it is."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return "\n".join(_shown(given)) if isinstance(given, dict) and given else text
+    return "\n".join(_lines_of(given)) if isinstance(given, dict) and given else text
 
 
-def _shown(value: Any, depth: int = 0) -> list[str]:
+def _lines_of(value: Any, depth: int = 0) -> list[str]:
     if isinstance(value, str):
         return value.rstrip("\n").split("\n")
     if not isinstance(value, dict | list) or depth > MAX_DEPTH:
@@ -113,11 +113,11 @@ def _shown(value: Any, depth: int = 0) -> list[str]:
     lines: list[str] = []
     if isinstance(value, list):
         for one in value:
-            first, *rest = _shown(one, depth + 1) or [""]
+            first, *rest = _lines_of(one, depth + 1) or [""]
             lines += [f"- {first}", *(f"  {line}" for line in rest)]
         return lines
     for name, one in value.items():
-        shown = _shown(one, depth + 1)
+        shown = _lines_of(one, depth + 1)
         alone = len(shown) == 1 and not isinstance(one, dict | list)
         lines += [f"{name}: {shown[0]}"] if alone else [f"{name}:", *(f"    {s}" for s in shown)]
     return lines

@@ -103,7 +103,7 @@ class Marks:
             found = self._content(path, {mark.size for mark in self._known[path].values()})
             mark = self._known[path].get(found[1]) if found else None
             if mark is not None and (path, mark.sha256) not in self._own:
-                name = self._shown(path)
+                name = self._display_path(path)
                 return f"{name}, written in a session that read outside text ({mark.source})"
         return ""
 
@@ -117,7 +117,7 @@ class Marks:
                 inside = path.rstrip("/") + "/"
                 yield from [known for known in self._known if known.startswith(inside)]
 
-    def _shown(self, path: str) -> str:
+    def _display_path(self, path: str) -> str:
         for folder in self._folders:
             if path.startswith(folder.rstrip("/") + "/"):
                 return os.path.relpath(path, folder)
@@ -164,7 +164,7 @@ class Marks:
         self._tail = whole[-TAIL_BYTES:] + b"\n"
         lines = whole.split(b"\n")
         self._lines += len(lines)
-        marks = list(map(_decoded, lines))
+        marks = list(map(_decode, lines))
         for mark in filter(None, marks):
             self._known.setdefault(mark.path, {})[mark.sha256] = mark
         if None in marks:
@@ -232,7 +232,7 @@ def _line(mark: Mark) -> bytes:
     return json.dumps(asdict(mark)).encode()
 
 
-def _decoded(line: bytes) -> Mark | None:
+def _decode(line: bytes) -> Mark | None:
     try:
         mark = Mark(**json.loads(line))
     except (ValueError, TypeError, RecursionError):

@@ -63,9 +63,9 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
                 lasting = lasting_texts(messages[: len(messages) - len(kept)])
                 messages = [compaction_message(entry, lasting), *kept]
             case TrimEntry():
-                messages = _trimmed(messages, entry)
+                messages = _trim(messages, entry)
             case PruneEntry():
-                messages = _pruned(messages, entry.before)
+                messages = _prune(messages, entry.before)
             case _:
                 pass
         if answers and not (messages and calls_of(messages[-1])):
@@ -267,7 +267,7 @@ def _from(messages: list[Message], first: str | None) -> list[Message]:
     return kept
 
 
-def _trimmed(messages: list[Message], trim: TrimEntry) -> list[Message]:
+def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
     """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes. The
     result begins with a user message, because not every server accepts another."""
     if trim.kept_from is not None and _index(messages, trim.kept_from) is None:
@@ -287,7 +287,7 @@ def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
     return None
 
 
-def _pruned(messages: list[Message], before: str) -> list[Message]:
+def _prune(messages: list[Message], before: str) -> list[Message]:
     end = _index(messages, before)
     if end is None:
         return messages

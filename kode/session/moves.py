@@ -1,6 +1,5 @@
-"""How undo and redo change files: what is there is kept first, then all are changed, many at once.
-Which files, and what they go back to, is `checkpoints`' business.
-"""
+"""Changes files for undo and redo: keeps the current states first, then changes all files together.
+`checkpoints` decides which files, and their target states."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ Failures = list[tuple[str, str]]
 
 
 def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
-    """Why a file cannot be put back; "" when nothing is in the way."""
+    """Why a file cannot be restored; "" if nothing is in the way."""
     if TOO_LARGE in (goal.state, now.state):
         return "it is too large to keep"
     if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
@@ -27,7 +26,8 @@ def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
 
 
 def towards(contents: Contents, goals: Mapping[str, Seen]) -> list[Moved]:
-    """What leads to these goals, by path; what is there now is kept. Raises: StorageError."""
+    """The changes that lead to these target states, by path; keeps the current states. Raises:
+    StorageError."""
     found = []
     for path, kept in contents.keep_all(goals).items():
         if isinstance(kept, StorageError):
@@ -40,9 +40,9 @@ def towards(contents: Contents, goals: Mapping[str, Seen]) -> list[Moved]:
 
 
 def make(contents: Contents, planned: Sequence[Moved]) -> tuple[list[Moved], Failures]:
-    """Changes the files, durably; returns what was made and what could not be. What goes is removed
-    first, so that a folder may take the place of a file and the other way; then come folders and
-    links, so that no file is written behind a link that goes."""
+    """Changes the files, durably; returns what was changed and what failed. Removals come first, so
+    that a folder may replace a file and the reverse; then folders and links, so that no file is
+    written through a link that is being removed."""
 
     def one(move: Moved) -> str:
         return _make_one(contents, move)
@@ -63,7 +63,7 @@ def make(contents: Contents, planned: Sequence[Moved]) -> tuple[list[Moved], Fai
 
 
 def _make_one(contents: Contents, move: Moved) -> str:
-    """Why it could not be changed; "" when it was. Its folder is not synced yet."""
+    """Makes one change; returns why it failed, or "". Its folder is not synced yet."""
     folder = os.path.dirname(move.path)
     try:
         if os.path.lexists(folder) and os.path.realpath(folder) != folder:
@@ -80,7 +80,7 @@ def _sync(folder: Path) -> str:
     try:
         durable.sync_folder(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return ""  # it went, with what was in it
+        return ""  # removed together with its contents
     except OSError as error:
         return str(error)
     return ""

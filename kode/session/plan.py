@@ -29,7 +29,7 @@ def without_ticks(plan: str) -> str:
     return _STEP.sub(lambda step: f"{step['before']} {step['after']}{step['text']}", plan)
 
 
-def ticked(plan: str, done: Collection[str]) -> str:
+def tick(plan: str, done: Collection[str]) -> str:
     """The plan with those steps ticked whose words match a finished one."""
     words = {_words(text) for text in done}
 
@@ -70,7 +70,7 @@ def tick_off(path: Path | None, done: Collection[str]) -> str:
     """Ticks finished steps of the plan on disk; returns `2 of 5 steps of the plan done`, or "" if
     no step matches. Raises: StorageError."""
     before = read_plan(path)
-    plan = ticked(before, done)
+    plan = tick(before, done)
     if path is None or plan == before:
         return ""
     write_plan(path, plan)

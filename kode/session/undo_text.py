@@ -16,9 +16,9 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
     of a turn's prompt."""
     lines = [*_head(undone, asked, redo=redo)]
     for files in (
-        [f"restored {_shown(path, cwd)}" for path in undone.restored],
-        [f"removed {_shown(path, cwd)}" for path in undone.removed],
-        [f"left alone {_shown(path, cwd)}: {why}" for path, why in undone.left_alone],
+        [f"restored {_display_path(path, cwd)}" for path in undone.restored],
+        [f"removed {_display_path(path, cwd)}" for path in undone.removed],
+        [f"left alone {_display_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         undone.notes,
     ):
         lines += first_of(files, MAX_NAMED)
@@ -51,5 +51,5 @@ def _next(undone: Undone) -> str:
     return "; ".join(ways) + "."
 
 
-def _shown(path: str, cwd: Path) -> str:
+def _display_path(path: str, cwd: Path) -> str:
     return os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path

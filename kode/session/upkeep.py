@@ -156,16 +156,16 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
     Raises: SessionError for an unknown id; StorageError.
     """
     ids = [session_id] if session_id else sorted(known for _, known in files(home))
-    return [_checked(home, known, repair=repair) for known in ids]
+    return [_check(home, known, repair=repair) for known in ids]
 
 
-def _checked(home: Path, session_id: str, *, repair: bool) -> Checked:
+def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     path = session_path(home, session_id)
     if in_use(path):
         return Checked(id=session_id, in_use=True)
     try:
         if repair:
-            return _repaired(home, path)
+            return _repair(home, path)
         _, entries, faults = read(path)
     except SessionError as error:
         return Checked(id=session_id, faults=(str(error),))
@@ -177,7 +177,7 @@ def _checked(home: Path, session_id: str, *, repair: bool) -> Checked:
     return Checked(id=session_id, faults=tuple(faults))
 
 
-def _repaired(home: Path, path: Path) -> Checked:
+def _repair(home: Path, path: Path) -> Checked:
     session, repairs = load(home, path.stem)
     try:
         with durable.storage_errors(path, "read"):

@@ -206,30 +206,30 @@ class ParentLink:
     """Called when the parent has reported the rest of the tree's usage."""
     waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
     asked: int = 0
-    told: Used = field(default_factory=Used)
+    reported: Used = field(default_factory=Used)
     """The total reported to the parent so far."""
 
     def report(self) -> None:
         """Reports usage since the last report to the parent."""
-        usage, told, tainted = self.spend.usage, self.told, self.tainted()
+        usage, reported, tainted = self.spend.usage, self.reported, self.tainted()
         total = Used(
             **asdict(usage),
             cost_usd=self.spend.cost_usd,
             steps=self.spend.steps,
             untrusted=tainted,
         )
-        if total == told:
+        if total == reported:
             return
-        self.told = total
-        known = told.cost_usd or 0.0
+        self.reported = total
+        known = reported.cost_usd or 0.0
         self._send(
             Used(
-                input_tokens=total.input_tokens - told.input_tokens,
-                output_tokens=total.output_tokens - told.output_tokens,
-                cached_tokens=total.cached_tokens - told.cached_tokens,
-                cache_write_tokens=total.cache_write_tokens - told.cache_write_tokens,
+                input_tokens=total.input_tokens - reported.input_tokens,
+                output_tokens=total.output_tokens - reported.output_tokens,
+                cached_tokens=total.cached_tokens - reported.cached_tokens,
+                cache_write_tokens=total.cache_write_tokens - reported.cache_write_tokens,
                 cost_usd=self.spend.cost_usd - known if self.price_known else None,
-                steps=total.steps - told.steps,
+                steps=total.steps - reported.steps,
                 untrusted=tainted,
             )
         )
@@ -270,9 +270,9 @@ class ParentLink:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
             elif value.get("type") == "elsewhere":
-                told = Elsewhere.model_validate(value)
-                self.spend.elsewhere_usd = told.cost_usd
-                self.spend.elsewhere_steps = told.steps
+                elsewhere = Elsewhere.model_validate(value)
+                self.spend.elsewhere_usd = elsewhere.cost_usd
+                self.spend.elsewhere_steps = elsewhere.steps
                 self.on_elsewhere()
 
 

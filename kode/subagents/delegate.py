@@ -45,7 +45,7 @@ class TaskArgument(BaseModel):
 
 
 class TaskOfAgent(TaskArgument):
-    """`agent`: the name of the agent to do it, if one fits."""
+    """`agent`: the name of the one that does it, where one of them fits."""
 
     agent: str | None = None
 
@@ -60,19 +60,19 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         tasks: list[argument],  # type: ignore[valid-type]
         description: Annotated[str, "What for, in a few words, for the person"] = "",
     ) -> ToolOutput:
-        given = _checked(tasks, names)
+        given = _check(tasks, names)
         children = await run_tasks(delegation, given, context.call_id, context.emit)
         return _output(children, context)
 
     return tool(
         effect="delegate",
         subject="description",
-        description=_described(agents),
+        description=_describe(agents),
         preview=partial(_preview, names),
     )(delegate_tasks)
 
 
-def _described(agents: Sequence[AgentDefinition]) -> str:
+def _describe(agents: Sequence[AgentDefinition]) -> str:
     if not agents:
         return DESCRIPTION
     lines = [f"- {one.item.name}: {shorten(one.description, AGENT_CHARS)}" for one in agents]
@@ -82,7 +82,7 @@ def _described(agents: Sequence[AgentDefinition]) -> str:
 def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """For the permission question: every task, in full."""
     blocks = []
-    for number, task in enumerate(_checked(arguments["tasks"], agents), 1):
+    for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
         lines += [f"   agent: {task.agent}"] if task.agent else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
@@ -91,7 +91,7 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     return "\n".join(blocks)
 
 
-def _checked(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
+def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
     if not 1 <= len(tasks) <= MAX_TASKS:
         raise ToolError(
             f"delegate_tasks takes 1 to {MAX_TASKS} tasks, not {len(tasks)}. "

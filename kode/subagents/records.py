@@ -21,7 +21,7 @@ from typing import Any
 
 from kode import durable
 from kode.credentials import redact
-from kode.engine.fence import fenced
+from kode.engine.fence import fence_text
 from kode.errors import StorageError
 from kode.messages import Text, ToolResult, first_of, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
@@ -171,7 +171,7 @@ def note(found: Sequence[Record], output_dir: Path) -> str:
     for record in found:
         if record.result is not None:
             block = report_text(record.id, record.goal, record.result, output_dir, limit)
-            blocks.append(fenced(block, "a subagent") if is_tainted(record) else block)
+            blocks.append(fence_text(block, "a subagent") if is_tainted(record) else block)
     return "\n\n".join([head, *blocks])
 
 
@@ -186,7 +186,7 @@ def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")
-    lines.append(_clipped(id, result.summary.strip(), output_dir, limit))
+    lines.append(_clip(id, result.summary.strip(), output_dir, limit))
     if result.files_changed:
         lines.append(f"Files changed: {', '.join(first_of(result.files_changed, 40))}")
     return "\n".join(line for line in lines if line)
@@ -207,7 +207,7 @@ def describe(agents: Path) -> list[str]:
     return lines
 
 
-def _clipped(id: str, summary: str, output_dir: Path, limit: int) -> str:
+def _clip(id: str, summary: str, output_dir: Path, limit: int) -> str:
     if len(summary) <= limit:
         return summary
     path = output_dir / f"agent-{id}.md"

@@ -10,11 +10,11 @@ MAX_SHOWN_LINES = 120
 MAX_SHOWN_CHARS = 8_000
 
 
-def unified(name: str, before: str, after: str) -> str:
+def unified_diff(name: str, before: str, after: str) -> str:
     """The unified diff between two texts, ignoring line ends; "" if nothing else differs."""
     import difflib
 
-    old, new = _marked(before), _marked(after)
+    old, new = _mark(before), _mark(after)
     # Compares only what differs: in a long file of similar lines difflib would report whole
     # stretches as replaced.
     start, end = _common(old, new)
@@ -27,7 +27,7 @@ def unified(name: str, before: str, after: str) -> str:
         f"b/{name}",
         n=CONTEXT_LINES,
     )
-    text = "".join(_shifted(line, skipped) if line.startswith("@@ ") else line for line in lines)
+    text = "".join(_shift(line, skipped) if line.startswith("@@ ") else line for line in lines)
     if len(text) <= MAX_DIFF_CHARS:
         return text
     return text[:MAX_DIFF_CHARS] + f"\n[the diff has {len(text):,} characters; cut here]\n"
@@ -42,14 +42,14 @@ def _common(old: list[str], new: list[str]) -> tuple[int, int]:
     return start, end
 
 
-def _shifted(header: str, lines: int) -> str:
+def _shift(header: str, lines: int) -> str:
     def moved(match: re.Match[str]) -> str:
         return f"{match[1]}{int(match[2]) + lines}"
 
     return re.sub(r"(?<= )([-+])(\d+)", moved, header)
 
 
-def _marked(text: str) -> list[str]:
+def _mark(text: str) -> list[str]:
     lines = lines_of(with_line_feeds(text))
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n\\ No newline at end of file\n"

@@ -31,7 +31,7 @@ class _Plan:
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    plan = _planned(
+    plan = _plan(
         context,
         arguments["path"],
         _edits(
@@ -41,7 +41,7 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             arguments.get("edits"),
         ),
     )
-    return diffs.unified(plan.name, plan.file.text, plan.after)
+    return diffs.unified_diff(plan.name, plan.file.text, plan.after)
 
 
 @tool(
@@ -63,9 +63,9 @@ async def edit_file(
 ) -> ToolOutput:
     """Replace text in a file you have read. Give old_text and new_text, or edits. Take enough
     lines into old_text to make it unique, or set replace_all."""
-    plan = _planned(context, path, _edits(old_text, new_text, replace_all, edits))
+    plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
-    diff = diffs.unified(plan.name, plan.file.text, plan.after)
+    diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)
     places = plural(plan.places, "place")
     parts = [f"Edited {plan.name} in {places}.", *plan.notes]
     lines = diffs.changed_lines(diff)
@@ -99,7 +99,7 @@ def _edits(
     return [Edit(old_text, new_text, replace_all)]
 
 
-def _planned(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
+def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
     """What would be written. Raises: ToolError if any edit cannot be applied."""
     real = files.resolve(context, path)
     name = files.shown(context, real)
@@ -197,11 +197,11 @@ def explain(text: str, old: str) -> str:
     for names, same in _candidates():
         at = _place(same(text), same(old))
         if at is not None:
-            return f"It differs in {names} from what is there:\n{_numbered(text, at, old)}"
+            return f"It differs in {names} from what is there:\n{_number_lines(text, at, old)}"
     if (at := _broken_otherwise(text, old)) is not None:
-        return f"It differs in where the lines break:\n{_numbered(text, at, old)}"
+        return f"It differs in where the lines break:\n{_number_lines(text, at, old)}"
     if (at := _most_alike(text, old)) is not None:
-        return f"The nearest lines are:\n{_numbered(text, at, old)}"
+        return f"The nearest lines are:\n{_number_lines(text, at, old)}"
     return "Nothing in the file is like it: check the path, or search for a word of it."
 
 
@@ -265,7 +265,7 @@ def _key(line: str) -> str:
     return " ".join(line.translate(_TYPOGRAPHIC).translate(_INVISIBLE).casefold().split())
 
 
-def _numbered(text: str, at: int, old: str) -> str:
+def _number_lines(text: str, at: int, old: str) -> str:
     lines = text.split("\n")
     count = min(old.strip("\n").count("\n") + 1, MAX_SHOWN_LINES)
     shown = [

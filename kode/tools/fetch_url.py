@@ -76,7 +76,7 @@ async def fetch_url(context: ToolContext, url: Annotated[str, "http or https"]) 
     """Fetch a public web page and return its readable text, up to 50 KB. JSON and plain text come
     as they are."""
     fetched = await fetch(url)
-    text, cut = _clipped(fetched.text)
+    text, cut = _clip(fetched.text)
     head = [fetched.url] if fetched.url != url else []
     head += [fetched.title] if fetched.title else []
     notes = []
@@ -89,7 +89,7 @@ async def fetch_url(context: ToolContext, url: Annotated[str, "http or https"]) 
     )
 
 
-def _clipped(text: str) -> tuple[str, bool]:
+def _clip(text: str) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
     if len(data) <= MAX_TEXT_BYTES:
         return text, False
@@ -132,7 +132,7 @@ async def _body(
     ) as client:
         for redirects in range(MAX_REDIRECTS + 1):
             with _told_by(url if redirects else ""):
-                target = _parsed(url)
+                target = _parse(url)
                 addresses = await _allowed(target, policy, resolver)
                 async with _connected(client, target, addresses) as response:
                     with _told_by(url):
@@ -155,7 +155,7 @@ def _told_by(url: str) -> Iterator[None]:
         raise ToolError(str(error), untrusted=error.untrusted or url) from None
 
 
-def _parsed(url: str) -> "httpx2.URL":
+def _parse(url: str) -> "httpx2.URL":
     import httpx2
 
     try:
@@ -181,7 +181,7 @@ def _redirected(base: "httpx2.URL", location: str) -> str:
 
     try:
         joined = base.join(location)
-        target = _parsed(str(joined))
+        target = _parse(str(joined))
     except (httpx2.InvalidURL, ValueError):
         raise ToolError(
             f"{base} redirects to {location[:200]!r}, which is not a URL: try another source."
@@ -286,7 +286,7 @@ async def _read(url: str, response: "httpx2.Response") -> _Body:
             "To have the file, download it with a shell command."
         )
     try:
-        data, cut = await _limited(_inflated(url, response))
+        data, cut = await _limit(_inflate(url, response))
     except (httpx2.HTTPError, zlib.error) as error:
         raise ToolError(f"{url} broke off: {error or type(error).__name__}. Try again.") from None
     return _Body(url=url, kind=kind, charset=_charset(rest), data=data, cut=cut)
@@ -298,7 +298,7 @@ def _is_text(kind: str) -> bool:
     return kind.endswith(("+json", "+xml", "+yaml"))
 
 
-async def _inflated(url: str, response: "httpx2.Response") -> AsyncIterator[bytes]:
+async def _inflate(url: str, response: "httpx2.Response") -> AsyncIterator[bytes]:
     """Decompresses the body in small steps: a small one may expand to gigabytes."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
@@ -314,7 +314,7 @@ async def _inflated(url: str, response: "httpx2.Response") -> AsyncIterator[byte
             chunk = inflater.unconsumed_tail
 
 
-async def _limited(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+async def _limit(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
     parts: list[bytes] = []
     room = MAX_BODY_BYTES
     async for chunk in chunks:
@@ -334,7 +334,7 @@ def _charset(parameters: str) -> str:
 
 
 async def _page(body: _Body, ends_at: float) -> Page:
-    title, text = "", _decoded(body)
+    title, text = "", _decode(body)
     if body.kind in _HTML or (
         not body.kind and text.lstrip()[:200].lower().startswith("<!doctype")
     ):
@@ -359,7 +359,7 @@ async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
     return title, text
 
 
-def _decoded(body: _Body) -> str:
+def _decode(body: _Body) -> str:
     codec = _codec(body.charset) or _codec(_charset_in_page(body))
     if codec:
         return body.data.decode(codec, "replace")

@@ -192,7 +192,7 @@ _SET = re.compile(r"\[[!^]?(.[^]]*)\]", re.DOTALL)
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> re.Pattern[str]:
     """Compiles a glob to a regular expression that matches whole relative paths.
 
     Raises: ValueError for unbalanced braces and brackets, and for too many alternatives.
@@ -220,12 +220,14 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a relative path matches the glob; a leading `!` negates."""
-    return (compiled(pattern.removeprefix("!")).fullmatch(path) is None) == pattern.startswith("!")
+    return (compile_glob(pattern.removeprefix("!")).fullmatch(path) is None) == pattern.startswith(
+        "!"
+    )
 
 
 def refuse_bad(pattern: str) -> None:
     """Raises: ToolError for an invalid glob from a model."""
     try:
-        compiled(pattern.removeprefix("!"))
+        compile_glob(pattern.removeprefix("!"))
     except ValueError as error:
         raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None

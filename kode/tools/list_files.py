@@ -37,7 +37,7 @@ async def list_files(
     program = file_search.listing(file_search.ripgrep(context), root)
     ended = await file_search.run(program, b"\0", found.take)
     return ToolOutput(
-        text=_rendered(found, ended),
+        text=_render(found, ended),
         summary=plural(found.total, "file"),
         untrusted=files.outside(context, root),
     )
@@ -106,7 +106,7 @@ class _Found:
         return self.glob is None or file_search.matches(self.glob, os.path.relpath(path, self.root))
 
 
-def _rendered(found: _Found, ended: file_search.Ended) -> str:
+def _render(found: _Found, ended: file_search.Ended) -> str:
     notes: list[str] = []
     lines = found.shown
     if len(found.shown) < found.total and found.overview:

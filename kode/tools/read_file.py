@@ -76,8 +76,8 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     text = context.earlier(entry_id)
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
-    window = _converted(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    shown, count = _rendered(window, offset, limit)
+    window = _convert(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
+    shown, count = _render(window, offset, limit)
     return ToolOutput(text=shown, summary=plural(count, "line"))
 
 
@@ -101,7 +101,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
         count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
     else:
-        text, count_shown = _rendered(window, offset, limit)
+        text, count_shown = _render(window, offset, limit)
         summary = plural(count_shown, "line")
     return ToolOutput(
         text=text,
@@ -119,7 +119,7 @@ def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
     if mark is not None and mark.codec != "utf-8":
         if size > files.MAX_WHOLE_BYTES:
             raise files.Binary(f"{mark.codec} of {size:,} bytes, too large to convert")
-        return _converted(head + file.read(), offset, limit)
+        return _convert(head + file.read(), offset, limit)
     # A character may be cut at the end of the head; its start is left to the pass.
     files.decode(head if len(head) < files.SNIFF_BYTES else head[: _whole_characters(head)])
     file.seek(len(mark.bom) if mark else 0)
@@ -134,7 +134,7 @@ def _whole_characters(head: bytes) -> int:
     return end - 1 if end and head[end - 1] >= 0xC0 else len(head)
 
 
-def _converted(data: bytes, offset: int, limit: int) -> _Window:
+def _convert(data: bytes, offset: int, limit: int) -> _Window:
     text, _encoding = files.decode(data)
     lines = files.lines_of(text)
     wanted = [line.rstrip("\n").encode() for line in lines[offset - 1 : offset - 1 + limit]]
@@ -209,7 +209,7 @@ def _still_utf8(
     return decoder
 
 
-def _rendered(window: _Window, offset: int, limit: int) -> tuple[str, int]:
+def _render(window: _Window, offset: int, limit: int) -> tuple[str, int]:
     """The numbered lines with notes on truncation, and their number."""
     shown: list[str] = []
     cut: list[str] = []

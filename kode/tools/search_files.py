@@ -58,7 +58,7 @@ async def search_files(
     around = min(max(context, 0), MAX_CONTEXT)
     ended = await _searched(tool_context, hits, pattern, ignore_case, around)
     return ToolOutput(
-        text=_rendered(hits, ended, pattern),
+        text=_render(hits, ended, pattern),
         summary=plural(hits.total, "hit"),
         files_read=tuple(hits.files),
         untrusted=files.outside(tool_context, root),
@@ -233,7 +233,7 @@ def _cut(line: str, start_byte: int) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _rendered(hits: _Hits, ended: file_search.Ended, pattern: str) -> str:
+def _render(hits: _Hits, ended: file_search.Ended, pattern: str) -> str:
     notes: list[str] = []
     if hits.shown_hits < hits.total:
         count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"more than {MAX_COUNTED:,}"

@@ -25,8 +25,8 @@ class _Plan:
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    plan = _planned(context, arguments["path"], arguments["content"])
-    return diffs.unified(plan.name, plan.before or "", plan.after)
+    plan = _plan(context, arguments["path"], arguments["content"])
+    return diffs.unified_diff(plan.name, plan.before or "", plan.after)
 
 
 @tool(
@@ -41,11 +41,11 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace the whole content of one you have read. Missing folders are
     created. To change part of a file use edit_file."""
-    plan = _planned(context, path, content)
+    plan = _plan(context, path, content)
     if plan.before == plan.after:
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
     files.write(context, plan.path, plan.data, mode=plan.mode)
-    diff = diffs.unified(plan.name, plan.before or "", plan.after)
+    diff = diffs.unified_diff(plan.name, plan.before or "", plan.after)
     count = len(files.lines_of(plan.after))
     lines = plural(count, "line")
     done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"
@@ -57,7 +57,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
     )
 
 
-def _planned(context: ToolContext, path: str, content: str) -> _Plan:
+def _plan(context: ToolContext, path: str, content: str) -> _Plan:
     """What would be written. Raises: ToolError if that is not allowed."""
     real = files.resolve(context, path)
     name = files.shown(context, real)

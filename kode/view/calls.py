@@ -20,7 +20,7 @@ from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.entries import AnyEntry, MessageEntry
-from kode.session.export import written
+from kode.session.export import readable_arguments
 from kode.tools import BUILTIN
 
 SUBJECT_CHARS = 200
@@ -98,7 +98,7 @@ class Calls:
         return Call(
             name=call.name,
             subject=_subject(call.name, arguments, self._cwd),
-            arguments="" if diff else written(call.arguments),
+            arguments="" if diff else readable_arguments(call.arguments),
             diff=tuple(diff),
             outcome=_outcome(result),
             output=result.text if result is not None else "",

@@ -14,7 +14,7 @@ from typing import Literal
 
 from kode import paths
 from kode.config import Config
-from kode.conversation.memory import opened, outside_context
+from kode.conversation.memory import open_configured, outside_context
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.events import Event, Notice
@@ -143,7 +143,7 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
             system=system.name,
             entries=tuple(entries),
             sources=tuple(sources.most_common()),
-            asked=tuple(_asked(one) for one in await decisions.items_of(system)),
+            asked=tuple(_question(one) for one in await decisions.items_of(system)),
             superseded=_superseded(system),
             changes=len(tail.changes),
             damaged=tail.damaged,
@@ -235,13 +235,13 @@ async def _opened(
             notices.append(event.text)
 
     context = outside_context(config, cwd, emit=take, read_only=read_only)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         if not isinstance(system, BaseMemory):
             raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
         yield system, notices
 
 
-def _asked(item: Item) -> Asked:
+def _question(item: Item) -> Asked:
     texts = tuple(map(redact, item.texts))
     return Asked(id=item.id, head=item.head, texts=texts, choices=item.choices)
 

@@ -90,7 +90,7 @@ def turns_of(header: Header, entries: Sequence[AnyEntry], changed: Changed) -> l
         numbers[entry.id] = counted
         if is_turn(entry):
             counted += 1
-            turns.append(Turn(number=counted, id=entry.id, at=entry.at, asked=_asked(entry)))
+            turns.append(Turn(number=counted, id=entry.id, at=entry.at, asked=_prompt_start(entry)))
         elif not turns:
             turns.append(Turn(number=0, id=entry.id, at=entry.at))
         turn = turns[-1]
@@ -107,7 +107,7 @@ def turns_of(header: Header, entries: Sequence[AnyEntry], changed: Changed) -> l
     return [turn for turn in turns if turn.number or turn.items]
 
 
-def _asked(entry: AnyEntry) -> str:
+def _prompt_start(entry: AnyEntry) -> str:
     if not isinstance(entry, MessageEntry):
         return ""
     said = (part.text for part in entry.parts if isinstance(part, Text) and not part.source)

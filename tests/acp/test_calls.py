@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kode.acp.calls import edits_of, hunks_of, proposed_edits, show_call
 from kode.messages import ToolCall
 from kode.tools import BUILTIN
-from kode.tools.diffs import unified
+from kode.tools.diffs import unified_diff
 
 CWD = Path("/p")
 LINES = st.lists(st.sampled_from(["a", "b", "", "--- c", "+++ b/d", "@@ -1 +1 @@", "-", "+ x"]))
@@ -17,7 +17,7 @@ TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_f
 @given(before=TEXTS, after=TEXTS)
 def test_the_places_of_a_diff_make_the_new_text_of_the_old_one(before: str, after: str) -> None:
     text = before.splitlines(keepends=True)
-    for hunk in hunks_of(unified("a.txt", before, after), CWD):
+    for hunk in hunks_of(unified_diff("a.txt", before, after), CWD):
         assert hunk.path == "/p/a.txt"
         old = (hunk.old or "").splitlines(keepends=True)
         at = hunk.line - 1
@@ -28,14 +28,14 @@ def test_the_places_of_a_diff_make_the_new_text_of_the_old_one(before: str, afte
 
 
 def test_a_new_file_has_no_old_text() -> None:
-    (edit,), (place,) = edits_of(unified("sub/a.txt", "", "one\ntwo"), CWD)
+    (edit,), (place,) = edits_of(unified_diff("sub/a.txt", "", "one\ntwo"), CWD)
 
     assert (edit.path, edit.old_text, edit.new_text) == ("/p/sub/a.txt", None, "one\ntwo")
     assert place.line == 1
 
 
 def test_what_is_cut_off_or_no_diff_is_no_edit() -> None:
-    diff = unified("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
+    diff = unified_diff("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
 
     assert edits_of("no diff at all\n@@ -1 +1 @@\n", CWD) == ([], [])
     assert len(list(hunks_of(diff[: len(diff) // 2] + "\n[cut here]\n", CWD))) <= 1

@@ -14,7 +14,7 @@ from acp.schema import (
 from kode.acp.questions import ask_permission, fill_form, permission_options
 from kode.extensions.mcp_values import Field, Form
 from kode.permissions.gate import Question
-from kode.tools.diffs import unified
+from kode.tools.diffs import unified_diff
 
 CWD = Path("/p")
 
@@ -88,7 +88,7 @@ async def test_a_question_says_who_asks_what_is_lost_and_why() -> None:
 
 async def test_the_changes_of_a_command_are_shown_as_old_and_new_text() -> None:
     client = Client(ConnectionError())
-    diff = unified("a.txt", "one\n", "two\n")
+    diff = unified_diff("a.txt", "one\n", "two\n")
 
     await ask(client, question(preview=f"changed a.txt\n\n{diff}", diff=diff))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
-from kode.memory.exchange import read, written
+from kode.memory.exchange import read, text_of_rows
 
 values = (
     st.none()
@@ -33,18 +33,18 @@ rows = st.lists(
 
 @given(rows=rows)
 def test_rows_come_back_as_they_were_written(rows):
-    assert [dict(found.row) for found in read(written(rows))] == rows
+    assert [dict(found.row) for found in read(text_of_rows(rows))] == rows
 
 
 def test_an_editor_that_writes_crlf_and_a_mark_changes_nothing():
     rows = [{"kind": "log", "content": "one\ntwo"}, {"kind": "log", "content": "three"}]
-    edited = "\ufeff" + written(rows).replace("\n", "\r\n")
+    edited = "\ufeff" + text_of_rows(rows).replace("\n", "\r\n")
 
     assert [dict(found.row) for found in read(edited)] == rows
 
 
 def test_no_rows_are_an_empty_text_and_back():
-    assert written([]) == ""
+    assert text_of_rows([]) == ""
     assert read("") == read(" \n\n") == []
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.memory.lines import reverted
+from kode.memory.lines import revert_lines
 
 COUNT = 8
 PLACES = st.dictionaries(
@@ -32,7 +32,7 @@ def test_what_was_changed_in_other_lines_stays(first, later):
     later = {number: kind for number, kind in later.items() if number not in first}
     one, two = ("one", first), ("two", later)
 
-    left = reverted(written(one, two), written(), written(one))
+    left = revert_lines(written(one, two), written(), written(one))
 
     # Lines that two changes put between the same two lines of the text may stand either way.
     assert left is not None
@@ -41,8 +41,8 @@ def test_what_was_changed_in_other_lines_stays(first, later):
 
 @given(first=PLACES)
 def test_a_change_with_nothing_after_it_is_taken_back_to_the_letter(first):
-    assert reverted(written(("one", first)), written(), written(("one", first))) == written()
+    assert revert_lines(written(("one", first)), written(), written(("one", first))) == written()
 
 
 def test_lines_that_were_changed_again_are_a_conflict():
-    assert reverted("a\nthird\nc", "a\nb\nc", "a\nsecond\nc") is None
+    assert revert_lines("a\nthird\nc", "a\nb\nc", "a\nsecond\nc") is None

@@ -276,7 +276,7 @@ async def test_every_carrier_gives_rows_it_takes_back_as_known(tmp_path):
         carrier = exchange.carrier_of(system)
         (second,) = await carrier.take([piece], dry_run=False)
         carrier = exchange.carrier_of(system)
-        rows = exchange.read(exchange.written(await carrier.rows()))
+        rows = exchange.read(exchange.text_of_rows(await carrier.rows()))
         taken = await carrier.take_rows(rows)
         await system.close(1)
 

@@ -13,7 +13,7 @@ from kode.errors import (
     RefusedError,
     TransientError,
 )
-from kode.providers.boundary import Endpoint, classify, from_status, retry_after_s, translated
+from kode.providers.boundary import Endpoint, classify, from_status, retry_after_s, translate_errors
 
 ENDPOINT = Endpoint(
     base_url="https://user:pw@host/v1?key=abc",
@@ -153,7 +153,7 @@ def test_errors_of_any_family_become_transient(error: Exception) -> None:
 
 
 def test_keys_and_secrets_of_the_url_are_never_shown() -> None:
-    with pytest.raises(ProviderError) as caught, translated(ENDPOINT):
+    with pytest.raises(ProviderError) as caught, translate_errors(ENDPOINT):
         raise ValueError("header was Bearer sekret-key and sk-proj-abcdefghijklmnop")
 
     error = caught.value

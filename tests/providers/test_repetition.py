@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import RefusedError
-from kode.providers.repetition import LONGEST, WINDOW, Repetition, repeated
+from kode.providers.repetition import LONGEST, WINDOW, Repetition, find_repetition
 from tests.providers.conftest import Connect
 from tests.providers.test_openai_chat import HELLO
 
@@ -14,7 +14,7 @@ from tests.providers.test_openai_chat import HELLO
 def test_any_text_over_and_over_is_found_wherever_it_begins(unit: str, skipped: int) -> None:
     text = (unit * (WINDOW // len(unit) + 2))[skipped % len(unit) :][:WINDOW]
 
-    found = repeated(text)
+    found = find_repetition(text)
 
     assert found
     assert len(found) <= len(unit)
@@ -26,7 +26,7 @@ def test_one_other_character_anywhere_before_is_no_repetition(unit: str, at: int
     text = (unit * (WINDOW // len(unit) + 1))[:WINDOW]
     other = "x" if text[at] != "x" else "y"
 
-    assert not repeated(text[:at] + other + text[at + 1 :])
+    assert not find_repetition(text[:at] + other + text[at + 1 :])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import KodeError, SessionError
-from kode.replay.cassette import opened
+from kode.replay.cassette import open_cassette
 
 ABOUT = {"version": 1, "session": "20260101-000000-aaaaaa", "project": "/p", "home": "/h"}
 
@@ -31,7 +31,7 @@ def test_what_is_no_cassette_is_refused_in_words(tmp_path: Path, data: bytes) ->
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
-    with pytest.raises(SessionError, match="is not a cassette"), opened(file):
+    with pytest.raises(SessionError, match="is not a cassette"), open_cassette(file):
         pass
 
 
@@ -43,5 +43,5 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
-    with pytest.raises(KodeError), opened(file):
+    with pytest.raises(KodeError), open_cassette(file):
         pass

@@ -18,7 +18,7 @@ from kode.messages import Message, Text, ToolCall, results_of
 from kode.permissions.gate import Answer, Question
 from kode.providers.models import info_of
 from kode.replay.agent import Changes
-from kode.replay.cassette import opened, pack, write
+from kode.replay.cassette import open_cassette, pack, write
 from kode.replay.play import Replay, play
 from kode.replay.played import Live
 from kode.replay.recording import load
@@ -82,7 +82,7 @@ async def record(project: Path, tmp_path: Path) -> Record:
 async def played(
     cassette: Path, config: Config, project: Path, changes: Changes | None = None
 ) -> Replay:
-    with opened(cassette) as recording, scratch(recording, project) as copy:
+    with open_cassette(cassette) as recording, scratch(recording, project) as copy:
         return await play(recording, config, copy, changes)
 
 
@@ -177,7 +177,7 @@ async def test_a_call_of_a_live_model_is_its_own_even_with_the_id_of_a_recorded_
 ) -> None:
     """Many servers count: `call_1`. The answer that a person gave then is not about this call."""
     theirs = await record(reads("a.py"), DONE)
-    with opened(theirs) as recording:
+    with open_cassette(theirs) as recording:
         results = [
             r for e in recording.entries if isinstance(e, MessageEntry) for r in results_of(e)
         ]

@@ -7,8 +7,8 @@ from kode.session.plan import (
     plan_in_force,
     read_plan,
     steps_of,
+    tick,
     tick_off,
-    ticked,
     without_ticks,
     write_plan,
 )
@@ -39,15 +39,15 @@ def test_a_plan_is_the_end_of_an_answer_from_its_last_heading(answer, plan):
 
 
 def test_a_step_is_ticked_by_its_words():
-    plan = ticked(PLAN, ["1. move parse to parse.py."])
+    plan = tick(PLAN, ["1. move parse to parse.py."])
     assert steps_of(plan) == [("Move `parse` to parse.py", True), ("Run pytest -q", False)]
-    assert ticked(PLAN, ["something else"]) == PLAN
+    assert tick(PLAN, ["something else"]) == PLAN
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
 def test_when_all_is_done_all_is_ticked_and_ticks_are_all_that_changed(steps):
     plan = "# Plan\n" + "".join(f"- [ ] {step}\n" for step in steps)
-    done = ticked(plan, steps)
+    done = tick(plan, steps)
     assert all(is_done for _, is_done in steps_of(done))
     assert without_ticks(done) == plan
 

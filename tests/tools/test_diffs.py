@@ -10,7 +10,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=30).map("\n
 
 @given(before=texts, after=texts)
 def test_a_diff_turns_the_old_text_into_the_new(before: str, after: str) -> None:
-    text = diffs.unified("x", before + "\n", after + "\n")
+    text = diffs.unified_diff("x", before + "\n", after + "\n")
 
     assert _applied(before + "\n", text) == after + "\n"
 
@@ -37,7 +37,7 @@ def test_a_small_change_among_many_lines_alike_is_a_small_diff() -> None:
     lines = ["}", "else", "{"] * 5_000
     changed = [*lines[:7_000], "x", *lines[7_001:]]
 
-    text = diffs.unified("f", "\n".join(lines), "\n".join(changed))
+    text = diffs.unified_diff("f", "\n".join(lines), "\n".join(changed))
 
     assert diffs.counts(text) == "+1 -1"
     assert "@@ -6998,7 +6998,7 @@" in text
@@ -45,7 +45,7 @@ def test_a_small_change_among_many_lines_alike_is_a_small_diff() -> None:
 
 
 def test_a_missing_last_line_feed_is_marked() -> None:
-    assert diffs.unified("f", "a", "b\n") == (
+    assert diffs.unified_diff("f", "a", "b\n") == (
         "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n"
     )
 
@@ -57,8 +57,8 @@ def test_it_is_what_difflib_says_of_short_texts() -> None:
         before.splitlines(keepends=True), after.splitlines(keepends=True), "a/f", "b/f"
     )
 
-    assert diffs.unified("f", before, after) == "".join(expected)
+    assert diffs.unified_diff("f", before, after) == "".join(expected)
 
 
 def test_line_ends_alone_make_no_diff() -> None:
-    assert diffs.unified("f", "a\r\nb\r\n", "a\nb\n") == ""
+    assert diffs.unified_diff("f", "a\r\nb\r\n", "a\nb\n") == ""

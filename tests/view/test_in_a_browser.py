@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from kode import paths
-from kode.conversation.memory import opened, outside_context
+from kode.conversation.memory import open_configured, outside_context
 from kode.events import silent
 from kode.memory.commands import memory_command
 from kode.memory.history import History
@@ -79,7 +79,7 @@ class Shown:
 async def remember_a_pair(place: Place) -> None:
     """Two facts that nobody has compared."""
     context = outside_context(place.config, place.cwd, emit=silent)
-    async with opened(place.config.memory, context) as system:
+    async with open_configured(place.config.memory, context) as system:
         for port in (8080, 8081):
             text = f"the staging server listens on {port}"
             await memory_command(system, ["add", "user", text])

@@ -1,1 +1,1 @@
-"""The commands of the shell: one module a command, each with `main(argv) -> int`."""
+"""The shell commands: one module per command, each with `main(argv) -> int`."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from kode.cli.flags import add_setting_flags, config_flags, started
+from kode.cli.flags import add_setting_flags, config_flags, finish_startup
 from kode.cli.parser import Parser
 
 
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
         return init([])
     from kode.acp.server import serve
 
-    started()
+    finish_startup()
     return asyncio.run(
         serve(
             config_flags(arguments),

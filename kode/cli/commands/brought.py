@@ -1,6 +1,5 @@
-"""`kode skills`, `kode commands`, `kode agents`, `kode hooks`: what there is of them here; and
-hooks tried by hand.
-"""
+"""`kode skills`, `kode commands`, `kode agents`, `kode hooks`: lists those available here; also
+runs hooks by hand."""
 
 import argparse
 import asyncio
@@ -91,7 +90,7 @@ def _found(cwd: Path) -> Any:
 
 
 async def _test(event: Any, name: str | None) -> int:
-    """Runs the hooks of an event as a session would; what they change is dropped."""
+    """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config import load_config
     from kode.conversation.hooking import run_hook
@@ -141,7 +140,7 @@ async def _test(event: Any, name: str | None) -> int:
 
 
 def _given(name: str | None) -> dict[str, Any]:
-    """What `--input` holds. Raises: ConfigError."""
+    """Reads `--input`. Raises: ConfigError."""
     if name is None:
         return {}
     try:

@@ -1,6 +1,7 @@
-"""`kode run --record FILE` and `--replay FILE`: a run as a cassette, and a run whose model is one.
+"""`kode run --record FILE` and `--replay FILE`: records a run as a cassette, and runs with a
+cassette as the model.
 
-Neither uses memory: what a run does is to depend on nothing but its files.
+Neither uses memory: a run must depend only on its files.
 """
 
 import argparse
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def add_cassette_flags(parser: Parser) -> None:
-    """Adds the flags; each is None when it was not given."""
+    """Adds the flags; each is None if it was not given."""
     add = parser.add_argument
     add("--record", metavar="FILE", help="keep this run as a cassette; without memory")
     add("--replay", metavar="FILE", help="the model's answers are those of a cassette")
 
 
 def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the flags set in the configuration. Raises: ConfigError."""
+    """The configuration that the flags set. Raises: ConfigError."""
     record, replay = _files(arguments)
     if record and arguments.no_session:
         raise ConfigError("--record needs the session that --no-session does not keep: drop one.")
@@ -41,22 +42,23 @@ def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def model_of(arguments: argparse.Namespace) -> "Iterator[Played | None]":
-    """The model of `--replay`; None without. Raises: SessionError for what is no cassette."""
+    """The model of `--replay`; None without. Raises: SessionError for a file that is not a
+    cassette."""
     _, replay = _files(arguments)
     if replay is None:
         yield None
         return
-    from kode.replay.cassette import opened
+    from kode.replay.cassette import open_cassette
     from kode.replay.play import in_place
 
     if not replay.is_file():
         raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with opened(replay) as recording:
+    with open_cassette(replay) as recording:
         yield in_place(recording)
 
 
 def follow(played: "Played | None", conversation: "Conversation") -> None:
-    """Lets the model of `--replay` compare the requests of a conversation."""
+    """Lets the model of `--replay` compare a conversation's requests."""
     if played is not None:
         from kode.replay.play import follow_conversation
 
@@ -64,7 +66,7 @@ def follow(played: "Played | None", conversation: "Conversation") -> None:
 
 
 def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
-    """After the run: writes the cassette of `--record`. Raises: SessionError, StorageError."""
+    """Writes the cassette of `--record` after the run. Raises: SessionError, StorageError."""
     record, _ = _files(arguments)
     if record is None or session_id is None:
         return

@@ -1,7 +1,7 @@
-"""`kode completion bash|zsh|fish`: prints a script that completes kode's command line there.
+"""`kode completion bash|zsh|fish`: prints a script that completes kode's command line.
 
-The script asks kode at each Tab, in the protocol of argcomplete: `answer` says what may stand
-there, from what the commands' own parsers say, and from the sessions and models there are then.
+The script calls kode at each Tab, using the protocol of argcomplete: `answer` completes from the
+commands' own parsers and from the current sessions and models.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def answer(line: str) -> int:
-    """Tells the shell that asks what may stand next in a line."""
+    """Prints the possible next words for the calling shell."""
     argcomplete.autocomplete(
         _whole(line.split()),
         always_complete_options=False,
@@ -69,12 +69,12 @@ def answer(line: str) -> int:
 
 
 def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
-    """One parser for all of kode's command line. Of the commands only those that are among `words`
-    are looked into."""
+    """One parser for kode's entire command line, with only those commands described that are in
+    `words`."""
     from kode.cli.commands import interactive
 
     whole = argparse.ArgumentParser("kode", add_help=False)
-    for action in _described((), partial(interactive.main, []))._actions:
+    for action in _describe((), partial(interactive.main, []))._actions:
         if action.option_strings:
             whole._add_action(action)
     commands = whole.add_subparsers()
@@ -87,18 +87,18 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         own = getattr(module, "COMMANDS", COMMANDS)
         if own is not COMMANDS:
             below = commands.add_parser(name, help=what).add_subparsers()
-            for sub, told in own.items():
-                parser = _described((name, sub), partial(module.main, [sub]))
-                below.add_parser(sub, help=told, parents=[parser], add_help=False)
+            for sub, about in own.items():
+                parser = _describe((name, sub), partial(module.main, [sub]))
+                below.add_parser(sub, help=about, parents=[parser], add_help=False)
         else:
             run = getattr(module, function) if function else getattr(module, "parse", module.main)
-            parser = _described((name,), partial(run, []))
+            parser = _describe((name,), partial(run, []))
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 
 
-def _described(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
-    """The parser that a command would read its command line with, its values to be completed."""
+def _describe(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
+    """The parser that a command would use, with its values to complete."""
     Parser.describing = True
     try:
         run()
@@ -111,7 +111,7 @@ def _described(words: tuple[str, ...], run: Callable[[], object]) -> Parser:
 
 
 def _complete(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> None:
-    """Has each value completed as what the help calls it."""
+    """Sets each value's completer by its name in the help."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
@@ -168,12 +168,12 @@ COMPLETERS = {
     "FILE[,FILE]": FilesCompleter(),
     "DIR": DirectoriesCompleter(),
 }
-"""By what a flag's help calls its value."""
+"""A value's name in the help → its completer."""
 
 
 def _configured_models(path: Path) -> list[str]:
-    """The models that a config file names, as far as it can be read: its faults are reported when
-    it is used."""
+    """The models that a config file names, ignoring its faults: they are reported when it is
+    used."""
     with contextlib.suppress(OSError, ValueError):
         config = json.loads(path.read_bytes())
         parts = [config, *_object(_object(config).get("providers")).values()]

@@ -1,4 +1,4 @@
-"""`kode config`: the effective value of every key and where it came from, secrets masked."""
+"""`kode config`: the effective value and origin of every key, secrets masked."""
 
 import argparse
 import contextlib
@@ -67,7 +67,7 @@ def _show(loaded: Loaded, *, as_json: bool) -> int:
 
 
 def _check() -> int:
-    """Names every fault. Exits 3 when kode cannot start with these settings."""
+    """Reports every fault. Exits 3 if kode cannot start with these settings."""
     try:
         loaded = _load()
     except Faults as error:
@@ -84,7 +84,7 @@ def _check() -> int:
             except ConfigError as error:
                 faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
                 continue
-            why = why or _outdone(key, text, flat(loaded.config))
+            why = why or _hidden_by(key, text, flat(loaded.config))
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
     for remark in remarks:
@@ -103,8 +103,8 @@ _STRONGER = {
 }
 
 
-def _outdone(key: str, text: str, values: Mapping[str, Any]) -> str | None:
-    """The stronger rule that decides all that a rule is about, and words for it."""
+def _hidden_by(key: str, text: str, values: Mapping[str, Any]) -> str | None:
+    """The stronger rule that covers a rule completely, with a description."""
     from kode.permissions.rules import hidden_by, never_matches, parse
 
     for stronger in _STRONGER[key]:

@@ -1,6 +1,7 @@
-"""`kode cost`: what requests took and cost: of a session step by step, of a day, a project, a time.
+"""`kode cost`: what requests used and cost: of a session step by step, of a day, a project, a
+period.
 
-The figures come from `kode.session.costs`; here they are read, parsed and laid out.
+`kode.session.costs` computes the figures; this module parses flags and prints them.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def _show_session(arguments: argparse.Namespace) -> int:
 
 
 def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
-    """Names the change behind a break of memory, where its history has one. Raises:
+    """Names the change that caused a break by memory, if the history has one. Raises:
     StorageError."""
     from kode.memory.history import History
 
@@ -121,7 +122,7 @@ def _show_period(arguments: argparse.Namespace) -> int:
 
 
 def _time(day: str | None, since: str | None) -> tuple[datetime, datetime | None]:
-    """The moments that the flags name. Raises: ConfigError."""
+    """The period that the flags name. Raises: ConfigError."""
     if day is not None:
         chosen = date.today() if day == "today" else _date(day, "--day")
         # Made local after the fact: on a day that changes the clocks midnight has another offset.
@@ -148,7 +149,7 @@ def _date(text: str, flag: str) -> date:
 
 
 def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
-    """A table with a row a request, the reasons below the rows they are about."""
+    """A table with one row per request, each break's reason below its row."""
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
     number = 0
     for step in found.steps:
@@ -157,7 +158,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
         rows.append((_local(step.at), name, *_figures(step.spent)))
     rows += _sums(found.models, found.total)
     lines = [f"Session {found.session} in {short_folder(one_line(found.cwd))}", ""]
-    table = _aligned(rows)
+    table = _align(rows)
     if not found.steps:
         return [lines[0], "No request of it was answered."]
     lines.append(table[0])
@@ -186,7 +187,7 @@ def _why_lines(found: "SessionCost") -> list[str]:
 
 
 def _reason(found: "Break") -> list[str]:
-    """What changed and what it cost; below it, where."""
+    """What changed and its cost; below it, the place."""
     cost = "" if found.cost_usd is None else f", {money(found.cost_usd)} more"
     again = f" · {found.tokens:,} tokens read again{cost}" if found.tokens else ""
     where = f"{_gap(found)} after {found.session_before or 'the request before'}"
@@ -210,13 +211,13 @@ def _gap(found: "Break") -> str:
 
 
 def period_lines(found: "Period") -> list[str]:
-    """A table with a row a session, then one a model, and their sum."""
+    """A table with one row per session, then one per model, and the total."""
     if not found.sessions:
         return ["Nothing was asked in that time."]
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
     rows += [(one.session, str(one.spent.requests), *_figures(one.spent)) for one in found.sessions]
     rows += _sums(found.models, found.total)
-    lines = _aligned(rows)
+    lines = _align(rows)
     for at, one in enumerate(found.sessions, 1):
         lines[at] += f"  {short_folder(one_line(one.cwd))}"
     return lines
@@ -237,7 +238,7 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
     )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

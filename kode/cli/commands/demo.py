@@ -1,8 +1,8 @@
 """`kode demo`: a tour that needs no key. A script plays the model; everything else is real: a
 scratch project, the tools, the gate and its question, two sessions, memory, Ctrl-C, undo.
 
-At a terminal the person answers, stops and undoes; without one it plays by itself. It works in a
-folder and a home of its own, which are deleted afterwards. The scripts are `demo_first.json` and
+At a terminal the person answers, stops and undoes; without one the demo plays by itself. It uses a
+temporary folder and home, which are deleted afterwards. The scripts are `demo_first.json` and
 `demo_second.json` beside this module.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import Parser
-from kode.cli.prompt.changes import rendered
+from kode.cli.prompt.changes import render_diffs
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
@@ -36,7 +36,7 @@ TASK = "python3 test_dates.py fails. Find out why and fix it."
 TESTS = "shell(python3 test_dates.py)"
 SLOW = "shell(sleep 60)"
 PLAYED_CTRL_C_S = 1.0
-"""When nobody is there to press it, Ctrl-C comes so long after the slow command has begun."""
+"""Without a person, Ctrl-C comes this long after the slow command has started."""
 SCRIPTS = Path(__file__).parent
 PROJECT = {
     "dates.py": (
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A project and a home that are deleted when this ends."""
+    """Creates a project and a home, and deletes them at the end."""
     folder = Path(tempfile.mkdtemp(prefix="kode-demo-")).resolve()
     saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
     try:
@@ -87,7 +87,7 @@ def scratch() -> Iterator[Path]:
         for name, text in PROJECT.items():
             (project / name).write_text(text, encoding="utf-8")
         os.environ["KODE_HOME"] = str(folder / "home")
-        if shutil.which("python3") is None:  # then the one that runs this is used
+        if shutil.which("python3") is None:  # else use the Python that runs this
             here = os.path.dirname(sys.executable)
             os.environ["PATH"] = os.pathsep.join([here, saved["PATH"] or os.defpath])
         yield project
@@ -101,7 +101,7 @@ def scratch() -> Iterator[Path]:
 
 
 async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
-    """A closed terminal and a signal to end delete the scratch project too."""
+    """Deletes the scratch project also on a closed terminal or a signal."""
     task = asyncio.ensure_future(playing)
     with heeding(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), task.cancel)):
         return await task
@@ -133,20 +133,20 @@ async def _pause() -> None:
 
 @dataclass
 class _Tour:
-    """One tour: what is shown, and what the person does in it."""
+    """One tour: what is shown, and the person's part in it."""
 
     screen: Screen
     project: Path
     takes_part: bool
-    """Whether a person answers, stops and undoes; else the tour does it."""
+    """Whether a person answers, stops and undoes; otherwise the tour does."""
     closing: bool = False
-    """What memory does at the end of a session is not part of the tour."""
+    """True at the end of a session, when memory's events are not part of the tour."""
     refused: bool = False
     turn: "asyncio.Future[TurnEnded] | None" = None
     talk: "Conversation | None" = None
 
     async def play(self) -> int:
-        """The six stops, in order; the exit code."""
+        """Plays the six stops in order; returns the exit code."""
         self.screen.print(
             "A two-minute tour: a fix with real tools, memory, Ctrl-C, resuming, undo. "
             "The model is a script; everything else is real."
@@ -157,7 +157,7 @@ class _Tour:
             if not await self.fix():
                 return EXIT_FAILED
             await self.say("2 of 6 · What changed, as `/diff` shows it:")
-            self.screen.print_painted(rendered(self.screen, self.conversation.past.diffs()))
+            self.screen.print_painted(render_diffs(self.screen, self.conversation.past.diffs()))
             await self.say("3 of 6 · Tell it something to remember:")
             await self.ask("Please remember: I want the edge cases named in every summary.")
             await self.stop()
@@ -180,13 +180,13 @@ class _Tour:
         return self.talk
 
     async def say(self, text: str) -> None:
-        """Says what comes, and waits for a key where somebody is there. Raises: Left."""
+        """Prints what comes next, and waits for a key if a person is there. Raises: Left."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
             await _pause()
 
     async def ask(self, text: str) -> "TurnEnded":
-        """Runs a turn. Raises: Left when Ctrl-C stopped it, and not a refusal."""
+        """Runs a turn. Raises: Left if Ctrl-C stopped it without a refusal."""
         self.screen.print(f"\n> {text}", "bold")
         self.turn = asyncio.ensure_future(self.conversation.turn(text))
         ended = await self.turn
@@ -196,7 +196,7 @@ class _Tour:
         return ended
 
     async def fix(self) -> bool:
-        """The task, with the question whether to edit; whether it was done."""
+        """The task, with the question about the edit; returns whether it was done."""
         if self.takes_part:
             self.screen.print("   kode asks before it edits: answer the question.", "dim")
         ended = await self.ask(TASK)
@@ -259,7 +259,7 @@ class _Tour:
         async def answer(question: "Question") -> "Answer":
             given = await person(question)
             if given.choice == "no" and self.turn is not None:
-                # The script would play on as if it had been allowed.
+                # The script would continue as if it had been allowed.
                 self.refused = True
                 self.turn.cancel()
             return given
@@ -274,7 +274,7 @@ class _Tour:
         )
 
     async def close(self) -> str | None:
-        """Ends the session; its id."""
+        """Ends the session; returns its id."""
         self.closing = True
         await self.conversation.close()
         return self.conversation.session.id

@@ -1,7 +1,7 @@
-"""What `kode doctor` finds, and what several of its checks look at; whether a model server answers,
-takes the key and offers a model, which one request for the list of models tells.
+"""Shared by the checks of `kode doctor`: findings, common inputs, and a probe whether a model
+server answers, accepts the key and offers a model, with one request for its list of models.
 
-Of the checks, those of the machine: Python, folders, programs, the terminal.
+Also contains the checks of the machine: Python, folders, programs, the terminal.
 """
 
 import functools
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MIN_FREE_BYTES = 100 * 1024 * 1024
 PROGRAM_TIMEOUT_S = 10.0
 NOT_TRIED = "not tried: the configuration has a fault"
-"""Of what cannot be looked at without one."""
+"""For checks that need the configuration."""
 
 State = Literal["ok", "missing", "optional"]
 
@@ -38,7 +38,7 @@ State = Literal["ok", "missing", "optional"]
 class Finding:
     what: str = ""
     state: State
-    """`missing` is needed and makes the exit code 1; `optional` works without."""
+    """`missing` is required and makes the exit code 1; `optional` is not."""
     detail: str
     next_step: str = ""
 
@@ -57,13 +57,13 @@ def optional(detail: str, next_step: str = "") -> Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """What several checks look at, each found out once."""
+    """Inputs shared by several checks, each computed once."""
 
     cwd: Path
 
     @functools.cached_property
     def loaded(self) -> "Loaded | None":
-        """None where the configuration has a fault, which is a finding of its own."""
+        """None if the configuration has a fault, which is a separate finding."""
         from kode.config import load_config
 
         try:
@@ -84,12 +84,12 @@ class Case:
 
     @functools.cached_property
     def reached(self) -> "Reached | None":
-        """None where there is no server to ask."""
+        """None without a server to ask."""
         return None if self.choice is None or self.choice.name == "scripted" else reach(self.choice)
 
 
 def can_write(folder: Path) -> bool:
-    """Tried, since the rights alone say nothing of read-only disks and of what root may do."""
+    """Tries it, because permissions alone do not cover read-only disks and root."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -113,7 +113,7 @@ def home(case: Case) -> Finding:
 
 
 def _existing(folder: Path) -> Path:
-    """The nearest folder above that is there."""
+    """The nearest existing parent folder."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder
@@ -131,7 +131,7 @@ def disk(case: Case) -> Finding:
 
 
 def _version_of(program: str) -> str | None:
-    """The first line of what it says its version is; None where it cannot be run."""
+    """The first line of a program's version output; None if it cannot run."""
     path = find_program(program)
     if path is None:
         return None
@@ -195,14 +195,14 @@ MAX_LIST_BYTES = 4_000_000
 @dataclass(frozen=True, kw_only=True)
 class Reached:
     url: str
-    """The base URL, as the provider has it."""
+    """The base URL, as the provider uses it."""
     state: Literal["ok", "refused", "unreachable", "odd"]
-    """`refused`: it does not take the key. `odd`: it answers with something else than a list."""
+    """`refused`: the key was not accepted. `odd`: the answer is not a list."""
     detail: str
     models: tuple[str, ...] = ()
 
     def offers(self, model: str) -> bool | None:
-        """Whether the model is in its list; None where it gave none."""
+        """Whether the model is in its list; None without a list."""
         return offers(self.models, model) if self.models else None
 
 
@@ -213,8 +213,8 @@ def url_of(choice: ProviderChoice) -> str:
 
 
 def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
-    """Asks for the list of models. Never raises; redirects are not followed, nor is the key shown
-    to anybody else."""
+    """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
+    else."""
     import httpx2
 
     url = url_of(choice)
@@ -235,7 +235,7 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
                     body += chunk
                     if len(body) > MAX_LIST_BYTES:
                         break
-    except Exception as error:  # every family of errors of a client and of the values it is given
+    except Exception as error:  # clients raise errors of many families, also about their arguments
         said = re.sub(r"\[Errno -?\d+\] ", "", str(error).strip()) or type(error).__name__
         return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
     if status in (401, 403):

@@ -1,6 +1,6 @@
-"""`kode doctor`: what works on this machine and what does not, each with the next step.
+"""`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are `diagnosis` and `setup_checks`.
+The checks are in `diagnosis` and `setup_checks`.
 """
 
 import argparse
@@ -37,11 +37,11 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "sandbox": setup_checks.sandbox,
     "terminal": diagnosis.terminal,
 }
-"""In the order they are shown."""
+"""In display order."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints one line a finding; 1 when something needed is missing."""
+    """Prints one line per finding; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     arguments = parser.parse(argv)
@@ -52,14 +52,14 @@ def main(argv: Sequence[str]) -> int:
         needed |= finding.state == "missing"
         found.append(finding)
         if not arguments.json:
-            print(_shown(finding), flush=True)
+            print(_lines_of(finding), flush=True)
     if arguments.json:
         print(json.dumps([vars(finding) for finding in found], ensure_ascii=False))
     return EXIT_FAILED if needed else EXIT_OK
 
 
-def _shown(finding: Finding) -> str:
-    """One line and its next step; on a narrow screen the words stand below."""
+def _lines_of(finding: Finding) -> str:
+    """One line and its next step; on a narrow screen the text goes below."""
     head = f"{MARKS[finding.state]}  {finding.what:<12}"
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
     indent = "    " if width < NARROW_COLUMNS else " " * (len(head) + 2)
@@ -69,7 +69,7 @@ def _shown(finding: Finding) -> str:
 
 
 def examine(cwd: Path) -> Iterator[Finding]:
-    """Every check in turn; a check that fails unexpectedly is a finding too."""
+    """Runs every check; one that fails unexpectedly is a finding too."""
     case = Case(cwd)
     for what, check in CHECKS.items():
         try:

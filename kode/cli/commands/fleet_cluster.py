@@ -1,4 +1,4 @@
-"""`kode fleet run --executor print`: the queue as a job that a cluster runs, on stdout."""
+"""`kode fleet run --executor print`: prints the queue as a cluster job on stdout."""
 
 import argparse
 import shutil
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kode.fleet.queue import Queue
 
 PRINT = "print"
-"""Among the executors, the one that only says what is to be run."""
+"""The executor that only prints what to run."""
 FLAGS = ("format", "image", "claim", "shared")
 
 
@@ -29,7 +29,7 @@ def add_cluster_flags(parser: Parser) -> None:
 
 
 def check_cluster_flags(arguments: argparse.Namespace) -> None:
-    """Before a queue is made. Raises: ConfigError for flags that do not fit."""
+    """Checks the flags before a queue is created. Raises: ConfigError for flags that do not fit."""
     given = [name for name in FLAGS if getattr(arguments, name) is not None]
     if arguments.executor != PRINT:
         if given:
@@ -45,7 +45,7 @@ def check_cluster_flags(arguments: argparse.Namespace) -> None:
 
 
 def job_text(queue: "Queue", arguments: argparse.Namespace) -> str:
-    """The job of a queue. Raises: ConfigError where it cannot be run as one."""
+    """The job of a queue. Raises: ConfigError if it cannot run as one."""
     from kode.fleet.cluster_jobs import Shared, kubernetes, slurm
 
     if arguments.format == "slurm":
@@ -67,7 +67,7 @@ def print_job(queue: "Queue", arguments: argparse.Namespace) -> int:
 
 
 def _program() -> Path:
-    """The `kode` of this process: a cluster's nodes have it at the same place, or its line in the
-    script is changed."""
+    """This process's `kode`: a cluster's nodes have it at the same path, or the line in the script
+    must be edited."""
     beside = Path(sys.executable).with_name("kode")
     return beside if beside.exists() else Path(shutil.which("kode") or "kode")

@@ -15,7 +15,7 @@ RAY = "ray"
 
 
 def add_ray_flags(parser: Parser) -> None:
-    """Adds them."""
+    """Adds the flags."""
     add = parser.add_argument
     where = "the cluster; without, that of RAY_ADDRESS, one that runs here, or a new one"
     add("--ray-address", metavar="ADDR", help=where)
@@ -24,7 +24,7 @@ def add_ray_flags(parser: Parser) -> None:
 
 
 def check_ray_flags(arguments: argparse.Namespace) -> None:
-    """Before a queue is made. Raises: ConfigError for flags that do not fit."""
+    """Checks the flags before a queue is created. Raises: ConfigError for flags that do not fit."""
     if (given := _given(arguments)) and arguments.executor != RAY:
         raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
 
@@ -45,7 +45,7 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _resources(text: str) -> dict[str, float]:
-    """`CPU=0.5,GPU=1,fast_disk=1`, as a cluster names them."""
+    """Parses `CPU=0.5,GPU=1,fast_disk=1`, with the cluster's names."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and number for name, _, number in pairs):
         raise argparse.ArgumentTypeError(f"{text!r} is not like CPU=0.5,GPU=1")

@@ -1,8 +1,7 @@
 """`kode init`: guided set-up, and the first run of a machine without key or config.
 
-Offers a key, a local server that it has found, or the demo; tries what was chosen, says what it
-writes and where, and writes a config file with mode 0600, never over an existing one without
-`--force`.
+Offers a key, a local server that it has found, or the demo; tests the choice, says what it writes
+and where, and writes a config file with mode 0600, never overwriting one without `--force`.
 """
 
 import difflib
@@ -33,8 +32,8 @@ LOCAL_SERVERS = (
     ("llama.cpp", 9931),
     ("vLLM", 8000),
 )
-"""The servers people run at home, on their usual ports; all speak Chat Completions. llama.cpp moves
-from the first of its ports to the second."""
+"""Servers that people run at home, on their usual ports; all support Chat Completions. llama.cpp is
+moving from the first of its ports to the second."""
 
 SERVICES = (
     ("sk-or-", "OpenRouter", "https://openrouter.ai/api/v1"),
@@ -42,7 +41,7 @@ SERVICES = (
     ("xai-", "xAI", "https://api.x.ai/v1"),
     ("AIza", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
 )
-"""Compatible services whose keys tell which it is: beginning, name, base URL."""
+"""Compatible services with recognizable keys: key prefix, name, base URL."""
 
 PROBE_TIMEOUT_S = 0.3
 LISTED_MODELS = 20
@@ -92,9 +91,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def first_run(home: Path) -> int | None:
-    """Before the first prompt: sets up, and returns None to go on to the prompt, or an exit code.
+    """Sets up before the first prompt; returns None to continue to the prompt, or an exit code.
 
-    Raises: UserError when the person leaves without choosing.
+    Raises: UserError if the person leaves without choosing.
     """
     _say(
         "Welcome to kode. It needs a model to work with; nothing is set up yet.\n"
@@ -110,7 +109,7 @@ def first_run(home: Path) -> int | None:
 def choose() -> dict[str, Any] | None:
     """Asks how to reach a model; the settings to write, or None for the demo.
 
-    Raises: UserError when the person leaves.
+    Raises: UserError if the person leaves.
     """
     servers = find_local_servers()
     options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
@@ -135,7 +134,7 @@ def choose() -> dict[str, Any] | None:
 
 
 def find_local_servers() -> list[LocalServer]:
-    """The model servers that answer on their usual ports of this machine."""
+    """The model servers that answer on their usual local ports."""
     import http.client
 
     no_list = (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException)
@@ -158,7 +157,7 @@ def find_local_servers() -> list[LocalServer]:
 
 
 def write_config(target: Path, settings: dict[str, Any]) -> None:
-    """Writes the settings, 0600 in a folder 0700, and says so. Raises: StorageError."""
+    """Writes the settings (0600, folder 0700), and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
     durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
     _say(f"Saved {target} (only you can read it). `kode config show` shows every value.")
@@ -182,7 +181,7 @@ def _with_key() -> dict[str, Any]:
 
 
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
-    """Where the key belongs, and what the server there says to it."""
+    """The settings for a key, and its server's answer."""
     owner = owner_of_key(key)
     provider = owner.name if owner else COMPATIBLE
     settings: dict[str, Any] = {"provider": provider, "api_key": key}
@@ -240,7 +239,7 @@ def _asked_url() -> str:
 
 
 def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
-    """OpenAI and Anthropic have a default; elsewhere the model is asked for."""
+    """OpenAI and Anthropic have a default; for others asks for the model."""
     if reached.state == "ok":
         _say(f"It works: {reached.url} answers.")
     else:
@@ -288,7 +287,7 @@ def _index(answer: str, count: int) -> int:
 
 
 def _say(text: str) -> None:
-    """Lines broken between words where the terminal is narrow."""
+    """Prints text, wrapped between words on a narrow terminal."""
     print(
         fold(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text, flush=True
     )
@@ -299,7 +298,7 @@ def _ask(question: str) -> str:
 
 
 def _left(read: Any, question: str) -> str:
-    """One answer; leaving (q, Ctrl-C, Ctrl-D) is an error that says how to come back."""
+    """Reads one answer; leaving (q, Ctrl-C, Ctrl-D) is an error that says how to come back."""
     try:
         answer: str = read(question).strip()
     except (EOFError, KeyboardInterrupt):

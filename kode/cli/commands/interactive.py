@@ -1,4 +1,4 @@
-"""`kode` without a command: the REPL, with `-p`, `-c` and `-r` as short ways to the others.
+"""`kode` without a command: the REPL; `-p`, `-c` and `-r` are shortcuts to other commands.
 
 This module parses; `opening.py` opens the prompt.
 """
@@ -12,11 +12,11 @@ from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
 PICK = ""
-"""What `-r` without an id gives: the person picks a session."""
+"""`-r` without an id: the person picks a session."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command line that names no command and returns its exit code."""
+    """Runs a command line without a command and returns its exit code."""
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="as `kode run TASK`")

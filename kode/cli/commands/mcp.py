@@ -1,6 +1,5 @@
-"""`kode mcp`: the MCP servers of this directory: list, add, remove, look at, approve, test; and
-`serve`, kode itself as one.
-"""
+"""`kode mcp`: lists, adds, removes, shows, approves and tests the MCP servers of this directory;
+`serve` runs kode as one."""
 
 import argparse
 import asyncio
@@ -29,12 +28,12 @@ from kode.permissions.gate import visible
 from kode.programs import depth
 
 LOGIN_TIMEOUT_S = 300.0
-"""How long a start may take here, where a person may have to log in meanwhile."""
+"""Time limit of a start here, where a person may have to log in."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode mcp ...` and returns its exit code. Raises: KodeError."""
-    arguments = _parsed(argv)
+    arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
         case "add":
@@ -54,8 +53,8 @@ def main(argv: Sequence[str]) -> int:
     raise AssertionError(arguments.command)
 
 
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    # What follows `--` is the server's command line, flags of its own included.
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    # Everything after `--` is the server's command line, including its flags.
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     words, command = words[:at], words[at + 1 :]
@@ -114,7 +113,7 @@ def _add(arguments: argparse.Namespace, cwd: Path) -> int:
     of_project = arguments.scope == "project"
     path = project / ".mcp.json" if of_project else paths.config_file(paths.home())
     mcp_config.add(path, arguments.name, values)
-    if of_project:  # whoever adds it here has seen it
+    if of_project:  # the person who adds it here has seen it
         trust.approve(paths.home(), project, [_entry(arguments.name, cwd).item])
     print(clean(f"Added {arguments.name} to {path}. `kode mcp test {arguments.name}` tries it."))
     return EXIT_OK
@@ -130,7 +129,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _remove(name: str, cwd: Path) -> int:
     entry = _entry(name, cwd)
     mcp_config.remove(entry.origin, name)
-    # Another server of this name is another server: nothing of it has been approved.
+    # A different server with the same name: nothing of it has been approved.
     approved = [one for one in _approvals(entry).items if one.origin == str(entry.origin)]
     gone = [one for one in approved if one.name == name or one.name.startswith(f"{name}:")]
     trust.revoke(paths.home(), entry.root, gone)
@@ -193,7 +192,7 @@ def _get(entry: Entry) -> int:
 
 
 async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
-    """First the entry: nothing of it is started before that; then its tools as they are now."""
+    """Approves the entry first, because nothing of it may start before; then its current tools."""
     if not _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _opened(entry, cwd) as connection:
@@ -205,14 +204,14 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
 def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
     approvals = _approvals(entry)
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]
-    # All of each: no other command shows a tool that is not approved.
+    # In full: no other command shows an unapproved tool.
     return approve_shown(
         pending, approvals, paths.home(), entry.root, unasked=unasked, lines=sys.maxsize
     )
 
 
 async def _test(entry: Entry, cwd: Path) -> int:
-    """Raises: ConfigError for a server that nobody approved; ServerError."""
+    """Raises: ConfigError for an unapproved server; ServerError."""
     if trust.state(entry.item, _approvals(entry)) != "trusted":
         raise ConfigError(
             f"The MCP server {entry.name} is the project's, and nobody approved it as it is now: "

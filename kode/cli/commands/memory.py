@@ -1,8 +1,8 @@
-"""`kode memory`: see, search, change and undo what kode remembers. Works without a model; where
-words find too little, a search asks one if there is one.
+"""`kode memory`: view, search, change and undo what kode remembers. Works without a model; if words
+find too little, a search uses one if available.
 
-Here: the command line, the configuration, opening memory outside a session. What the commands do
-is in `kode.memory.commands`, which `/memory` of the REPL shares.
+This module handles the command line, the configuration, and opening memory outside a session.
+`kode.memory.commands`, which `/memory` of the REPL shares, implements the commands.
 """
 
 import argparse
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kode.config import Loaded
 
 ASKS_A_MODEL = frozenset({"consolidate"})
-"""Commands that cannot do without. Of the others only `search` may ask, and does without."""
+"""Commands that require a model. Of the others only `search` may use one."""
 
 ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "review", "export"})
-"""Commands that create and change nothing, not even an empty database."""
+"""Read-only commands, which do not even create an empty database."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,13 +44,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--memory", metavar="SYSTEM", help="another system than the configured one")
     parser.add_argument("--cwd", metavar="DIR", help="the project to look at")
     for command in add_commands(parser):
-        # Suppressed, so that a flag before the command is not lost to a default after it.
+        # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does what was parsed and prints the result. Raises: KodeError."""
+    """Runs a parsed command and prints the result. Raises: KodeError."""
     from kode.config import load_config
 
     cwd = working_directory(arguments)
@@ -61,13 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     work = {"copy": _copy, "review": _review, "team": _team}.get(arguments.command, _run)
     text = asyncio.run(work(loaded, arguments))
     if text:
-        # Files of memory are edited by hand and synced; what is exported stays as it is.
+        # Files of memory are edited by hand and synced; an export stays unchanged.
         print(text if arguments.command == "export" else clean(text))
     return EXIT_OK
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import run_command
 
     config = loaded.config
@@ -78,21 +78,21 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         working_directory(arguments),
         emit=_say,
         ask_model=_ask_model(loaded) if asks else None,
-        # What a team's copy is brought up to date with is no change of this command.
+        # Synchronizing a team's copy is not a change by this command.
         read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
         or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
         return await run_command(system, arguments, confirm)
 
 
 async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    """On a terminal by one key each, else as a list."""
+    """Interactive with single keys on a terminal, otherwise a list."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.waiting import NOTHING_WAITS
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
@@ -101,13 +101,13 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         return listed
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
-    async with opened(config.memory, context) as system:
+    async with open_configured(config.memory, context) as system:
         await review_memory(open_screen(), system)
     return ""
 
 
 async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.exchange import copy
     from kode.memory.notes.team.manage import exchange_all, side
 
@@ -117,7 +117,10 @@ async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     source, target = (side(config.memory, name) for name in (arguments.source, arguments.into))
     reading = outside_context(config, cwd, emit=_say, read_only=not source.is_of_a_team)
     writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
-    async with opened(source, reading) as from_there, opened(target, writing) as to_here:
+    async with (
+        open_configured(source, reading) as from_there,
+        open_configured(target, writing) as to_here,
+    ):
         for one in (from_there, to_here):
             await exchange_all(one)
         done = await copy(from_there, to_here, dry_run=dry_run)
@@ -144,7 +147,7 @@ def _has_model(loaded: "Loaded") -> bool:
 
 
 def _ask_model(loaded: "Loaded") -> AskModel:
-    """The model of memory, found when it is first asked: most commands never do."""
+    """Memory's model, resolved on first use: most commands never need it."""
 
     async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
         from kode.assembly import make_provider
@@ -166,7 +169,7 @@ def _ask_model(loaded: "Loaded") -> AskModel:
 
 
 def _confirm(question: str) -> bool:
-    """Asks on the terminal; anything but a yes is a no."""
+    """Asks on the terminal; anything but yes means no."""
     try:
         return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -174,6 +177,6 @@ def _confirm(question: str) -> bool:
 
 
 def _say(event: Event) -> None:
-    """The command's own text says what changed."""
+    """Ignores changes: the command's own text reports them."""
     if isinstance(event, Notice):
         print(clean(f"kode: {event.text}"), file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Opens the REPL: in a new session or an old one, after the set-up where there is none yet.
+"""Opens the REPL in a new or old session, running the set-up first if there is none yet.
 
-What happens at the prompt is in `repl.py`.
+`repl.py` runs the prompt.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.flags import config_flags, model_flags, started, working_directory
+from kode.cli.flags import config_flags, finish_startup, model_flags, working_directory
 from kode.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def stdin_is_terminal() -> bool:
 
 
 def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
-    """Opens the REPL; on a machine without key or config the set-up comes first, or the demo where
-    the output is no terminal."""
+    """Opens the REPL; on a machine without key or config runs the set-up first, or the demo if the
+    output is not a terminal."""
     from kode.paths import home
 
     if arguments.json_schema or arguments.input_format == "stream-json":
@@ -47,8 +47,8 @@ def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str |
 
 
 def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
-    """Whether there is a provider to ask, or at least a setting whose fault is worth telling. The
-    common cases are seen without loading the configuration, which can wait for the prompt."""
+    """Whether there is a provider to ask, or at least a setting whose fault is worth reporting.
+    Common cases are decided without loading the configuration, which can wait for the prompt."""
     from kode.paths import config_file, home
 
     named = any((arguments.provider, arguments.base_url, arguments.script))
@@ -68,8 +68,8 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
 
 
 def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
-    """Whether the plain face is wanted. The configuration is loaded only where a file of it has the
-    word: it can wait for the prompt otherwise."""
+    """Whether the plain face is wanted. Loads the configuration only if one of its files contains
+    the word: otherwise it can wait for the prompt."""
     from kode.paths import config_file, home
 
     if arguments.plain:
@@ -99,7 +99,7 @@ async def _repl(
     renderer = Renderer(screen)
 
     async def opening() -> "Conversation":
-        # In a thread: what is typed meanwhile is drawn at once.
+        # In a thread, so that typing is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
         from kode.cli.commands.task import attach_named, read_attachments
         from kode.cli.screen.form import make_elicit
@@ -141,9 +141,9 @@ async def _repl(
 
 
 def _warm_up(provider: str) -> None:
-    """Imports the SDK while the person types; a fault of it shows in the first request."""
+    """Imports the SDK while the person types; its errors show up in the first request."""
     from kode.providers import warm_up
 
     with contextlib.suppress(Exception):
         warm_up(provider)
-    started()
+    finish_startup()

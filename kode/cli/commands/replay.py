@@ -1,6 +1,5 @@
-"""`kode replay`: a session played again in a copy of its project, offline; or continued live from
-one of its steps, several times.
-"""
+"""`kode replay`: replays a session offline in a copy of its project, or continues it live from one
+of its steps, several times."""
 
 import argparse
 import asyncio
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 AS_RECORDED = "as recorded"
 LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
-"""Those that only mean something for live runs: without `--from` these begin at the first step."""
+"""Flags that only apply to live runs: without `--from` these start at the first step."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode replay` and returns its exit code: 0 identical, 1 with a difference; 0 when live
-    runs were made.
+    """Runs `kode replay` and returns its exit code: 0 if identical, 1 if different; 0 for live
+    runs.
 
     Raises: UserError, SessionError, StorageError.
     """
@@ -87,13 +86,13 @@ async def _replay(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path]]":
-    """The session or the cassette that is named, and the folder it is to be played in."""
+    """The named session or cassette, and the folder to replay it in."""
     from kode.replay import cassette, recording
     from kode.session.index import find
 
     named = Path(arguments.session)
     if named.is_file():
-        with cassette.opened(named) as made:
+        with cassette.open_cassette(named) as made:
             root = paths.project_root(working_directory(arguments))
             yield made, root / made.inside_project()
         return
@@ -154,7 +153,8 @@ async def _continue(
 
 
 def _variants(arguments: argparse.Namespace) -> "list[Variant]":
-    """What is asked for, and with `--compare` what was, beside it. Raises: ConfigError."""
+    """The requested variant, and with `--compare` the recorded one beside it. Raises:
+    ConfigError."""
     from kode.replay.trials import Variant
 
     changed = [

@@ -1,6 +1,5 @@
-"""`kode continue`: resume the newest session of this directory, or the one named, with a task as
-`run` does it or in the REPL.
-"""
+"""`kode continue`: resumes the newest session of this directory, or the one named, with a task like
+`run`, or in the REPL."""
 
 import argparse
 import asyncio
@@ -23,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def by_id(argv: Sequence[str]) -> int:
-    """`kode resume [ID]`: the same under another agent's name, which takes the id as a word."""
+    """`kode resume [ID]`: another agent's name for it, with the id as a positional argument."""
     parser = Parser("kode resume", "Resume a session; without ID, pick one.")
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the beginning of its id")
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
@@ -34,9 +33,9 @@ def by_id(argv: Sequence[str]) -> int:
 
 def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
     """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
-    an id, "" where the person is to pick, None for the newest.
+    an id, "" to let the person pick, None for the newest.
 
-    Raises: SessionError when there is none or several fit; ConfigError.
+    Raises: SessionError if none or several match; ConfigError.
     """
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
     from kode.cli.commands.run import run_task
@@ -51,7 +50,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
         if prefix == "" and task is None and stdin_is_terminal():
             return open_repl(arguments, "/resume", None)
         if prefix == "":
-            session_id = _picked(cwd)
+            session_id = _pick(cwd)
             if session_id is None:
                 return EXIT_OK
         else:
@@ -63,8 +62,8 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     return run_task(arguments, task, session_id)
 
 
-def _picked(cwd: Path) -> str | None:
-    """The session that the person picks; None when they pick none. Raises: ConfigError."""
+def _pick(cwd: Path) -> str | None:
+    """The session that the person picks, or None. Raises: ConfigError."""
     from kode.cli.commands.opening import stdin_is_terminal
     from kode.cli.prompt.pick import pick_session
     from kode.cli.screen.screen import open_screen

@@ -1,6 +1,5 @@
-"""`kode run`: one task, the answer on stdout, then exit. `kode continue TASK` and `kode -p` end
-here too.
-"""
+"""`kode run`: runs one task, prints the answer to stdout, and exits. Also used by `kode continue
+TASK` and `kode -p`."""
 
 import argparse
 import asyncio
@@ -23,7 +22,7 @@ from kode.cli.commands.task import answer_form, attach_named, read_attachments, 
 from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
-    started,
+    finish_startup,
     working_directory,
 )
 from kode.cli.parser import Parser
@@ -64,9 +63,9 @@ def main(argv: Sequence[str]) -> int:
 
 def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
     """Runs one task in a new session, or in the one named, and returns the exit code; with
-    `--input-format stream-json`, the turns that come in on stdin.
+    `--input-format stream-json`, runs the turns that arrive on stdin.
 
-    Raises: UserError, SessionError or StorageError when it could not start.
+    Raises: UserError, SessionError or StorageError if it could not start.
     """
     if arguments.input_format != "stream-json":
         return run_read_task(arguments, *read_task(task), session_id)
@@ -85,7 +84,7 @@ def run_read_task(
     piped: "tuple[Text, ...]",
     session_id: str | None,
 ) -> int:
-    """As `run_task`, for a text that was read, and what was piped in beside it."""
+    """As `run_task`, for a text that was read already, and piped input."""
     if not text.strip():
         raise ConfigError(
             'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
@@ -140,7 +139,7 @@ async def _run_with(
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider.name)
-        started()
+        finish_startup()
         if arguments.input_format == "stream-json":
             from kode.cli.commands.stream_input import run_stream
 
@@ -154,13 +153,13 @@ async def _run_with(
     finally:
         closing = asyncio.ensure_future(conversation.close())
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
-            # Interrupted, memory leaves its work for the next start.
+            # If interrupted, memory leaves its work for the next start.
             await closing
     return EXIT_CODES[ended.status], conversation.session.id
 
 
 async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:
-    """A turn for a program, which reads in the status whether anything came of it."""
+    """Runs a turn for a program, which reads from the status whether it succeeded."""
     if form is None:
         ended = await conversation.turn(text)
     else:
@@ -185,15 +184,15 @@ def _nothing_done(ended: TurnEnded) -> str:
 
 
 async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
-    """The end of a turn; one that was stopped before it had begun was interrupted too.
+    """The end of a turn; one stopped before it started counts as interrupted.
 
-    Raises: UserError when the task could not even be recorded.
+    Raises: UserError if the task could not be recorded.
     """
     from kode.conversation.opening import not_kept
 
     try:
         return await task
-    except StorageError as error:  # raised only where nothing was done yet
+    except StorageError as error:  # raised only if nothing was done yet
         raise not_kept(error) from error
     except asyncio.CancelledError:
         return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
@@ -202,8 +201,7 @@ async def _ended(task: "asyncio.Future[TurnEnded]") -> TurnEnded:
 def _faces(
     arguments: argparse.Namespace, *, plain: bool
 ) -> "tuple[Emit, Ask | None, Elicit | None]":
-    """What shows the events, and what asks the person: at a terminal, and not when the output is
-    for a program."""
+    """What shows events and asks the person: at a terminal, unless the output is for a program."""
     if arguments.output_format == "stream-json":
         return stream_printer(), None, None
     if arguments.output_format == "json":
@@ -219,7 +217,7 @@ def _faces(
         plain=plain,
     )
     asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    # One screen for both: a question must not be painted over.
+    # One screen for both, so that nothing is painted over a question.
     emit = silent if arguments.quiet else progress.emit
     if not asked:
         return emit, None, None
@@ -253,7 +251,7 @@ def _print_result(
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:
-    """A program gets what the model said as it is; a person reads it as in the REPL."""
+    """Prints the model's answer unchanged for a program, rendered as in the REPL for a person."""
     if not sys.stdout.isatty():
         print_line(answer)
         return

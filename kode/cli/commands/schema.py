@@ -1,7 +1,7 @@
-"""`kode schema NAME`: the JSON schemas of what kode prints and keeps, for programs that read it.
+"""`kode schema NAME`: the JSON schemas of kode's output and files, for programs that read them.
 
-Each is made from the type that is written or read, never by hand. New fields and new kinds of
-events and lines may come; docs/scripts.md says what each means.
+Each is generated from the type that is written or read, never by hand. New fields and new kinds of
+events and lines may be added; docs/scripts.md explains them.
 """
 
 import json
@@ -20,7 +20,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Whole(GenerateJsonSchema):
-    """For what is written with all its fields, those with a default too."""
+    """For output that includes all fields, also those with a default."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:
         return True
@@ -58,7 +58,7 @@ def _result() -> dict[str, Any]:
 
 
 def _session() -> dict[str, Any]:
-    """A line of a session file. What is at its default is left out there."""
+    """A line of a session file, where default values are omitted."""
     from kode.session.entries import AnyEntry, Header
 
     return _of_kinds(Header | AnyEntry, GenerateJsonSchema)
@@ -86,7 +86,7 @@ def _messages() -> dict[str, Any]:
 
 
 def _of_kinds(kinds: Any, generator: type[GenerateJsonSchema]) -> dict[str, Any]:
-    """The schema of a union that its `type` tells apart."""
+    """The schema of a union discriminated by `type`."""
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[kinds, Field(discriminator="type")])
     return adapter.json_schema(mode="serialization", schema_generator=generator)
 

@@ -1,5 +1,5 @@
-"""What `kode doctor` checks of the set-up: configuration, key, server and model, memory,
-instructions, sandbox."""
+"""The set-up checks of `kode doctor`: configuration, key, server and model, memory, instructions,
+sandbox."""
 
 import asyncio
 import os
@@ -98,7 +98,7 @@ def model(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.conversation.memory import opened, outside_context
+    from kode.conversation.memory import open_configured, outside_context
     from kode.memory.commands import memory_command
 
     if case.loaded is None:
@@ -123,7 +123,7 @@ def memory(case: Case) -> Finding:
 
     async def looked_at() -> str:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
-        async with opened(settings, context) as system:
+        async with open_configured(settings, context) as system:
             return await memory_command(system, ["status"])
 
     try:
@@ -173,8 +173,8 @@ def instructions(case: Case) -> Finding:
 
 
 def extensions(case: Case) -> Finding:
-    """What lies in one's own home is trusted unasked, so it is named; what of the project waits for
-    approval is named too."""
+    """Names extensions in the person's own home, which are trusted without asking, and those of the
+    project that wait for approval."""
     from kode.extensions import mcp_config, review, trust
 
     home, project = paths.home(), paths.project_root(case.cwd)

@@ -1,8 +1,8 @@
-"""`kode run --input-format stream-json`: messages on stdin, one JSON object a line, become turns
+"""`kode run --input-format stream-json`: messages on stdin, one JSON object per line, become turns
 of one conversation. docs/scripts.md shows the lines.
 
-What comes while a turn runs goes to the model before its next step; what comes too late for that
-is the next turn. The end of stdin ends kode, after the last turn.
+A message during a turn goes to the model before its next step; one that is too late becomes the
+next turn. After the end of stdin kode ends with the last turn.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class UserLine(BaseModel):
 
     @property
     def said(self) -> str:
-        """The text, wherever it is."""
+        """The text in either form."""
         if self.message is None:
             return self.text or ""
         return "\n\n".join(block.text for block in self.message.content)
@@ -91,8 +91,8 @@ Conclude = Callable[[TurnEnded], None]
 async def run_stream(
     conversation: "Conversation", first: str, turn: Turn, conclude: Conclude
 ) -> int:
-    """Runs the turns that come in on stdin, `first` before them if it says something; each is
-    given to `conclude` when it has ended. Returns the exit code of the last."""
+    """Runs the turns that arrive on stdin, after `first` if it has a text; passes each finished one
+    to `conclude`. Returns the exit code of the last."""
     intake = _Intake(conversation, turn)
     conversation.steering = intake.take
     if first.strip():
@@ -120,7 +120,7 @@ async def _run_turns(intake: "_Intake", conclude: Conclude) -> int:
 
 
 async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
-    """A turn that could not begin has failed, and the next one may do better."""
+    """A turn that could not start counts as failed, and the next one may succeed."""
     try:
         return await running
     except KodeError as error:
@@ -130,7 +130,7 @@ async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
 
 
 class _Intake:
-    """Begins a turn with the first message that comes, and keeps what comes while it runs."""
+    """Starts a turn with the first message, and queues messages while it runs."""
 
     def __init__(self, conversation: "Conversation", turn: Turn) -> None:
         self.running: asyncio.Future[TurnEnded] | None = None
@@ -141,19 +141,19 @@ class _Intake:
         self._over = False
 
     def say(self, text: str) -> None:
-        """A message: to the running turn, or the beginning of one."""
+        """Passes a message to the running turn, or starts one."""
         if self.running is None:
             self.running = asyncio.ensure_future(self._turn(text))
         else:
             self._waiting.append(text)
 
     def take(self) -> list[str]:
-        """Hands over what has come while a turn runs, once."""
+        """Returns the messages that arrived during a turn, once."""
         taken, self._waiting = self._waiting, []
         return taken
 
     async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
-        """Waits for the next turn to begin; None at the end of stdin."""
+        """Waits for the next turn to start; None at the end of stdin."""
         if self._waiting:  # too late for the one that has ended
             self.say("\n\n".join(self.take()))
         while self.running is None and not self._over:
@@ -162,7 +162,7 @@ class _Intake:
         return self.running
 
     def line(self, number: int, data: bytes | None) -> None:
-        """Takes a line; None at the end. One that cannot be used is reported, and no more."""
+        """Handles a line, None at the end. An unusable one is only reported."""
         self._news.set()
         if data is None:
             self._over = True
@@ -182,7 +182,7 @@ class _Intake:
 
 
 def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], None]) -> None:
-    """Reads stdin to its end, for a thread: it may be a file, which no event loop can wait for."""
+    """Reads stdin to its end in a thread: it may be a file, which no event loop can wait for."""
     with contextlib.suppress(RuntimeError):  # the loop has ended
         if sys.stdin is not None:
             # Not the stream of `sys.stdin`, which the end of the process would wait for.

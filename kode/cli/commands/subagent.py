@@ -1,9 +1,10 @@
-"""`kode subagent`: one focused task in a process of its own; JSON lines on stdout, the result last.
+"""`kode subagent`: runs one focused task in a separate process; JSON lines on stdout, the result
+last.
 
-Whatever happens, set-up failures and signals included, the last line is the result. What makes a
-process a child is `kode.subagents.child`; its agent is put together in `subagent_conversation`.
+Whatever happens, including set-up failures and signals, the last line is the result.
+`kode.subagents.child` makes the process a child; `subagent_conversation` builds its agent.
 
-Its start is what a person waits for, so it imports late and collects no garbage until it asks.
+A person waits for its start, so it imports late and collects no garbage until the first request.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 PARENT_GONE = "The kode that started it has ended."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AFTER_DEADLINE_S = 8.0
-"""A turn that does not end so long after its deadline is stuck."""
+"""A turn that has not ended this long after its deadline is stuck."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode subagent` with these arguments and returns its exit code. Never raises KodeError:
-    what went wrong is in the result."""
-    gc.disable()  # thousands of objects come with the imports, and all of them stay
+    the result contains the error."""
+    gc.disable()  # the imports create thousands of objects that all stay alive
     arrived: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: arrived.append(number))
@@ -60,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
     voice = Voice()
     parent = _parent_session(argv)
-    # Made before a signal may need it: pydantic cannot be asked for it in the midst of an import.
+    # Created before a signal may need it: pydantic cannot be used in the midst of an import.
     interrupted = _failure("Interrupted.", parent, "interrupted")
 
     def end_early(number: int, frame: object) -> None:
@@ -73,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         end_early(arrived[0], None)
     try:
         return asyncio.run(_run(_setting(argv, voice), voice))
-    except KodeError as error:  # what fails in the turn itself is in its result
+    except KodeError as error:  # a failure in the turn itself is in its result
         text, code = str(error), EXIT_NOT_STARTED
     except SystemExit:  # --help
         raise
@@ -164,7 +165,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 async def _run(setting: Setting, voice: Voice) -> int:
-    """The child's life from an open configuration to its result."""
+    """Runs the child from a loaded configuration to its result."""
     from kode.cli.commands.subagent_conversation import child_conversation
     from kode.subagents.child import (
         STOP_GRACE_S,
@@ -229,8 +230,8 @@ async def _turn(
     background: list[asyncio.Task[None]],
     late_s: float,
 ) -> TurnEnded:
-    """The one turn, ended by its deadline, a signal or the loss of the parent. Of its time `late_s`
-    seconds have passed."""
+    """Runs the one turn, ended by its deadline, a signal or the loss of the parent. `late_s`
+    seconds of its time have passed."""
     from kode.providers import warm_up
     from kode.subagents.child import expire, request_text
 
@@ -245,7 +246,7 @@ async def _turn(
         watchdog.end_within(AFTER_DEADLINE_S)
         stop("timeout", f"The time limit of {timeout_s:g} s was reached.")
 
-    # Opened before the turn can be cancelled, so that the turn records what was asked.
+    # Opened before the turn can be cancelled, so that the turn records the task.
     await conversation.open()
     warm_up(conversation.agent.provider.name)
     gc.freeze()
@@ -264,7 +265,7 @@ async def _turn(
 
 
 def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, stop: Stop) -> Emit:
-    """Events as lines on stdout; for people as progress on stderr unless --quiet."""
+    """Prints events as lines on stdout; for people also as progress on stderr, unless --quiet."""
     from kode.events import silent
     from kode.subagents.child import event_line
 
@@ -305,20 +306,20 @@ def _never_began(stop: Stop) -> TurnEnded:
 
 
 def _mark_as_own() -> None:
-    """Gives what this process starts a mark of its own, as a parent does for its children."""
+    """Marks what this process starts, as a parent does for its children."""
     from kode.tools import processes
 
     os.environ.update(processes.marked(processes.new_mark()))
 
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
-    """The hard end of a process that does not end by itself: from the watchdog's thread."""
+    """Kills a process that does not end by itself; called from the watchdog's thread."""
     from kode.subagents.protocol import EXIT_CODES
     from kode.tools import processes
 
     status = stop.status or "interrupted"
     voice.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
-    # The last mark is our own; the ones before are of those that started us.
+    # The last mark is our own; the ones before belong to our parents.
     mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
     if mark:
         processes.kill(processes.NO_GROUP, mark)
@@ -334,7 +335,7 @@ def _signals(loop: asyncio.AbstractEventLoop, interrupted: Callable[[], None]) -
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
-            # What comes now is too late to matter: the result has been said.
+            # Signals from now on are too late to matter: the result is printed.
             signal.signal(number, signal.SIG_IGN)
 
 

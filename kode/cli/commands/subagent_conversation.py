@@ -1,6 +1,6 @@
-"""The conversation of a subagent: its settings, its session and its agent, from what it was given.
+"""Builds the conversation of a subagent: settings, session and agent, from what its parent passed.
 
-The life of the process around it is `subagent`.
+`subagent` runs the process around it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a child starts from."""
+    """The input of a child."""
 
     arguments: argparse.Namespace
     cwd: Path
     task: Task
     memory: str
-    """The section of the system prompt; "" for none."""
+    """The memory section of the system prompt; "" for none."""
 
 
 def child_conversation(
     setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
 ) -> Conversation:
-    """The child's agent with its session, memory a snapshot. Raises: UserError."""
+    """The child's agent with its session; memory is a snapshot. Raises: UserError."""
     from kode.assembly import make_agent, make_provider, open_workplace
     from kode.config import Loaded, resolve_provider
     from kode.conversation import Conversation
@@ -91,7 +91,7 @@ def child_conversation(
 
 
 def _connect(link: ParentLink, conversation: Conversation) -> None:
-    """The link reports what this conversation uses, and passes on what it hears."""
+    """Makes the link report this conversation's usage, and pass on what it receives."""
     from kode.messages import Usage
     from kode.subagents.channel import tell_elsewhere
 
@@ -106,8 +106,7 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
 
 
 def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:
-    """The definition that the task names. Raises: UserError for one that is not there, or that
-    nobody has approved."""
+    """The definition that the task names. Raises: UserError if it is missing or unapproved."""
     from kode.conversation.extensions import definition_of
 
     name = setting.task.agent
@@ -120,8 +119,8 @@ def _config(
 ) -> Config:
     """The settings of a child: its parent's, or those of this directory, within a child's limits.
 
-    A child never gets a wider permission mode than its parent has. On its own the flag counts
-    before the task file, and the task file before the configuration.
+    A child never gets a wider permission mode than its parent. Without a parent the flag takes
+    precedence over the task file, and that over the configuration.
     """
     from kode.config import Config, load_config
     from kode.events import Notice
@@ -172,7 +171,7 @@ def _narrower(wanted: str, limit: str) -> str:
 
 
 def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
-    """A session whose file is among the records of this child. Raises: StorageError."""
+    """A session whose file is among this child's records. Raises: StorageError."""
     from kode import durable
     from kode.session.entries import Header, line_of, timestamp
     from kode.session.log import Session, new_session_id

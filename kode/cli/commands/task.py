@@ -1,6 +1,5 @@
-"""What a task of `kode run` is made of: its text, what is piped in or attached beside it, and the
-schema that its answer is to fit.
-"""
+"""The input of `kode run`: the task's text, piped and attached texts, and the schema for its
+answer."""
 
 import argparse
 import contextlib
@@ -27,31 +26,31 @@ STDIN_HINT_AFTER_S = 3.0
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
-    """The task's text, and what goes with it: the text is the argument, or stdin where there is
-    none, it is empty or `-`. Beside an argument, stdin is text from outside. From here on signals
-    interrupt in good order."""
+    """The task's text, and the texts sent with it: the text is the argument, or stdin if that is
+    missing, empty or `-`. With an argument, stdin is outside text. From here on signals interrupt
+    in good order."""
     interrupt_by_signals()
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
-    from kode.engine.fence import fenced
+    from kode.engine.fence import fence_text
     from kode.messages import Text
 
     extra = _read_stdin()
-    # Somebody else's text: it must not be able to end, and go on as the task.
-    piped = Text(text=fenced(extra, "standard input"), source="outside")
+    # Somebody else's text: it must not be able to end its fence and continue as the task.
+    piped = Text(text=fence_text(extra, "standard input"), source="outside")
     return task, (piped,) if extra.strip() else ()
 
 
 def attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
-    """Lets the pictures of `--ctx`, and the pictures and folders named after `@` in TASK, go with
-    the first turn. What was piped in is somebody else's text and names none.
+    """Attaches the images of `--ctx`, and the images and folders named after `@` in TASK, to the
+    first turn. Piped text is somebody else's, so names in it do not count.
 
-    Raises: UserError for one of `--ctx` that cannot be shown; of the others a notice tells.
+    Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
     """
     from kode.cli.prompt.folders import mentioned_folders
     from kode.cli.prompt.pictures import mentioned_pictures
@@ -77,11 +76,11 @@ def _names(groups: Sequence[str]) -> Iterator[str]:
 def read_attachments(
     names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
 ) -> tuple["Text", ...]:
-    """The text files of `--ctx`, and lists of its folders, as parts of the first message; pictures
-    are `attach_named`. What is in none of `roots` is text from outside, and so is what a session
-    that had read such text left in a file.
+    """Reads the text files of `--ctx`, and lists its folders, as parts of the first message;
+    `attach_named` handles images. A file in none of `roots` is outside text, and so is one written
+    by a session that had read such text.
 
-    Raises: ConfigError for one that is missing, too large, or neither text nor a picture.
+    Raises: ConfigError for one that is missing, too large, or neither text nor an image.
     """
     from kode.cli.prompt.folders import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
@@ -131,7 +130,7 @@ def _read_stdin() -> str:
 
 
 def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
-    """What `--json-schema` wants of the answer: it names a file, or is the schema itself.
+    """The form that `--json-schema` requires: it names a file, or is the schema itself.
 
     Raises: ConfigError.
     """

@@ -1,4 +1,4 @@
-"""`kode trust`: what of this repository a person approved, what changed since, and what waits."""
+"""`kode trust`: which extensions of this repository are approved, changed since, or waiting."""
 
 import argparse
 import sys
@@ -63,8 +63,8 @@ def approve_shown(
     unasked: bool,
     lines: int = review.SHOWN_LINES,
 ) -> bool:
-    """Shows what waits and keeps the person's yes; False for a no. Raises: ConfigError where nobody
-    is there to be asked."""
+    """Shows what waits and saves the person's approval; False if they refuse. Raises: ConfigError
+    if nobody can be asked."""
     for item in items:
         print(clean(visible(review.shown(item, approvals, lines=lines))))
     names = visible(", ".join(map(review.named, items)))
@@ -137,7 +137,7 @@ def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
 
 
 def _is_about(one: Approved, name: str) -> bool:
-    """With a server its tools go too."""
+    """A server includes its tools."""
     return one.name == name or (one.kind == "mcp-tool" and one.name.startswith(f"{name}:"))
 
 

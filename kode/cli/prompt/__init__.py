@@ -1,1 +1,1 @@
-"""The prompt: lines and keys, completion, what runs and what waits, and slash commands."""
+"""The prompt: lines and keys, completion, running and queued work, slash commands."""

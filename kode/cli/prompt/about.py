@@ -1,4 +1,4 @@
-"""What this session stands on: `/status`, `/config`, `/doctor`, `/login`."""
+"""Shows the state of this session: `/status`, `/config`, `/doctor`, `/login`."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kode import __version__, paths
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clean, count, explained, one_line
+from kode.cli.screen.lines import clean, count, explain, one_line
 from kode.errors import KodeError, UserError
 from kode.messages import plural
 
@@ -36,9 +36,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         *_named("instructions", await asyncio.to_thread(_instructions, talk)),
         *_named("config", [str(path) for path in talk.loaded.files] or ["no file, all defaults"]),
     ]
-    state.screen.print(
-        explained([(name, one_line(what)) for name, what in rows], state.screen.width)
-    )
+    state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
 
 
 def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
@@ -84,7 +82,7 @@ def _instructions(talk: "Conversation") -> list[str]:
 
 
 async def show_config(state: PromptState, argument: str) -> None:
-    """The settings of this session, as `kode config show`; /config PART shows a part of them."""
+    """Shows this session's settings like `kode config show`; /config PART shows a part of them."""
     from kode.cli.screen.output import settings_lines
     from kode.cli.screen.pager import show_paged
 
@@ -104,7 +102,7 @@ async def show_config(state: PromptState, argument: str) -> None:
 
 
 async def run_doctor(state: PromptState, argument: str) -> None:
-    """`kode doctor`, in a process of its own: its checks may take long, and can be stopped."""
+    """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kode", "doctor"),
         cwd=state.conversation.cwd,
@@ -128,7 +126,7 @@ async def run_doctor(state: PromptState, argument: str) -> None:
 
 
 async def say_how_to_log_in(state: PromptState, argument: str) -> None:
-    """Where the key comes from, and how to use another."""
+    """Shows where the key comes from, and how to use another."""
     from kode.registry import provider_row
 
     talk = state.conversation

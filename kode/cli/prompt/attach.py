@@ -1,7 +1,6 @@
-"""What goes with a message of the REPL by being named in it: pictures, and lists of folders; and
-what is said of that.
+"""Attaches what a message names, images and lists of folders, and reports it.
 
-How a picture is pasted is `keys`; where pictures come from is `pictures`, folders `folders`.
+`keys` handles pasting; `pictures` finds images, `folders` lists folders.
 """
 
 import asyncio
@@ -22,21 +21,21 @@ if TYPE_CHECKING:
 async def attach(
     conversation: "Conversation", screen: Screen, text: str, pasted: Sequence[Picture]
 ) -> None:
-    """Lets the pictures that were pasted, and what is named after `@`, go with the next turn. What
-    cannot go is reported, and the message goes without it. Raises: StorageError."""
+    """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
+    attached is reported, and the message is sent without it. Raises: StorageError."""
     if not pasted and "@" not in text:
         return
     cwd = conversation.cwd
     named = await asyncio.to_thread(lambda: list(mentioned_pictures(text, cwd)))
     folders = await asyncio.to_thread(lambda: list(mentioned_folders(text, cwd)))
     fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
-    # From here on nothing waits: who stops before that takes nothing along to another message.
+    # No await from here on: stopping earlier must not leave anything attached to another message.
     for picture, fit in fits:
         if fit is not None:
             _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
     for folder in folders:
         conversation.attachments += (folder.text,)
-        screen.print(f"with a list of the {folder.told}", "dim")
+        screen.print(f"with a list of the {folder.summary}", "dim")
 
 
 async def _fitting(picture: Picture, screen: Screen) -> Picture | None:

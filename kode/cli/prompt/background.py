@@ -1,6 +1,5 @@
-"""`/bg` and Ctrl-B: the running shell command goes to the background, where it is listed, read and
-killed; and the question on leaving while some still run. What they are is `tools.background`.
-"""
+"""`/bg` and Ctrl-B: moves the running shell command to the background, lists, reads and kills those
+there; also the question on leaving while some still run. See `tools.background`."""
 
 import time
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand
 
 SHOWN_LINES = 40
-"""Of an output that is printed because there is no pager, the last."""
+"""Lines printed from the end of an output if there is no pager."""
 
 USAGE = "/bg moves the running command to the background; /bg list, /bg read ID, /bg kill ID."
 
@@ -22,7 +21,7 @@ USAGE = "/bg moves the running command to the background; /bg list, /bg read ID,
 async def background(state: PromptState, argument: str) -> None:
     """Moves the running shell command, or lists, reads or kills those in the background.
 
-    Raises: UserError for an id that is not there.
+    Raises: UserError for an unknown id.
     """
     commands = state.conversation.commands
     action, _, name = argument.partition(" ")
@@ -45,7 +44,7 @@ async def background(state: PromptState, argument: str) -> None:
 
 
 def send_to_background(state: PromptState) -> bool:
-    """Moves the shell command that runs; False, and a word on why, when none does."""
+    """Moves the running shell command; False, with a message, if there is none."""
     if state.opened is not None and state.conversation.commands.move():
         return True
     state.hint("No shell command is running.")
@@ -53,7 +52,7 @@ def send_to_background(state: PromptState) -> bool:
 
 
 async def may_leave(state: PromptState) -> bool:
-    """Whether to leave: asks while something runs in the background, which would end with kode."""
+    """Whether to leave: asks if background commands are running, which would end with kode."""
     running = state.conversation.commands.running() if state.opened is not None else []
     if not running:
         return True
@@ -63,7 +62,7 @@ async def may_leave(state: PromptState) -> bool:
     for known in running:
         state.screen.print_painted(_row(known, state.screen.width))
     answer = await state.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
-    # End of input is a second Ctrl-D: it means it.
+    # End of input is a second Ctrl-D, which means yes.
     return answer is None or answer.strip().lower() in ("y", "yes")
 
 

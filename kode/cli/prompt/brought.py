@@ -1,4 +1,5 @@
-"""`/mcp`, `/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names they bring."""
+"""`/mcp`, `/skills`, `/commands`, `/agents`, `/hooks` at the prompt, and the names that extensions
+add."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ ABOUT_COLUMNS = 60
 
 
 async def _show(kind: Kind, state: "PromptState", argument: str) -> None:
-    """What there is of a kind, as this session uses it."""
+    """Lists one kind, as this session uses it."""
     talk = state.conversation
     await talk.open()
     for line in lines_of(rows_of(talk.agent.brought, kind), kind):
@@ -26,13 +27,13 @@ async def _show(kind: Kind, state: "PromptState", argument: str) -> None:
 
 
 def shows(kind: Kind) -> Callable[["PromptState", str], Awaitable[None]]:
-    """The function of the command that lists a kind."""
+    """The command function that lists a kind."""
     return partial(_show, kind)
 
 
 def names(state: "PromptState") -> Mapping[str, str]:
-    """The commands, skills and prompts of servers that may be typed now, each with what it does.
-    Reads files before the first turn, so call it in a thread."""
+    """The commands, skills and server prompts that may be typed now → what each does. Reads files
+    before the first turn, so call it in a thread."""
     if state.opened is None:
         return {}
     extensions = state.opened.extensions
@@ -42,7 +43,7 @@ def names(state: "PromptState") -> Mapping[str, str]:
 
 
 async def run(state: "PromptState", name: str, argument: str) -> bool:
-    """Runs a turn with a command, a skill or a server's prompt of this name; False when there is
+    """Runs a turn with a command, a skill or a server's prompt of this name; False if there is
     none. Raises: KodeError."""
     talk = state.conversation
     of_server = talk.extensions is not None and talk.extensions.brings(name)
@@ -53,7 +54,7 @@ async def run(state: "PromptState", name: str, argument: str) -> bool:
 
 
 async def show_servers(state: "PromptState", argument: str) -> None:
-    """The MCP servers of this session: whether they run, what they offer, what is off."""
+    """Shows this session's MCP servers: their state, tools, and what is off."""
     from kode.permissions.gate import visible
 
     extensions, screen = state.conversation.extensions, state.screen

@@ -1,6 +1,6 @@
-"""What a session changed in files, at the prompt: `/diff`, `/undo`, `/redo`.
+"""A session's file changes at the prompt: `/diff`, `/undo`, `/redo`.
 
-What was changed, and taking it back, is `kode.session.checkpoints`.
+`kode.session.checkpoints` records and undoes them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ BY_OTHERS = "also changed by you or a program"
 
 
 async def undo(state: PromptState, argument: str) -> None:
-    """Undoes the last turn's file changes; again: the turn before. `/undo redo` is `/redo`."""
+    """Undoes the last turn's file changes; repeated: the turn before. `/undo redo` is `/redo`."""
     if argument == "redo":
         await redo(state, "")
         return
@@ -36,8 +36,8 @@ async def redo(state: PromptState, argument: str) -> None:
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
-    """What this session has changed in files, in colour; `/diff FILE` shows one. What is longer
-    than the screen goes to the pager."""
+    """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
+    screen goes to the pager."""
     from kode.cli.screen.pager import show_paged
 
     # In a thread: comparing long files takes a while, and a turn may be running.
@@ -50,7 +50,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
     if not diffs:
         state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
         return
-    text = rendered(state.screen, diffs)
+    text = render_diffs(state.screen, diffs)
     is_long = text.count("\n") + 4 > state.screen.rows()
     editor = state.editor
     if is_long and editor is not None and await show_paged(editor.lend_terminal, text + "\n"):
@@ -58,8 +58,8 @@ async def show_diff(state: PromptState, argument: str) -> None:
     state.screen.print_painted(text)
 
 
-def rendered(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
-    """A line a file, then their diffs; painted."""
+def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
+    """One line per file, then their diffs; painted."""
     added, removed = sum(one.added for one in diffs), sum(one.removed for one in diffs)
     lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
     width = min(max(cell_width(one_line(one.path)) for one in diffs), 60)

@@ -1,7 +1,7 @@
 """What may follow a command of the REPL, or a flag in the shell: models, sessions, modes, words.
 
-Each is a list of (value, a few words about it), made when somebody completes and never on the
-loop's thread. How they are offered is `complete` and `completion`.
+Each is a list of (value, a few words about it), computed on completion and never on the event
+loop's thread. `complete` and `completion` offer them.
 """
 
 import argparse
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from kode.providers.offered import ServedModels
 
 Choice = tuple[str, str]
-"""(what is put into the line, what it is)"""
+"""(text to insert, description)"""
 
 Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
-"""The words before the one that is typed → what may stand there."""
+"""The words before the current one → its possible values."""
 
 BACKGROUND_WORDS = (
     ("list", "what runs in the background"),
@@ -36,7 +36,7 @@ TASK_COLUMNS = 50
 
 
 def choices_of(state: PromptState) -> Mapping[str, Choices]:
-    """Command → what may follow it, in the conversation that is open by then."""
+    """Command → what may follow it, in the currently open conversation."""
 
     @cache
     def server() -> "ServedModels":
@@ -85,7 +85,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
 
 
 def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choice]:
-    """The models of a provider, None: of all, those that the config names first."""
+    """The models of a provider (None: of all), those in the config first."""
     from kode.providers.offered import model_names
 
     return _with_facts(model_names(provider, configured))
@@ -105,8 +105,7 @@ def _told_of(info: "ModelInfo") -> str:
 
 
 def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
-    """Ids of the sessions of a directory (None: of all), the last used first, with what was asked
-    first in each."""
+    """Session ids of a directory (None: of all), last used first, with each one's first prompt."""
     from kode.session.index import list_sessions
 
     try:
@@ -139,7 +138,7 @@ def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
 def subcommands(
     parser: argparse.ArgumentParser,
 ) -> dict[str, tuple[argparse.ArgumentParser, str]]:
-    """The commands of a parser, each with its own parser and what it does."""
+    """The commands of a parser, each with its own parser and description."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             told = {a.dest: a.help or "" for a in action._get_subactions()}
@@ -148,7 +147,7 @@ def subcommands(
 
 
 def next_words(parser: argparse.ArgumentParser, before: Sequence[str]) -> Iterable[Choice]:
-    """The choices of the positional argument that comes next."""
+    """The choices of the next positional argument."""
     positional = [action for action in parser._actions if not action.option_strings]
     at = sum(not word.startswith("-") for word in before)
     if at < len(positional):

@@ -1,6 +1,7 @@
-"""Tab: commands at the start of a message, their arguments, `@files` and `@folders/` anywhere.
+"""Tab completion: commands at the start of a message, their arguments, `@files` and `@folders/`
+anywhere.
 
-What may follow a command is `choices`; which files and folders there are is `files`.
+`choices` knows what may follow a command; `files` lists files and folders.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,15 +15,15 @@ from kode.cli.prompt.files import FileIndex
 from kode.cli.prompt.mentions import BEING_TYPED, query_of, written
 
 HELD = 2
-"""So many letters are looked for inside of choices too; one is only a beginning."""
+"""From this many letters on, matches inside of choices count too; one is only a beginning."""
 
 
 @dataclass(eq=False)
 class ReplCompleter(Completer):
-    """Completes what stands before the cursor. Runs in a thread of the editor's."""
+    """Completes the text before the cursor. Runs in a thread of the editor's."""
 
     commands: Mapping[str, str]
-    """Name → what it does."""
+    """Name → description."""
     arguments: Mapping[str, Choices]
     """Name → what may follow it."""
     files: FileIndex
@@ -32,13 +33,13 @@ class ReplCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Best first; nothing where nothing can be completed."""
+        """Best first; empty if nothing can be completed."""
         before = document.text_before_cursor
         if typed := BEING_TYPED.search(before):
             start = typed.start() + typed[0].index("@") + 1 - len(before)
             query = query_of(typed)
             for path in self.files.find(query):
-                if path == query and path.endswith("/"):  # it is there: what is in it follows
+                if path == query and path.endswith("/"):  # it is complete: its content follows
                     continue
                 yield Completion(written(path), start_position=start, display=path)
         elif before.startswith("/") and "\n" not in before:
@@ -54,13 +55,13 @@ class ReplCompleter(Completer):
         if name not in self.arguments:
             return
         *said, typed = rest.split(" ")
-        for value, what in fitting(self.arguments[name](tuple(filter(None, said))), typed):
+        for value, what in matching_choices(self.arguments[name](tuple(filter(None, said))), typed):
             yield Completion(value, start_position=-len(typed), display_meta=what)
 
 
-def fitting(choices: Iterable[Choice], typed: str) -> list[Choice]:
-    """The choices that begin with what was typed, then those that hold it anywhere, the words about
-    them included: a session is found by its task."""
+def matching_choices(choices: Iterable[Choice], typed: str) -> list[Choice]:
+    """The choices that begin with what was typed, then those that contain it anywhere, including
+    descriptions: a session is found by its task."""
     wanted = typed.lower()
     begins, holds = [], []
     for value, what in choices:

@@ -1,7 +1,7 @@
-"""Ctrl-X Ctrl-E: the message is written in the person's own editor.
+"""Ctrl-X Ctrl-E: edits the message in the person's own editor.
 
-Which one: `$VISUAL`, `$EDITOR`, or the first of the common ones that is there. The text lies in a
-file that only its owner can read, and goes when the editor is left.
+Uses `$VISUAL`, `$EDITOR`, or the first installed common editor. The text is in a file that only its
+owner can read, deleted when the editor exits.
 """
 
 import os
@@ -18,8 +18,8 @@ COMMON = ("editor", "nano", "vim", "vi", "emacs")
 
 
 def editor_command() -> tuple[list[str] | None, str]:
-    """The editor as an argument list (None: there is none), and what a person should know about
-    the choice: a variable that names a program that is not there."""
+    """The editor as an argument list (None: there is none), and a remark about the choice: a
+    variable may name a missing program."""
     missing = ""
     for variable in ("VISUAL", "EDITOR"):
         value = os.environ.get(variable, "").strip()
@@ -40,7 +40,7 @@ def editor_command() -> tuple[list[str] | None, str]:
 
 
 async def compose(editor: Editor) -> None:
-    """Opens the line in an editor, pasted blocks unfolded, and takes over what was saved; an editor
+    """Opens the line in an editor, pasted blocks unfolded, and reads back what was saved; an editor
     that fails (as `:cq` does) changes nothing."""
     command, hint = editor_command()
     if hint:
@@ -66,7 +66,7 @@ async def compose(editor: Editor) -> None:
 
 
 def run_editor(command: list[str]) -> bool:
-    """Runs an editor to its end; whether it ended well."""
+    """Runs an editor to its end; returns whether it succeeded."""
     try:
         return subprocess.run(command, check=False).returncode == 0
     except OSError:

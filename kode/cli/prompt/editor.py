@@ -1,7 +1,7 @@
 """The prompt on a real terminal: one prompt_toolkit application from start to end.
 
-What is printed goes above it and is never painted again. How it looks is `layout`, keys are `keys`;
-what a message does is `state`.
+Output goes above it and is never repainted. `layout` defines its looks, `keys` the keys; `state`
+handles a message.
 """
 
 import asyncio
@@ -43,22 +43,22 @@ class _Question:
 
 
 ONE_KEY_S = 0.25
-"""A letter that stands for a choice counts when nothing follows it for so long: else it is the
-beginning of a word."""
+"""A letter that stands for a choice counts if nothing follows within this time: otherwise it begins
+a word."""
 
 
 LEAVING_S = 2.0
-"""Ctrl-C twice within this time, with nothing to stop, leaves."""
+"""Ctrl-C twice within this time, with nothing to stop, exits."""
 
 ALT_S = 0.03
 """A terminal sends Alt and a key as Esc and the key, at once; no hand is as fast."""
 
 TYPED_AHEAD_S = 0.5
-"""For so long after the start keys may come that were typed before it."""
+"""How long after the start keys may arrive that were typed before it."""
 
 
 def _input_waits(terminal: int) -> bool:
-    """Whether lines were typed already."""
+    """Whether input was typed already."""
     try:
         waiting = fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4)
     except OSError:
@@ -67,7 +67,7 @@ def _input_waits(terminal: int) -> bool:
 
 
 class Editor:
-    """The application and what it shows. `run` draws it and returns when it is left."""
+    """The application and its state. `run` draws it and returns on exit."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Editor:
         busy: Callable[[], bool],
         keys: Callable[["Editor"], KeyBindings],
     ) -> None:
-        """`live` gives (style, line) for a width and a height; `status` the line at the bottom.
-        `keys` makes what the keys do; editing keys are there without."""
+        """`live` returns (style, line) for a width and a height; `status` the bottom line. `keys`
+        creates the key bindings; editing keys exist without it."""
         self.state = state
         self.pastes = Pastes()
         self.busy = busy
@@ -103,8 +103,8 @@ class Editor:
             on_text_changed=lambda _: self._typed(),
         )
         output = create_output()
-        # Without asking for the cursor's position nothing has to be waited for before a line is
-        # printed, and no answer can end up in what the person types.
+        # Without a cursor position request, printing never has to wait, and no answer can end up in
+        # the typed text.
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
         self.app: Application[None] = Application(
@@ -143,7 +143,7 @@ class Editor:
             self.control(FOCUS_ON)
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         except (EOFError, OSError):
-            # The terminal has gone: what runs is ended in good order all the same.
+            # The terminal is gone: running work still ends in good order.
             return
         finally:
             ticker.cancel()
@@ -152,14 +152,14 @@ class Editor:
                 self.control(FOCUS_OFF)
 
     def stop(self) -> None:
-        """Takes the prompt off the screen and ends `run`."""
+        """Removes the prompt from the screen and ends `run`."""
         if self.app.is_running and not self.app.is_done:
             self.app.exit()
 
     def print_above(self, text: str) -> None:
-        """Writes whole lines where the prompt was, and the prompt below them."""
+        """Writes whole lines in the prompt's place, and the prompt below them."""
         painted = self.app.is_running and not self.app.is_done
-        # A terminal that has gone must not fail the turn that wanted to say something.
+        # A closed terminal must not fail the turn that writes to it.
         with contextlib.suppress(OSError), self._in_one_piece():
             if painted:
                 self.app.renderer.erase(leave_alternate_screen=False)
@@ -169,8 +169,7 @@ class Editor:
 
     @contextlib.contextmanager
     def _in_one_piece(self) -> Iterator[None]:
-        """What is written within goes to the terminal in one write: without it one sees the prompt
-        go away and come back."""
+        """Collects all output in the block into one write: otherwise the prompt would flicker."""
         output = self.app.output
         flush = output.flush
         output.flush = lambda: None  # type: ignore[method-assign]
@@ -186,8 +185,8 @@ class Editor:
         return self.app._running_in_terminal
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes the whole terminal, in a thread, and returns what it returned.
-        What is to be printed meanwhile waits, and work continues."""
+        """Runs a program that takes the whole terminal, in a thread, and returns its result. Output
+        meanwhile is queued, and work continues."""
         from prompt_toolkit.application import run_in_terminal
 
         self.control(FOCUS_OFF)
@@ -198,7 +197,7 @@ class Editor:
             self.redraw()
 
     def redraw(self) -> None:
-        """Paints the prompt and what is around it again, soon."""
+        """Requests a repaint of the prompt and what is around it."""
         self.app.invalidate()
 
     async def quiet(self, pause_s: float) -> None:
@@ -207,8 +206,8 @@ class Editor:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
-        """Reads one line that is an answer, or the value of a choice of the menu; the message being
-        written is put aside meanwhile. None: at the end of input, or when the menu was left."""
+        """Reads one line as an answer, or the value of a menu choice; puts the current draft aside
+        meanwhile. None at end of input, or if the menu was left."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
             question = _Question(label, loop.create_future(), self.buffer.document, menu)
@@ -224,21 +223,21 @@ class Editor:
 
     @property
     def asking(self) -> bool:
-        """Whether what is typed is an answer."""
+        """Whether typed text is an answer."""
         return self._question is not None
 
     @property
     def menu(self) -> Menu | None:
-        """What is chosen from now."""
+        """The current menu."""
         return self._question.menu if self._question is not None else None
 
     def answer(self, text: str | None) -> None:
-        """Gives the question its answer."""
+        """Answers the current question."""
         if self._question is not None and not self._question.answer.done():
             self._question.answer.set_result(text)
 
     def put_back(self, text: str) -> None:
-        """Puts a text into the line again, before what is being typed."""
+        """Puts a text back into the line, before what is being typed."""
         if self._question is not None:
             draft = self._question.draft.text
             self._question.draft = Document(f"{text}\n{draft}" if draft else text)
@@ -247,24 +246,25 @@ class Editor:
         self.buffer.reset(Document(f"{text}\n{written}" if written else text))
 
     def clear(self) -> None:
-        """Empties the line; keys of vi are text again, since an answer or a message begins."""
+        """Empties the line; vi keys return to insert mode, because an answer or a message
+        begins."""
         self.buffer.reset()
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def set_text(self, text: str) -> None:
-        """Puts a text into the line, in place of what is there."""
+        """Replaces the text of the line."""
         self.buffer.document = Document(text)
         self.redraw()
 
     def use_vi(self) -> None:
-        """From now on the keys are those of vi; the prompt shows `:` while they are commands."""
+        """Switches to vi keys; the prompt shows `:` in command mode."""
         self.app.editing_mode = EditingMode.VI
-        # Esc alone is a key of its own here; Alt+Enter comes as two keys at once.
+        # Esc alone is a separate key here; Alt+Enter comes as two keys at once.
         self.app.timeoutlen = 0.05
 
     @property
     def vi_commands(self) -> bool:
-        """Whether keys are commands of vi now, and not text."""
+        """Whether vi is in command mode."""
         vi = self.app.editing_mode == EditingMode.VI
         return vi and self.app.vi_state.input_mode == InputMode.NAVIGATION
 
@@ -274,8 +274,8 @@ class Editor:
         self.app.output.flush()
 
     def accept(self, *, later: bool = False) -> None:
-        """Enter: an answer, a new line after a trailing backslash, or a message; `later`, one that
-        waits for the end of the turn that runs."""
+        """Handles Enter: an answer, a new line after a trailing backslash, or a message; `later`
+        queues it until the running turn ends."""
         text = self.buffer.text
         if self.asking:
             choice = self.menu.highlighted(text) if self.menu is not None else None
@@ -297,8 +297,8 @@ class Editor:
         self.state.submit(text, later=later)
 
     def _take_from_menu(self) -> bool:
-        """Puts the entry that is highlighted, else the first, into the line where what was typed is
-        not whole itself. True when the line is not to be sent: the name of a file was taken."""
+        """Completes an unfinished word with the highlighted menu entry, else the first. True if the
+        line must not be sent: a file name was inserted."""
         menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
         if menu is None or not menu.completions:
             return False
@@ -313,17 +313,18 @@ class Editor:
         return not is_command
 
     def close_menu(self) -> None:
-        """Takes the menu off the screen; the line stays as it was typed."""
+        """Closes the menu; the line stays as typed."""
         self.buffer.cancel_completion()
         self._menu_closed_at = time.monotonic()
 
     @property
     def escape_came_with_key(self) -> bool:
-        """Whether Esc, which closed the menu, came at once with this key: Alt and the key."""
+        """Whether Esc, which closed the menu, came together with this key: Alt and the key."""
         return time.monotonic() - self._menu_closed_at < ALT_S
 
     def interrupt(self) -> None:
-        """Ctrl-C, and SIGINT from elsewhere: stops what runs, clears the line; twice, leaves."""
+        """Handles Ctrl-C, and SIGINT from elsewhere: stops what runs, clears the line; twice,
+        exits."""
         if self.state.interrupt():
             return
         if self.asking:
@@ -331,7 +332,7 @@ class Editor:
         elif self.buffer.text:
             self.clear()
             self.state.replacing = False
-            # SIGINT is no key: nothing else would paint the line again.
+            # SIGINT is not a key: nothing else would repaint the line.
             self.redraw()
         elif time.monotonic() - self._interrupted_at < LEAVING_S:
             self.state.beside_work("/quit")
@@ -340,8 +341,8 @@ class Editor:
             self.state.hint("Press Ctrl-C again to leave.")
 
     def sends_line_feed(self) -> bool:
-        """Whether a line feed is Enter: to a question, and when it was typed before kode had the
-        terminal, which turned each Enter into a line feed then."""
+        """Whether a line feed means Enter: in an answer, and if it was typed before kode had the
+        terminal, which then turned each Enter into a line feed."""
         return self.asking or time.monotonic() < self._typed_ahead_until
 
     def _key(self) -> None:
@@ -375,21 +376,21 @@ class Editor:
             if self.busy():
                 self.state.refresh()
             else:
-                # What waited while another program had the terminal.
+                # Output queued while another program had the terminal.
                 self.state.screen.flush()
 
     def _completes_now(self) -> bool:
         return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)
 
     def _mark(self) -> tuple[str, str]:
-        """What stands before the line, with its style."""
+        """The prompt's sign, with its style."""
         if self._question is not None:
             return "class:question", self._question.label
         return "class:prompt", ": " if self.vi_commands else "> "
 
 
 def completes_while_typing(text_before_cursor: str) -> bool:
-    """Whether the menu comes by itself: on a command and what follows it or after `@`, nowhere
+    """Whether the menu opens by itself: for a command and its arguments or after `@`, nowhere
     else."""
     if text_before_cursor.startswith("/"):
         return "\n" not in text_before_cursor

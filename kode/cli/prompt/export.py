@@ -1,4 +1,4 @@
-"""What leaves the prompt: `/copy` to the clipboard, `/export` to a file."""
+"""`/copy` to the clipboard, `/export` to a file."""
 
 import asyncio
 import base64
@@ -18,14 +18,14 @@ CLIPBOARD_TIMEOUT_S = 2.0
 
 
 async def copy(state: PromptState, argument: str) -> None:
-    """The last answer, to the clipboard."""
+    """Copies the last answer to the clipboard."""
     answer = state.conversation.last_answer()
     if not answer:
         state.screen.print("There is no answer to copy yet.", "dim")
         return
     ways = []
     if state.screen.rich_terminal:
-        # The terminal's own clipboard (OSC 52): works through ssh, where the terminal allows it.
+        # The terminal's own clipboard (OSC 52): works through ssh, if the terminal allows it.
         payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
         state.screen.control(f"\x1b]52;c;{payload}\x07")
         ways.append("the terminal")
@@ -40,7 +40,7 @@ async def copy(state: PromptState, argument: str) -> None:
 
 
 def _copy_with_program(text: str) -> str:
-    """The program that took the text; "" when there is none."""
+    """Returns the program that copied the text; "" if there is none."""
     programs = (
         ("WAYLAND_DISPLAY", ["wl-copy"]),
         ("DISPLAY", ["xclip", "-selection", "clipboard"]),
@@ -50,7 +50,7 @@ def _copy_with_program(text: str) -> str:
         program = find_program(command[0])
         if (variable and not os.environ.get(variable)) or program is None:
             continue
-        # Their children keep the selection alive and would hold pipes open, so: none.
+        # Their children keep the selection alive and would hold pipes open: use none.
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
                 [program, *command[1:]],
@@ -65,7 +65,7 @@ def _copy_with_program(text: str) -> str:
 
 
 async def export(state: PromptState, argument: str) -> None:
-    """Writes the session to a new file: a transcript, or JSON where the name ends so."""
+    """Writes the session to a new file: a transcript, or JSON if the name ends so."""
     from kode.credentials import redact
     from kode.session.export import as_json, as_markdown
 
@@ -85,7 +85,7 @@ async def export(state: PromptState, argument: str) -> None:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """For the person's eyes only, and never over something that is there."""
+    """Writes a private file, never overwriting one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

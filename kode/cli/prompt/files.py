@@ -1,9 +1,7 @@
-"""The files and folders of the project as `@` completion sees them: listed once in a while, in a
-thread.
+"""The project's files and folders for `@` completion: listed periodically, in a thread.
 
-`.gitignore` is respected: git or ripgrep list the files, and where both are missing kode walks the
-folder by the same rules. How they are searched is `fuzzy`; what the model may read is not decided
-here.
+Respects `.gitignore`: git or ripgrep list the files; without both kode walks the folder by the same
+rules. `fuzzy` searches them; what the model may read is decided elsewhere.
 """
 
 import itertools
@@ -24,7 +22,7 @@ MAX_FILES = 200_000
 MAX_WALKED = 30_000
 LIST_TIMEOUT_S = 10.0
 FRESH_S = 10.0
-"""A listing older than this is made again when somebody completes; meanwhile the old one serves."""
+"""An older listing is renewed on completion; meanwhile the old one is used."""
 
 GIT_FILES = ("git", *git.OPTIONS, "ls-files", "-co", "--exclude-standard", "-z")
 RIPGREP_FILES = (
@@ -35,13 +33,13 @@ RIPGREP_FILES = (
 
 @dataclass
 class FileIndex:
-    """Relative paths of the files below `root`, and of the folders that hold some: these end in
-    `/`. Every method may be called from any thread."""
+    """Relative paths of the files below `root`, and of the folders that contain some, with a
+    trailing `/`. Every method is thread-safe."""
 
     root: Path
     _paths: Paths = field(default_factory=Paths)
     _narrowed: tuple[Paths, str, Paths] | None = None
-    """What was listed, the last query, and what fits it: a longer query searches only these."""
+    """(listing, last query, its matches): a longer query searches only these."""
     _listed_at: float = float("-inf")
     _listing: threading.Thread | None = None
     _may_search: threading.Event = field(default_factory=threading.Event)
@@ -49,8 +47,8 @@ class FileIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, query: str, limit: int = 50) -> list[str]:
-        """The best matches of a fuzzy query, best first. Waits for the very first listing only, and
-        not after `close`; so do not call it on the loop's thread."""
+        """The best matches of a fuzzy query, best first. Waits only for the very first listing, and
+        not after `close`; so do not call it on the event loop's thread."""
         self._refresh()
         self._may_search.wait(LIST_TIMEOUT_S)
         among, known = self._paths, self._narrowed
@@ -62,7 +60,7 @@ class FileIndex:
         return fitting.best(query, limit)
 
     def close(self) -> None:
-        """Lets go of everybody who waits for the first listing: leaving must not."""
+        """Releases everybody who waits for the first listing: exiting must not wait."""
         self._may_search.set()
 
     def _refresh(self) -> None:
@@ -82,7 +80,7 @@ class FileIndex:
 
 
 def folders_of(files: Iterable[str]) -> list[str]:
-    """The folders that hold the files, at any depth, each with a `/` at its end."""
+    """The folders that contain the files, at any depth, each with a trailing `/`."""
     found: set[str] = set()
     for path in files:
         folder = path.rpartition("/")[0]
@@ -93,7 +91,7 @@ def folders_of(files: Iterable[str]) -> list[str]:
 
 
 def list_files(root: Path) -> list[str]:
-    """Relative paths below `root`, at most `MAX_FILES`; [] when nothing can be listed."""
+    """Relative paths below `root`, at most `MAX_FILES`; [] if nothing can be listed."""
     for command in (GIT_FILES, RIPGREP_FILES):
         program = find_program(command[0], [root])
         if program is not None:
@@ -105,7 +103,7 @@ def list_files(root: Path) -> list[str]:
 
 
 def _names(command: Sequence[str], root: Path) -> list[str] | None:
-    """What a command lists, as much of it as comes in time; None when it cannot list here."""
+    """A command's listing, as much of it as arrives in time; None if it cannot list here."""
     try:
         process = subprocess.Popen(
             command,
@@ -147,6 +145,6 @@ def _walk(root: Path) -> Iterator[str]:
 
 
 def _is_offered(path: str) -> bool:
-    """Whether somebody may want to name it: not what Python compiled, which is no text and in many
+    """Whether a person may want to name it: not compiled Python, which is not text and common in
     folders without a `.gitignore`."""
     return bool(path) and "__pycache__/" not in path and not path.endswith(".pyc")

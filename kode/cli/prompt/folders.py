@@ -1,6 +1,6 @@
-"""A folder that is named after `@`, or with `--ctx`: what is in it, as a part of the message.
+"""Lists a folder named after `@`, or with `--ctx`, as a part of the message.
 
-Which files there are is `files`, what the model learns of one when it asks is `list_files`.
+`files` finds the files; the tool `list_files` lists one for the model.
 """
 
 import os
@@ -14,12 +14,13 @@ from kode.cli.prompt.mentions import mentions
 from kode.messages import Text, plural
 
 MAX_LISTED = 200
-"""Of a folder with more files, its direct contents are listed, with the number of files in each."""
+"""In a folder with more files, only direct contents are listed, with the number of files in
+each."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A listing that goes with a message."""
+    """A listing to attach to a message."""
 
     name: str
     """As the person wrote it."""
@@ -27,15 +28,15 @@ class Folder:
     text: Text
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a few words: `12 files in src`."""
         return f"{plural(self.files, 'file')} in {self.name}"
 
 
 def read_folder(name: str, path: Path) -> Folder | None:
-    """What is in a folder, without what `.gitignore` names; None where `path` is none. Takes a
-    while in a large one."""
-    if not os.path.isdir(path):  # a name that can be no path is none either
+    """A folder's listing, without what `.gitignore` names; None if `path` is not a folder. Slow for
+    a large one."""
+    if not os.path.isdir(path):  # an impossible path is not a folder either
         return None
     found = list_files(path)
     lines = sorted(found) if len(found) <= MAX_LISTED else _direct(found)
@@ -64,7 +65,7 @@ def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
 
 
 def _direct(found: list[str]) -> list[str]:
-    """The files of a folder itself, and its folders with the number of files in each."""
+    """The files of a folder itself, and its subfolders with the number of files in each."""
     here = [path for path in found if "/" not in path]
     folders = Counter(path.partition("/")[0] for path in found if "/" in path)
     named = [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]

@@ -1,7 +1,7 @@
-"""Fuzzy finding in long lists of paths: letters in order are enough, the likeliest come first.
+"""Fuzzy search in long lists of paths: letters in order suffice, the likeliest come first.
 
-A pass of regular expressions finds the paths that fit at all, another ranks those. So 100,000 paths
-are searched in less time than two key presses are apart. Where the paths come from is `files`.
+A regular expression finds the paths that match at all, then those are ranked. So 100,000 paths are
+searched in less time than two key presses are apart. `files` supplies the paths.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paths:
-    """A list of paths, ready to be searched."""
+    """A list of paths, prepared for search."""
 
     given: tuple[str, ...] = ()
     lowered: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Paths:
         return cls(tuple(paths), tuple(path.lower() for path in paths))
 
     def matching(self, query: str) -> "Paths":
-        """The paths that hold the query's letters in order. A longer query's are among them."""
+        """The paths that contain the query's letters in order; a superset of any longer query's."""
         wanted = _letters(query)
         if not wanted:
             return self
@@ -35,7 +35,7 @@ class Paths:
         )
 
     def best(self, query: str, limit: int) -> list[str]:
-        """At most `limit` of the paths that fit, the likeliest first."""
+        """At most `limit` matching paths, the likeliest first."""
         wanted = _letters(query)
         fitting = self.matching(query)
         if not wanted:
@@ -72,18 +72,18 @@ def _letters(query: str) -> str:
 
 
 def _in_order(wanted: str) -> re.Pattern[str]:
-    """Fits what holds the letters in order. Possessive, so that no path is looked at twice."""
+    """Matches the letters in order. Possessive, so that no path is scanned twice."""
     return re.compile("".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted), re.DOTALL)
 
 
 def _near(wanted: str) -> re.Pattern[str]:
-    """Finds the letters in order, from the first of them on."""
+    """Matches the letters in order, starting at the first of them."""
     return re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
 
 
 def _at_starts(wanted: str) -> re.Pattern[str]:
-    """Fits where every letter begins a word or a hump: `tcr` in `tests/cli/render.py`, `fc` in
-    `FileChooser.java`."""
+    """Matches if every letter begins a word or a camel-case hump: `tcr` in `tests/cli/render.py`,
+    `fc` in `FileChooser.java`."""
     begins = "(?<![^/_. -])"
     letters = (
         f"(?:{begins}[{c}{c.upper()}]|(?<=[a-z]){c.upper()})"

@@ -1,8 +1,8 @@
-"""The history of the prompt: one file for all sessions, also of several kodes at the same time.
+"""The input history: one file for all sessions, also of several kodes at the same time.
 
-An entry is appended whole, under a lock. What begins with a space is kept nowhere, what looks like
-a credential is masked, and a file that has grown long loses its oldest half. The format is
-prompt_toolkit's.
+An entry is appended in full, under a lock. Entries that begin with a space are not stored, those
+that look like a credential are masked, and a file that grows too long loses its oldest half. The
+format is prompt_toolkit's.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ MAX_BYTES = 2_000_000
 
 
 class SharedHistory(FileHistory):
-    """What was typed, the newest last. Other processes append to the same file."""
+    """Typed messages, newest last. Other processes append to the same file."""
 
     def append_string(self, string: str) -> None:
-        """Keeps one message, unless it begins with a space or is the last one again."""
+        """Stores one message, unless it begins with a space or repeats the last one."""
         if string.startswith((" ", "\t")) or string == next(iter(self._loaded_strings), None):
             return
         super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Appends one message; a file that cannot be written must not lose the message."""
+        """Appends one message; if the file cannot be written, the message is not lost."""
         from kode.credentials import redact
 
         lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
@@ -39,11 +39,11 @@ class SharedHistory(FileHistory):
 
 
 def open_history(path: Path) -> History:
-    """The history that all sessions share, readable by its owner alone; kept in memory only where
-    the file cannot be written."""
+    """The history shared by all sessions, readable by its owner alone; in memory only if the file
+    cannot be written."""
     try:
         durable.make_folder(path.parent)
-        descriptor = _opened(path)
+        descriptor = _open(path)
         try:
             os.fchmod(descriptor, 0o600)
             if os.fstat(descriptor).st_size > MAX_BYTES:
@@ -55,7 +55,7 @@ def open_history(path: Path) -> History:
     return SharedHistory(str(path))
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     """Opens the file for appending and locks it; closing releases it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -69,7 +69,7 @@ def _opened(path: Path) -> int:
 
 
 def _append(path: Path, entry: bytes) -> None:
-    descriptor = _opened(path)
+    descriptor = _open(path)
     try:
         data = memoryview(entry)
         while data:
@@ -79,7 +79,7 @@ def _append(path: Path, entry: bytes) -> None:
 
 
 def _shorten(path: Path, descriptor: int) -> None:
-    """Leaves the newest half, from the beginning of an entry on. The caller holds the lock."""
+    """Keeps the newest half, from the beginning of an entry on. The caller holds the lock."""
     size = os.fstat(descriptor).st_size
     kept = os.pread(descriptor, MAX_BYTES // 2, size - MAX_BYTES // 2)
     durable.replace(path, kept[max(kept.find(b"\n# "), 0) :])

@@ -1,4 +1,4 @@
-"""The keys of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
+"""The key bindings of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from kode.errors import UserError
 from kode.pictures import Picture, check
 
 FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
-"""Keys that no keyboard has stand for the window coming to the front and leaving it."""
+"""Keys that no keyboard has represent focus changes of the window."""
 ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
 
 
 def bindings(editor: Editor) -> KeyBindings:
-    """The keys that do something of their own; all others edit."""
+    """kode's own key bindings; all other keys edit."""
     keys = KeyBindings()
     empty = Condition(lambda: not editor.buffer.text)
     menu = Condition(lambda: editor.buffer.complete_state is not None)
@@ -64,8 +64,8 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
-        # What runs is still written to the session when kode does; its commands, which have
-        # groups of their own, are not stopped.
+        # While kode is suspended, running work is recorded when it resumes; commands, in their own
+        # process groups, keep running.
         event.app.suspend_to_background(suspend_group=False)
 
     @keys.add("tab", filter=~choosing)
@@ -107,9 +107,9 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("c-r", filter=asking)
     @keys.add("c-s", filter=asking)
     def _nothing(event: KeyPressEvent) -> None:
-        """History is not for answers."""
+        """Does nothing: history is not for answers."""
 
-    # At once, without waiting for a second key: an Esc that closes a menu begins no Esc Enter.
+    # Eager, without waiting for a second key: an Esc that closes a menu does not begin Esc Enter.
     @keys.add("escape", filter=menu & ~vi_mode, eager=True)
     def _close_menu(event: KeyPressEvent) -> None:
         editor.close_menu()
@@ -142,7 +142,7 @@ def bindings(editor: Editor) -> KeyBindings:
     def _paste(event: KeyPressEvent) -> None:
         text = event.data.replace("\r\n", "\n").replace("\r", "\n")
         if editor.asking:
-            # A paste may end in a line feed, but never answers by itself.
+            # A paste may end in a line feed, but never submits an answer.
             editor.buffer.insert_text(" ".join(text.split()))
             return
         if pictures := pasted_pictures(text, editor.state.folder):
@@ -185,8 +185,8 @@ def bindings(editor: Editor) -> KeyBindings:
 
 
 def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
-    """Puts the words for pasted pictures into the line, unless they are too large or the model is
-    known to be blind."""
+    """Inserts placeholders for pasted images, unless they are too large or the model is known to be
+    blind."""
     state = editor.state
     provider = state.opened.agent.provider if state.opened is not None else None
     if provider is not None and provider.info.sees_images is False:
@@ -219,7 +219,7 @@ def _take_back_waiting(editor: Editor) -> bool:
 
 
 def _take_or_next(editor: Editor) -> None:
-    """Tab in the menu: a single choice is taken, among several it moves on."""
+    """Tab in the menu: inserts a single choice, moves on among several."""
     menu = editor.buffer.complete_state
     if menu is not None and len(menu.completions) == 1:
         editor.buffer.apply_completion(menu.completions[0])

@@ -1,5 +1,5 @@
-"""How the prompt looks: the live lines, the input line, the menu and the status line, from top to
-bottom, and their styles. What it does is `editor`."""
+"""The layout of the prompt, from top to bottom: live lines, input line, menu and status line, with
+their styles. `editor` implements the behaviour."""
 
 from collections.abc import Callable
 
@@ -62,8 +62,8 @@ def layout_of(
     mark: Callable[[], tuple[str, str]],
     menu: Callable[[int, int], list[str]],
 ) -> Layout:
-    """The parts of the prompt below each other. `mark` is (style, text) before the input; `menu`
-    gives painted lines for a width and a height while something is chosen."""
+    """The parts of the prompt, stacked. `mark` is (style, text) before the input; `menu` returns
+    painted lines for a width and a height while a menu is open."""
 
     def columns_and_rows() -> tuple[int, int]:
         found = size()
@@ -71,7 +71,7 @@ def layout_of(
 
     def live_lines() -> list[tuple[str, str]]:
         columns, height = columns_and_rows()
-        # One column is left free: a full last column makes some terminals wrap.
+        # One column stays free: a full last column makes some terminals wrap.
         return live(columns - 1, max(height - 6, 2))
 
     def live_fragments() -> StyleAndTextTuples:

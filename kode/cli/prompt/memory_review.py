@@ -1,6 +1,5 @@
-"""The review of memory, one thing after the other, each decided by one key: `/memory review` and
-`kode memory review`. Leaving decides nothing.
-"""
+"""Reviews waiting memory entries one by one, each decided by one key: `/memory review` and `kode
+memory review`. Leaving decides nothing."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ KEYS: Mapping[str, str] = {
     "keep": "k",
     "remove": "r",
 }
-"""Of each choice about what waits."""
+"""Choice → its key."""
 _BESIDES: Mapping[str, tuple[str, str]] = {
     "skip": ("s", "skip"),
     "why": ("w", "where it came from"),
@@ -37,7 +36,8 @@ _BESIDES: Mapping[str, tuple[str, str]] = {
 
 
 async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
-    """Walks through all that waits, until it is decided, skipped or left. Raises: KodeError."""
+    """Goes through all waiting entries, until each is decided, skipped or left. Raises:
+    KodeError."""
     from kode.memory.commands import memory_command
     from kode.memory.decisions import chain_of, decide, items_of
 
@@ -76,7 +76,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
 
 
 async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -> str:
-    """What the person chose, one of the item's choices or of `_BESIDES`."""
+    """The person's choice, one of the item's or of `_BESIDES`."""
     besides = {name: row for name, row in _BESIDES.items() if name != "undo" or can_undo}
     choices = [Choice(name, text, KEYS[name]) for name, text in item.choices.items()]
     choices += [Choice(name, text, key) for name, (key, text) in besides.items()]
@@ -87,7 +87,7 @@ async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -
         screen.print(clean(f"{number}  {text}" if len(item.texts) > 1 else text))
     if screen.editor is not None:
         menu = Menu(choices, selected=skip)
-        return _chosen(await screen.read_answer("decide: ", menu), choices, skip="skip")
+        return _choice_of(await screen.read_answer("decide: ", menu), choices, skip="skip")
     screen.print("   ".join(f"[{one.key}] {one.text}" for one in choices), "bold")
     while True:
         key = await read_key()
@@ -98,8 +98,8 @@ async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -
                 return one.value
 
 
-def _chosen(answer: str | None, choices: list[Choice], *, skip: str) -> str:
-    """The choice that was made in the menu; what was typed besides is no decision."""
+def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
+    """The choice made in the menu; other typed text decides nothing."""
     if answer is None:
         return "quit"
     return answer if any(one.value == answer for one in choices) else skip

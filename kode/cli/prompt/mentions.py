@@ -1,7 +1,7 @@
-"""`@file` in a message: how a name is written there, and which names a text holds.
+"""`@file` in a message: quotes names, and finds the names in a text.
 
-A name with white space in it stands in double quotes, or has a backslash before each space. What is
-done with a file that was named is not known here.
+A name with white space is in double quotes, or has a backslash before each space. What happens with
+a named file is decided elsewhere.
 """
 
 import re
@@ -13,13 +13,13 @@ _MENTION = re.compile(
 BEING_TYPED = re.compile(
     _BEFORE + r"""@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>(?:\\.|[^\s@"\\])*))$"""
 )
-"""A mention that the cursor stands behind, whole or not."""
+"""A mention right before the cursor, complete or not."""
 
 _AFTER_A_NAME = ".,;:!?)]}'"
 
 
 def written(path: str) -> str:
-    """A path as it stands after `@`."""
+    """A path as written after `@`."""
     if not re.search(r"[\s\"@\\]", path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
@@ -27,19 +27,19 @@ def written(path: str) -> str:
 
 
 def query_of(typed: re.Match[str]) -> str:
-    """What is looked for by a mention `BEING_TYPED` has found."""
-    return unescaped(typed["plain"] if typed["quoted"] is None else typed["quoted"])
+    """The search text of a mention matched by `BEING_TYPED`."""
+    return unescape(typed["plain"] if typed["quoted"] is None else typed["quoted"])
 
 
 def mentions(text: str) -> list[str]:
-    """The names after `@` in a text, in order, each once. Where a plain name ends in marks that may
-    belong to the sentence, the name follows with one less of them, and so on."""
+    """The names after `@` in a text, in order, without duplicates. If a plain name ends in
+    punctuation, it is followed by variants with ever less of it."""
     names: list[str] = []
     for match in _MENTION.finditer(text):
         if match["quoted"] is not None:
-            names.append(unescaped(match["quoted"]))
+            names.append(unescape(match["quoted"]))
             continue
-        name = unescaped(match["plain"])
+        name = unescape(match["plain"])
         names.append(name)
         while name[1:] and name.strip(".") and name[-1] in _AFTER_A_NAME:
             name = name[:-1]
@@ -47,6 +47,6 @@ def mentions(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def unescaped(text: str) -> str:
-    """The text without the backslashes that protect its letters."""
+def unescape(text: str) -> str:
+    """The text without the backslashes that escape its characters."""
     return re.sub(r"\\(.)", r"\1", text)

@@ -1,6 +1,6 @@
-"""Where one is: `/context` (what fills the window) and `/cost` (tokens and money).
+"""`/context` (what fills the window) and `/cost` (tokens and money).
 
-The figures are made by `kode.engine.window` and `kode.session.spending`.
+`kode.engine.window` and `kode.session.spending` compute the figures.
 """
 
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending, Spent
 
 MIN_NAME_COLUMNS = 20
-"""What remains for the name of a row; where it is narrower, figures give way."""
+"""Minimum width for the name of a row; on a narrower screen figures are dropped."""
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
 
 
 async def show_context(state: PromptState, argument: str) -> None:
-    """What fills the window, by kind, as bars, and what could be freed."""
+    """Shows what fills the window, by kind, as bars, and what could be freed."""
     window = await state.conversation.window()
     for line in context_lines(window, state.screen.width - 1):
         state.screen.print(line)
@@ -27,7 +27,7 @@ async def show_context(state: PromptState, argument: str) -> None:
 
 
 def context_lines(window: "Window", width: int) -> list[str]:
-    """A line that sums up, then a bar a kind."""
+    """A summary line, then a bar per kind."""
     share = window.used / window.size if window.size else 0.0
     free = max(window.size - window.used, 0)
     head = f"{count(window.used)} of {count(window.size)} tokens are used ({share:.0%})."
@@ -35,7 +35,7 @@ def context_lines(window: "Window", width: int) -> list[str]:
 
 
 def advice(window: "Window") -> list[str]:
-    """What happens when it fills, and what could be freed before then."""
+    """What happens when it fills, and what could be freed before."""
     lines = [f"Compacts automatically at {count(window.makes_room_at)} tokens."]
     if window.old_output:
         lines.append(f"Old tool output is dropped first: {count(window.old_output)} tokens.")
@@ -48,14 +48,14 @@ def advice(window: "Window") -> list[str]:
 
 
 async def show_cost(state: PromptState, argument: str) -> None:
-    """Tokens and money by model: of the last turn, of the session, of the day."""
+    """Shows tokens and money by model: of the last turn, the session, the day."""
     spending = await state.conversation.spending()
     for line in cost_lines(spending, state.screen.width - 1):
         state.screen.print(line)
 
 
 def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
-    """A table: a row a model, and one for all of them where there are several."""
+    """A table: a row per model, and a total if there are several."""
     from kode.session.spending import total
 
     rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "cost")]
@@ -100,7 +100,7 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
 
 
 async def show_todos(state: PromptState, argument: str) -> None:
-    """The todo list as the model last wrote it."""
+    """Shows the todo list as the model last wrote it."""
     from kode.messages import results_of
 
     for message in reversed(state.conversation.session.messages):

@@ -1,5 +1,5 @@
-"""Pasted blocks, folded to a few words in the input line and whole again in what is sent; pasted
-pictures, which go along where their words are in the line."""
+"""Pasted blocks, folded to placeholders in the input line and expanded when sent; pasted images,
+attached while their placeholder is in the line."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,18 +11,19 @@ T = TypeVar("T")
 
 FOLD_LINES = 5
 FOLD_CHARACTERS = 1000
-"""A paste of at least so many lines or characters is folded."""
+"""A paste of at least this many lines or characters is folded."""
 
 
 @dataclass
 class Pastes:
-    """What was folded since the program started, by its placeholder."""
+    """Everything folded since the program started, by placeholder."""
 
     _folded: dict[str, str] = field(default_factory=dict)
     _pictures: dict[str, Picture] = field(default_factory=dict)
 
     def fold(self, text: str) -> str:
-        """What to put in the input line for a pasted text: itself when it is short."""
+        """The text for the input line: the pasted text itself if it is short, else a
+        placeholder."""
         lines = text.rstrip("\n").count("\n") + 1
         if lines < FOLD_LINES and len(text) < FOLD_CHARACTERS:
             return text
@@ -30,25 +31,25 @@ class Pastes:
         return _place(self._folded, f"pasted {what}", text)
 
     def add_picture(self, picture: Picture) -> str:
-        """What to put in the input line for a picture."""
+        """The placeholder of an image for the input line."""
         name = re.sub(r"[\[\]\s]+", " ", picture.name)
         return _place(self._pictures, f"picture {name}", picture)
 
     def pictures_in(self, line: str) -> list[Picture]:
-        """The pictures whose words are in the line, in the order they were pasted."""
+        """The images whose placeholders are in the line, in the order pasted."""
         return [picture for place, picture in self._pictures.items() if place in line]
 
     def unfold(self, line: str) -> str:
-        """The line with every placeholder replaced by what was pasted."""
+        """Replaces every placeholder in the line by what was pasted."""
         if not self._folded:
             return line
-        # One pass, so that a placeholder inside a pasted text stays the text it is.
+        # One pass, so that a placeholder inside a pasted text stays text.
         places = re.compile("|".join(map(re.escape, self._folded)))
         return places.sub(lambda match: self._folded[match[0]], line)
 
 
 def _place(known: dict[str, T], what: str, value: T) -> str:
-    """The words that stand for a value, which no other value has."""
+    """A unique placeholder for a value."""
     place, number = f"[{what}]", 2
     while known.get(place, value) != value:
         place, number = f"[{what}, #{number}]", number + 1

@@ -1,6 +1,6 @@
-"""Picking a session: the newest of this directory, numbered.
+"""Picks a session: the newest of this directory, numbered.
 
-Which sessions are shown is decided here for `kode -r`, `/resume` and `/sessions`.
+Decides which sessions `kode -r`, `/resume` and `/sessions` show.
 """
 
 from datetime import datetime
@@ -17,8 +17,8 @@ LISTED_SESSIONS = 20
 
 
 async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:
-    """The id of the session that the person picks, or of the one with this number in the list;
-    None when they pick none. Raises: StorageError."""
+    """The id of the session that the person picks, or of the one with this number; None if they
+    pick none. Raises: StorageError."""
     found = own_sessions(home, cwd)
     if not found:
         screen.print("There is no session to resume here.", "dim")
@@ -35,7 +35,7 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") 
 
 
 def print_sessions(screen: Screen, found: "list[Summary]") -> None:
-    """A numbered table, the last used first."""
+    """Prints a numbered table, last used first."""
     from kode.cli.screen.session_table import table
 
     today = datetime.now().astimezone().date()
@@ -44,8 +44,8 @@ def print_sessions(screen: Screen, found: "list[Summary]") -> None:
 
 
 def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[Summary]":
-    """The newest sessions of this directory; those of subagents belong to the one that started
-    them. Raises: StorageError."""
+    """The newest sessions of this directory; a subagent's session belongs to the one that started
+    it. Raises: StorageError."""
     from kode.session.index import list_sessions
 
     found = list_sessions(home, cwd=cwd, limit=3 * limit)

@@ -1,7 +1,7 @@
-"""Pictures at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
+"""Images at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
 
-What a picture is and where kode keeps it is `kode.images`; the placeholder in the line is `paste`;
-one that is too large is made smaller by `kode.pictures`.
+`kode.images` stores them; `paste` makes the placeholder in the line; `kode.pictures` shrinks a
+large one.
 """
 
 import os
@@ -23,12 +23,12 @@ CLIPBOARDS = (
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
     ("", ("pngpaste", "-")),
 )
-"""(variable that says that it can work, command that writes the clipboard's picture)"""
+"""(variable that must be set, command that prints the clipboard's image)"""
 
 
 def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
-    """The pictures whose paths were pasted or dropped; [] when the text is anything else. Terminals
-    write a dropped path in quotes, with backslashes, or as a file URL, several in one line."""
+    """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
+    dropped path in quotes, with backslashes, or as a file URL, several in one line."""
     text = text.strip()
     if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
         return []
@@ -51,7 +51,7 @@ def _path(written: str, cwd: Path) -> Path:
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
-    """The pictures that are named after `@` in a message."""
+    """The images named after `@` in a message."""
     seen: set[Path] = set()
     for name in mentions(text):
         path = cwd / os.path.expanduser(name)
@@ -62,8 +62,7 @@ def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
 
 
 def clipboard_picture() -> tuple[Picture | None, str]:
-    """The picture in the clipboard, or None and why there is none. Takes a while: call it in a
-    thread."""
+    """The image in the clipboard, or None with the reason. Slow: call it in a thread."""
     commands = [
         (program, *command[1:])
         for variable, command in CLIPBOARDS

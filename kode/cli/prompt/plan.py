@@ -1,4 +1,4 @@
-"""`/plan`: switches to mode plan, shows the plan of the session, edits, approves or drops it."""
+"""`/plan`: switches to mode plan; shows, edits, approves or drops the session's plan."""
 
 import asyncio
 import os
@@ -14,10 +14,10 @@ WORDS = ("show", "edit", "go", "drop")
 
 
 async def plan(state: PromptState, argument: str) -> None:
-    """Without a word: mode plan, and the plan if there is one. `show`, `edit`, `go` and `drop` are
-    about the plan that there is.
+    """Without a word: switches to mode plan, and shows the plan if any. `show`, `edit`, `go` and
+    `drop` act on the existing plan.
 
-    Raises: UserError for another word, or where there is no plan.
+    Raises: UserError for another word, or without a plan.
     """
     talk, screen = state.conversation, state.screen
     path = talk.agent.place.plan
@@ -42,7 +42,7 @@ async def plan(state: PromptState, argument: str) -> None:
 
 
 async def ask_about_plan(state: PromptState) -> None:
-    """After a turn that ended with a plan: what to do with it."""
+    """After a turn that ended with a plan: asks what to do with it."""
     menu = Menu(
         [
             Choice("ask", "go ahead, ask before each change", "y"),
@@ -80,7 +80,7 @@ async def _go(state: PromptState, mode: PermissionMode) -> None:
 
 
 async def _edit(state: PromptState) -> None:
-    """Opens the plan in the person's editor; the model hears of changes with the next message."""
+    """Opens the plan in the person's editor; the model gets the changes with the next message."""
     from kode.cli.prompt.compose import editor_command, run_editor
 
     path = state.conversation.agent.place.plan

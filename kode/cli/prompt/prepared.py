@@ -1,4 +1,4 @@
-"""`/init` and `/review`: turns whose task kode words itself. The words are in `kode.prompts`."""
+"""`/init` and `/review`: turns whose task is worded by kode, in `kode.prompts`."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ BRANCH = (
 
 
 async def write_instructions(state: PromptState, argument: str) -> None:
-    """A turn in which the model writes AGENTS.md, or improves the one that is there."""
+    """Runs a turn in which the model writes or improves AGENTS.md."""
     from kode.prompts import template
 
     wish = f"\n\nThe person adds: {argument}" if argument else ""
@@ -27,9 +27,9 @@ async def write_instructions(state: PromptState, argument: str) -> None:
 
 
 async def review(state: PromptState, argument: str) -> None:
-    """A turn in which the model reviews the working tree, or the branch named.
+    """Runs a turn in which the model reviews the working tree, or the named branch.
 
-    Raises: UserError where there is nothing to review.
+    Raises: UserError if there is nothing to review.
     """
     from kode.prompts import template
 
@@ -43,7 +43,7 @@ async def review(state: PromptState, argument: str) -> None:
 
 
 def _to_review(cwd: Path, branch: str) -> str:
-    """What is to be reviewed, in words for the model; "" for a clean working tree."""
+    """What to review, in words for the model; "" for a clean working tree."""
     from kode.session.git import GitError, run_git
 
     root = paths.repository_root(cwd)

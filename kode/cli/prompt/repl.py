@@ -1,7 +1,7 @@
-"""The REPL, from the first prompt to the last line: opens, reads lines, leaves in good order.
+"""The REPL, from the first prompt to the last line: opens, reads lines, exits in good order.
 
-The prompt itself is `editor` (or `plain` in a terminal that cannot do more); what happens to a line
-is `state`. SIGINT never raises in the middle of anything: it acts as the key does.
+`editor` draws the prompt (or `plain` in a limited terminal); `state` handles a line. SIGINT never
+raises anywhere: it acts like the key.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ async def run_repl(
     warm_up: Callable[[], None] | None = None,
     resume_flags: str = "",
 ) -> int:
-    """Talks with the person until they leave, then closes the conversation; returns the exit code.
+    """Runs until the person exits, then closes the conversation; returns the exit code.
 
-    `conversation` is open, or a function that opens it: that is called once the prompt is on the
-    screen, in `cwd`, and what is typed until then waits. `renderer` is the one whose `emit` the
-    conversation got, on the same `screen`. `warm_up` is called in a daemon thread once the prompt
-    is on the screen, for imports that can wait. `resume_flags` are named with how to resume.
+    `conversation` is open, or a function that opens it, called in `cwd` once the prompt is on the
+    screen; lines typed before are queued. `renderer` is the one whose `emit` the conversation uses,
+    on the same `screen`. `warm_up` is called in a daemon thread once the prompt is on the screen,
+    for imports that can wait. `resume_flags` are shown in the hint on resuming.
 
-    Raises: what the opening raised.
+    Raises: what opening raised.
     """
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder, resume_flags=resume_flags)
@@ -154,28 +154,28 @@ async def _run_plain(
 
 
 def _warm(warm_up: Callable[[], None] | None) -> None:
-    """In a daemon thread: leaving must never wait for an import."""
+    """In a daemon thread: exiting must never wait for an import."""
     threading.Thread(target=_import_what_can_wait, args=(warm_up,), daemon=True).start()
 
 
 def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
-    # A fault of an import is reported by whoever needs it, not over the prompt.
+    # The user of an import reports its faults, not the prompt.
     with contextlib.suppress(Exception):
         if warm_up is not None:
             warm_up()
         from kode.cli.screen.markdown import markdown
         from kode.cli.screen.syntax import pieces
 
-        # The first rendering loads rich and its parser, which would hold up the first reply; the
-        # first code looks for lexers.
+        # The first rendering loads rich and its parser, which would delay the first reply; the
+        # first code block looks for lexers.
         markdown("")
         pieces("a.py", "")
 
 
 @contextlib.contextmanager
 def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
-    """SIGINT acts as Ctrl-C, SIGTERM and SIGHUP as leaving: nothing is torn out of its course.
-    Gives those that made kode leave."""
+    """Makes SIGINT act like Ctrl-C, and SIGTERM and SIGHUP exit in good order. Yields the signals
+    that made kode exit."""
     ended_by: list[signal.Signals] = []
 
     def leave(number: signal.Signals) -> None:

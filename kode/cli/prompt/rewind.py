@@ -1,4 +1,5 @@
-"""`/rewind`: back to before a prompt of the session, in files, in the conversation, or in both."""
+"""`/rewind`: goes back to before a prompt of the session, in files, in the conversation, or in
+both."""
 
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line
@@ -8,7 +9,7 @@ BOTH, CONVERSATION, FILES = "both", "conversation", "files"
 
 
 async def rewind(state: PromptState, argument: str) -> None:
-    """Picks a prompt (`/rewind NUMBER` names it) and what goes back to before it."""
+    """Picks a prompt (`/rewind NUMBER` names it) and what to rewind."""
     prompts = state.conversation.past.prompts()
     if not prompts:
         state.screen.print("There is no prompt to go back to yet.", "dim")
@@ -50,7 +51,7 @@ async def _pick(state: PromptState, prompts: list[str]) -> str | None:
 
 
 async def _what(state: PromptState, prompt: str) -> str | None:
-    """What goes back; None for nothing."""
+    """What to rewind; None for nothing."""
     menu = Menu(
         [
             Choice(BOTH, "files and conversation", "b"),

@@ -1,4 +1,4 @@
-"""The sessions of a folder at the prompt: listed, and picked from."""
+"""Lists the sessions of a folder at the prompt, and opens one."""
 
 from datetime import datetime
 from functools import cache
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 PICKED_FROM = 200
 MAX_PREVIEWED_BYTES = 4_000_000
-"""Of a larger session only the first task is shown: reading it would hold up the keys."""
+"""For a larger session only the first task is shown: reading it would block the keys."""
 
 
 async def list_sessions(state: PromptState, argument: str) -> None:
-    """The sessions of this directory, newest first, numbered for `/resume`."""
+    """Lists the sessions of this directory, newest first, numbered for `/resume`."""
     found = own_sessions(state.conversation.home, state.conversation.cwd)
     if found:
         print_sessions(state.screen, found)
@@ -30,7 +30,7 @@ async def list_sessions(state: PromptState, argument: str) -> None:
 
 
 async def resume(state: PromptState, argument: str) -> None:
-    """Opens a session by the beginning of its id, by its number in the list, or from a menu."""
+    """Opens a session by an id prefix, its number in the list, or from a menu."""
     from kode.session.index import find
 
     home, cwd = state.conversation.home, state.conversation.cwd

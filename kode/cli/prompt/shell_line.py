@@ -1,7 +1,7 @@
 """`!command` at the prompt: the person's own shell command, outside of permissions and tools.
 
-Its output is printed and goes with the next message, so that the model sees what the person saw.
-Like a command of the model's it can go to the background, where it is read and killed the same way.
+Its output is printed and attached to the next message, so that the model sees what the person saw.
+Like a model's command it can move to the background, to be read and killed the same way.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from kode.tools.output import Capture, Lines
 from kode.tools.processes import WATCH, new_mark
 
 CALL_ID = "!"
-"""What the background knows it by while it runs in front: there is one at a time."""
+"""Its call id for the background while it runs in front: there is one at a time."""
 
 KILL_AFTER_S = 2.0
 _READ_BYTES = 65_536
 
 Show = Callable[[str, str], None]
-"""Gets whole lines as they come ("" for none), and the line that is not finished yet."""
+"""Gets whole lines as they arrive ("" for none), and the unfinished line."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a command."""
+    """The result of a command."""
 
     output: str
-    """So far; of much, both ends."""
+    """So far; both ends of a long one."""
     exit_code: int | None = None
-    """None when it was moved to the background."""
+    """None if it was moved to the background."""
     name: str = ""
-    """What it is called there."""
+    """Its name in the background."""
     output_path: Path | None = None
 
 
@@ -50,11 +50,11 @@ async def run_shell_line(
     session_id: str | None,
     output_dir: Path,
 ) -> Ran:
-    """Runs a command to its end, or until the person sends it to the background, and shows its
-    output as it comes. Cancelled, it stops the command with all it started. A long output is kept
-    whole in `output_dir`.
+    """Runs a command to its end, or until the person moves it to the background, showing its
+    output. If cancelled, kills the command with everything it started. A long output is saved in
+    full in `output_dir`.
 
-    Raises: UserError when no shell can be started.
+    Raises: UserError if no shell can be started.
     """
     wish = background.offer(CALL_ID)
     running = _Running(command, show, Capture(output_dir, "shell-line"))
@@ -70,7 +70,7 @@ async def run_shell_line(
 
 
 class _Running:
-    """A command and its output: a `RunningCommand`."""
+    """A running command and its output; implements `RunningCommand`."""
 
     def __init__(self, command: str, show: Show, capture: Capture) -> None:
         self.command = command
@@ -95,14 +95,14 @@ class _Running:
             )
         except (OSError, ValueError) as error:
             raise UserError(f"The command could not be started in {cwd}: {error}.") from None
-        # Nobody would see its output once kode is killed. Only the group: its environment is
-        # the person's own.
+        # Nobody would see its output once kode is killed. Only the group: its environment is the
+        # person's own.
         WATCH.runs(self._mark, process.pid)
         self._process = process
         self._reading = asyncio.ensure_future(self._read(process))
 
     async def wait(self, wish: asyncio.Event) -> bool:
-        """Until its output ends, or the person wants it elsewhere: whether they do."""
+        """Waits until its output ends, or the person moves it; returns whether they did."""
         assert self._reading is not None
         wished = asyncio.ensure_future(wish.wait())
         try:
@@ -136,7 +136,7 @@ class _Running:
         return f"exit status {code}"
 
     async def end(self) -> None:
-        """Ends it with all it started, and takes what it said last."""
+        """Kills it with everything it started, and reads the last output."""
         try:
             for number in (signal.SIGTERM, signal.SIGKILL):
                 if await self._is_over(number):
@@ -148,8 +148,8 @@ class _Running:
             self._capture.close()
 
     async def _is_over(self, number: signal.Signals) -> bool:
-        """Whether it has ended, and all that could write, once they were asked to or are killed. A
-        command may close its output long before it ends."""
+        """Whether it and everything that could write have ended, after asking or killing. A command
+        may close its output long before it ends."""
         if self._process is None or self._reading is None:
             return True
         if self._reading.done() and self._process.returncode is not None:

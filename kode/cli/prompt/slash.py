@@ -1,6 +1,6 @@
-"""The commands of the REPL, each a function over the conversation and the screen.
+"""The slash commands of the REPL, each a function of the conversation and the screen.
 
-What is typed where, and when a command may run, is `state`.
+`state` parses lines and decides when a command may run.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
-from kode.cli.screen.lines import count, explained, one_line
+from kode.cli.screen.lines import count, explain, one_line
 from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
 
@@ -66,20 +66,20 @@ GROUPS = (
     ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
 )
-"""The commands as /help shows them: together they fit a small screen."""
+"""The commands in the order of /help: together they fit a small screen."""
 
 DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Commands, signs, modes and keys on one screen; with the name of a command what it does."""
+    """Shows commands, signs, modes and keys on one screen; with a command's name, what it does."""
     screen = state.screen
     if argument:
         name = f"/{argument.split()[0].lstrip('/')}"
         name = elsewhere.PROMPT_ALIASES.get(name, name)
         if name not in COMMANDS:
             raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
-        screen.print(explained([(name, COMMANDS[name].summary)], screen.width))
+        screen.print(explain([(name, COMMANDS[name].summary)], screen.width))
         return
     more = [("modes", ", ".join(MODES)), ("docs", DOCUMENTS)]
     for title, pairs in (
@@ -89,18 +89,18 @@ async def show_help(state: PromptState, argument: str) -> None:
         ("More", more),
     ):
         screen.print(title, "bold")
-        screen.print(explained(pairs, screen.width))
+        screen.print(explain(pairs, screen.width))
 
 
 async def start_new(state: PromptState, argument: str) -> None:
-    """Memory takes in the session, then an empty one begins."""
+    """Lets memory process the session, then starts an empty one."""
     await state.conversation.new_session()
     state.screen.print("New session. The old one is in /sessions.", "dim")
 
 
 async def use_model(state: PromptState, argument: str) -> None:
-    """Shows the model, or uses another from the next request on. One that the person's own server
-    does not have is refused: the session would stand on a model that fails."""
+    """Shows the model, or switches from the next request on. A model that the local server lacks is
+    refused: the session would depend on a model that fails."""
     if argument:
         from kode.providers.offered import offers, served_models
 
@@ -126,7 +126,7 @@ async def use_model(state: PromptState, argument: str) -> None:
 
 
 def _near_models(conversation: "Conversation", model: str) -> str:
-    """` Did you mean X?`; nothing where the server itself offers the model."""
+    """` Did you mean X?`; "" if the server itself offers the model."""
     from kode.providers.offered import ServedModels, offered_models
 
     offered = offered_models(conversation.config, conversation.agent.provider, ServedModels())
@@ -134,20 +134,20 @@ def _near_models(conversation: "Conversation", model: str) -> str:
 
 
 def _similar(model: str, names: Sequence[str]) -> str:
-    """` Did you mean X?`: names of models are long, and a part of one is often typed for it."""
+    """` Did you mean X?`: model names are long, and people often type a part of one."""
     near = difflib.get_close_matches(model, names, n=1, cutoff=0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 async def memory(state: PromptState, argument: str) -> None:
-    """The same as `kode memory ...`, on the open memory."""
+    """Runs `kode memory ...` on the open memory."""
     try:
         argv = shlex.split(argument) or ["show"]
     except ValueError as error:
         state.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
         return
     if argv == ["review"] and state.editor is not None:
-        state.renderer.held = []  # what is decided is said by the review itself
+        state.renderer.held = []  # the review itself reports decisions
         try:
             await review_memory(state.screen, await state.conversation.opened_memory())
         finally:
@@ -165,13 +165,13 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
         held, renderer.held = renderer.held, None
     state.screen.print(re.sub(r"(?m)^undo with: kode memory ", "undo with: /memory ", told))
     for event in held:
-        if event.text not in told:  # of a change that was not asked for
+        if event.text not in told:  # of a change that was not requested
             renderer.emit(event)
 
 
 async def remember(state: PromptState, argument: str) -> None:
-    """Keeps a fact in the memory in use, as `/memory add`: in the place named before a colon, else
-    in the one for what is about the person."""
+    """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
+    the person."""
     from kode.memory.command_line import TARGETS
 
     known = [name for name in TARGETS[state.conversation.config.memory.system] if name != "NAME"]
@@ -186,8 +186,8 @@ async def remember(state: PromptState, argument: str) -> None:
 
 
 async def compact(state: PromptState, argument: str) -> None:
-    """Summarizes the conversation now; what follows says what the summary should keep above all.
-    `undo` gives the model back what the last one took from it."""
+    """Summarizes the conversation now; the argument says what the summary should keep. `undo`
+    restores what the last one removed from the model's view."""
     if argument == "undo":
         undone = state.conversation.past.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
@@ -218,31 +218,31 @@ async def permissions(state: PromptState, argument: str) -> None:
 
 
 async def show_details(state: PromptState, argument: str) -> None:
-    """The last calls in full, and the thinking: paged, or printed where there is no pager."""
+    """Shows the last calls in full, and the thinking: paged, or printed without a pager."""
     from kode.cli.screen.pager import show_paged
 
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
     newest = int(argument) if argument else None
-    text, line = state.renderer.details.rendered(state.screen, newest)
+    text, line = state.renderer.details.render(state.screen, newest)
     if not text:
         state.screen.print("The model has called no tool yet.", "dim")
         return
     if state.editor is not None and await show_paged(state.editor.lend_terminal, text + "\n", line):
         return
     # Without a pager all of it would push the conversation away.
-    state.screen.print_painted(state.renderer.details.rendered(state.screen, newest or 1)[0])
+    state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])
 
 
 async def background(state: PromptState, argument: str) -> None:
-    """Sends the running shell command to the background; lists, reads, kills those there."""
+    """Moves the running shell command to the background; lists, reads, kills those there."""
     from kode.cli.prompt import background
 
     await background.background(state, argument)
 
 
 async def leave(state: PromptState, argument: str) -> None:
-    """Ends the REPL; asks first while something runs in the background."""
+    """Ends the REPL; asks first if something runs in the background."""
     from kode.cli.prompt.background import may_leave
 
     if await may_leave(state):

@@ -1,7 +1,7 @@
-"""What is going on at the prompt: the work that runs, what waits for it, what was sent last.
+"""The state of the prompt: running work, queued input, the last message.
 
-Work runs in one task at a time, which Ctrl-C cancels. Where lines come from is `repl`, `editor` and
-`plain`; which commands there are is `slash`; what is shown of a turn is `render`.
+Work runs in one task at a time, which Ctrl-C cancels. `repl`, `editor` and `plain` supply lines;
+`slash` has the commands; `render` shows a turn.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
 
 Opening = Callable[[], Awaitable["Conversation"]]
-"""Opens the conversation. Raises: KodeError when that is not possible."""
+"""Opens the conversation. Raises: KodeError if that fails."""
 
 SECOND_CANCEL_S = 2.0
-"""A further Ctrl-C cancels once more only after this time: saving must not be cut short."""
+"""Another Ctrl-C cancels again only after this time: saving must not be cut short."""
 
 LEAVE_GRACE_S = 10.0
 CLOSING_IS_SHOWN_AFTER_S = 0.5
 CLOSING_IS_SHOWN_EVERY_S = 0.1
 OPENING_IS_SHOWN_AFTER_S = 1.0
 PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
-"""On a terminal that cannot paint over, progress is reported after so long, then so often."""
+"""On a terminal without repainting, when progress is first reported, and how often after."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a line that begins with `/` does."""
+    """A slash command."""
 
     name: str
     summary: str
@@ -55,15 +55,15 @@ class Command:
 
 
 _WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
-"""Words that are no message when they stand alone."""
+"""Words that are commands when alone on a line."""
 
 _FACT = re.compile(r"#\s*(?=[^\W\d])")
-"""How a line begins that is to be remembered; `#12 fails` and `#!/bin/sh` are messages."""
+"""Prefix of a line to remember; `#12 fails` and `#!/bin/sh` are messages."""
 
 
 def command_of(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a line that is a command, under kode's own name; None for a message. A
-    path is a message: `/usr/bin/env is missing`."""
+    """(name, argument) of a command line, under kode's own name; None for a message. A path is a
+    message: `/usr/bin/env is missing`."""
     line = text.strip()
     if "\n" in line:
         return None
@@ -80,65 +80,66 @@ def command_of(text: str) -> tuple[str, str] | None:
 
 
 class Prompt(Editor, Protocol):
-    """What is needed of the prompt that is below; without one, lines are read plainly."""
+    """What is needed of the prompt below; without one, lines are read plainly."""
 
     pastes: Pastes
 
     def use_vi(self) -> None: ...
 
     def stop(self) -> None:
-        """Takes it off the screen."""
+        """Removes it from the screen."""
 
     def put_back(self, text: str) -> None:
-        """Puts a text into the line again, before what is being typed."""
+        """Puts a text back into the line, before what is being typed."""
 
     def interrupt(self) -> None:
-        """As Ctrl-C."""
+        """Acts as Ctrl-C."""
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes over the terminal, and returns what it returned."""
+        """Runs a program that takes over the terminal, and returns its result."""
 
 
 @dataclass
 class PromptState:
-    """What is going on: the work that runs, what waits, what was sent last."""
+    """The state of the prompt: running work, the queue, the last message."""
 
     screen: Screen
     renderer: Renderer
     commands: Mapping[str, "Command"]
-    """Name, with its `/`, → what it does."""
+    """Name, with its `/`, → command."""
     opened: "Conversation | None" = None
     """None while it is being opened."""
     fault: Exception | None = None
     """Why it could not be opened."""
     editor: Prompt | None = None
     resume_flags: str = ""
-    """What has to be typed again to resume with the same model."""
+    """Flags to repeat when resuming with the same model."""
     waiting: list[str] = field(default_factory=list)
-    """Messages typed while work runs, folded as they were typed; sent in order at its end."""
+    """Messages typed while work runs, folded as typed; sent in order at its end."""
     steering: list[str] = field(default_factory=list)
-    """Messages for the turn that runs, which the model gets with its next step."""
+    """Messages for the running turn, which the model gets with its next step."""
     in_turn: bool = False
-    """Whether the work that runs is a turn of the model."""
+    """Whether the running work is a turn of the model."""
     folder: Path = field(default_factory=Path.cwd)
-    """Where names of files begin, until the conversation is open."""
+    """The base of file names, until the conversation is open."""
     work: "asyncio.Task[None] | None" = None
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
-    """Commands that run while a turn runs."""
+    """Commands that run beside a turn."""
     pressed: set[str] = field(default_factory=set)
-    """Commands begun by a key that are not done: a key that is held down begins one."""
+    """Unfinished commands started by a key: a held key starts only one."""
     reading: "asyncio.Task[str | None] | None" = None
-    """The line that is read where there is no editor."""
+    """The line being read without an editor."""
     leaving: bool = False
     sent: str | None = None
     unsent: str | None = None
-    """What was typed and not begun with: who stops before that gets it back into the line."""
+    """The message being sent, until work on it starts: stopping earlier puts it back into the
+    line."""
     replacing: bool = False
-    """Whether the next message takes the place of the last one (Esc Esc)."""
+    """Whether the next message replaces the last one (Esc Esc)."""
     doing: str = ""
-    """What runs when it is no turn."""
+    """What runs, if it is not a turn."""
     unfinished: str | None = None
-    """While the person's own shell command runs: the line that it has not finished."""
+    """The unfinished output line of the person's running shell command."""
     work_since: float = 0.0
     cancelled_at: float | None = None
     closing: "asyncio.Task[None] | None" = None
@@ -147,7 +148,7 @@ class PromptState:
 
     @property
     def conversation(self) -> "Conversation":
-        """The open conversation; nothing that needs one runs before."""
+        """The open conversation; commands that need one do not run before."""
         assert self.opened is not None
         return self.opened
 
@@ -156,8 +157,8 @@ class PromptState:
         return self.work is not None and not self.work.done()
 
     def submit(self, text: str, *, later: bool = False) -> None:
-        """Starts what was typed. While a turn runs, the model gets a message with its next step, or
-        `later`, when the turn has ended; anything else waits for the end of what runs."""
+        """Handles a typed line. While a turn runs, the model gets a message with its next step, or
+        with `later`, when the turn has ended; anything else waits for the running work."""
         if not self.busy:
             self._start(text)
             return
@@ -171,7 +172,7 @@ class PromptState:
         self.screen.redraw()
 
     def take_steering(self) -> list[str]:
-        """What the model gets now; it can no longer be edited."""
+        """The messages for the model's next step; they can no longer be edited."""
         texts, self.steering = self.steering, []
         pastes = self.editor.pastes if self.editor is not None else None
         return [pastes.unfold(text) for text in texts] if pastes else texts
@@ -180,7 +181,7 @@ class PromptState:
         return self.editor is not None and bool(self.editor.pastes.pictures_in(text))
 
     def beside_work(self, command: str) -> None:
-        """A key that stands for a command: runs it at once, whatever else runs, without an echo."""
+        """Runs a key's command at once, beside other work, without an echo."""
         if self.opened is None and command == "/quit":
             self.leave()
         elif self.opened is not None and command not in self.pressed:
@@ -199,7 +200,7 @@ class PromptState:
             self.pressed.discard(command)
 
     def interrupt(self) -> bool:
-        """Stops the work that runs; False when nothing did."""
+        """Stops the running work; False if there was none."""
         if self.closing is not None:
             return self.closing.cancel()
         if self.work is None or self.work.done():
@@ -212,7 +213,7 @@ class PromptState:
         return True
 
     def leave(self) -> None:
-        """Ends the REPL; a turn that runs is stopped first."""
+        """Ends the REPL; stops a running turn first."""
         self.leaving = True
         self.interrupt()
         if self.editor is not None:
@@ -221,12 +222,12 @@ class PromptState:
             self.reading.cancel()
 
     def take_back(self) -> str | None:
-        """The newest waiting message, no longer waiting."""
+        """Removes the newest queued message from the queue and returns it."""
         texts = self.waiting or self.steering
         return texts.pop() if texts else None
 
     def last_message(self) -> str | None:
-        """What was last sent, folded as it was typed."""
+        """The last sent message, folded as typed."""
         return self.sent
 
     def hint(self, text: str) -> None:
@@ -237,11 +238,11 @@ class PromptState:
         self.screen.redraw()
 
     async def read_answer(self, label: str) -> str | None:
-        """For commands that ask for a choice."""
+        """Reads an answer for a command."""
         return await self.screen.read_answer(label)
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
-        """What is shown over the prompt: what runs, and what waits."""
+        """The lines above the prompt: what runs, and what is queued."""
         if not self.busy:
             return []
         waiting = [
@@ -269,7 +270,7 @@ class PromptState:
         return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
 
     def next_mode(self) -> None:
-        """Shift-Tab: the next permission mode counts from the next call on."""
+        """Shift-Tab: switches to the next permission mode, from the next call on."""
         if self.opened is None:
             return
         mode = MODES[(MODES.index(self.opened.mode) + 1) % len(MODES)]
@@ -278,7 +279,7 @@ class PromptState:
         self.screen.redraw()
 
     def status(self, width: int) -> list[tuple[str, str]]:
-        """Permission mode, model, context and cost, as much of it as fits: (style, text)."""
+        """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         if self.opened is None:
             return [("", "")]
         if self._status is None or self._seen_replies != self.renderer.replies:
@@ -287,8 +288,8 @@ class PromptState:
         return status_line(self._status, width)
 
     async def idle(self) -> None:
-        """Returns when nothing runs and nothing waits. Where nothing can be painted over, a line
-        now and then says what is running."""
+        """Returns when nothing runs and nothing is queued. On a terminal without repainting, prints
+        progress now and then."""
         pause_s = PLAIN_FIRST_S
         while self.work is not None and not self.work.done():
             done, _ = await asyncio.wait([self.work], timeout=pause_s)
@@ -321,7 +322,7 @@ class PromptState:
         self.screen.flush()
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
-        """Says what is waited for until it is done."""
+        """Shows what is being waited for until it is done."""
         what, stop = "Saving what is worth remembering", "Ctrl-C skips"
         if not self.screen.rich_terminal:
             self.screen.print(f"{what}… ({stop})")
@@ -335,7 +336,7 @@ class PromptState:
         self.screen.clear_line()
 
     def open(self, opening: Opening) -> None:
-        """Opens the conversation as the first work; what is typed meanwhile waits."""
+        """Opens the conversation as the first work; lines typed meanwhile are queued."""
         self.doing, self.work_since = "Opening", time.monotonic()
         self.work = asyncio.ensure_future(self._open(opening))
         self.work.add_done_callback(self._done)
@@ -352,12 +353,12 @@ class PromptState:
         except asyncio.CancelledError:
             self.leave()
         except Exception as error:
-            # Without a conversation there is nothing to do here; `main` tells of the fault.
+            # Nothing can be done without a conversation; `main` reports the fault.
             self.fault = error
             self.leave()
 
     def show_resumed(self) -> None:
-        """Which session this is, with its last exchange as it was shown."""
+        """Shows which session this is, with its last exchange."""
         talk = self.conversation
         turns = plural(talk.status().turns, "turn")
         self.screen.print(f"Resumed {talk.session.id} ({turns}).", "dim")
@@ -374,14 +375,14 @@ class PromptState:
     def _done(self, task: "asyncio.Task[None]") -> None:
         stopped = self.cancelled_at is not None
         self.cancelled_at, self.doing, self._status = None, "", None
-        # What a turn that failed has left goes to the next one.
+        # Messages left over from a failed turn go to the next one.
         self.waiting[:0], self.steering = self.steering, []
         self.renderer.progress.rest()
         self.screen.redraw()
         if self.leaving:
             return
         if stopped and self.editor is not None:
-            # Who stops a turn wants to think: what was not begun with goes back to the line.
+            # Someone who stops a turn wants to think: unsent messages go back to the line.
             unsent = [self.unsent] if self.unsent is not None else []
             if back := [*unsent, *self.waiting]:
                 self.editor.put_back("\n".join(back))
@@ -390,8 +391,8 @@ class PromptState:
             self._start(self.waiting.pop(0))
 
     async def _guarded(self, doing: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Runs something to its end: a fault becomes a text on the screen, a stop becomes quiet.
-        Given as a function: a task that is stopped before it began would leave a coroutine over."""
+        """Runs work to its end: shows errors, and ignores a stop. Takes a function: a task stopped
+        before it starts would leave an unawaited coroutine."""
         try:
             await doing(*arguments)
         except asyncio.CancelledError:
@@ -425,8 +426,8 @@ class PromptState:
         await self.run_turn(whole, text)
 
     async def run_turn(self, text: str, shown: str = "") -> None:
-        """Runs a turn to its end, and tells a person who has gone elsewhere how it ended. `shown`
-        is what they know it by."""
+        """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they know
+        it."""
         self.doing, self.in_turn, self.conversation.steering = "", True, self.take_steering
         try:
             ended = await self.conversation.turn(text)
@@ -442,7 +443,7 @@ class PromptState:
             self.screen.notify(f"{one_line(shown or text)} {outcome}")
 
     def _echo(self, text: str) -> None:
-        """What was sent stays in the scrollback; a plain terminal has shown it already."""
+        """Prints a sent message into the scrollback; a plain terminal has shown it already."""
         if self.editor is not None:
             self.screen.print_prompt(text)
 
@@ -452,7 +453,7 @@ class PromptState:
         self._status = None
 
     async def _run(self, name: str, argument: str) -> None:
-        """One that does not exist is reported with the nearest. Raises: KodeError."""
+        """Runs a command; an unknown one is reported with the nearest. Raises: KodeError."""
         if name not in self.commands and await brought.run(self, name, argument):
             return
         begun = [known for known in self.commands if known.startswith(name)]

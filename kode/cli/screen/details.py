@@ -1,7 +1,7 @@
-"""What `/details` shows: the last calls of the model, whole, and what it thought.
+"""`/details`: the model's last calls in full, and its thinking.
 
-Collects from events and renders to painted text, in bounded memory. The one line that each call has
-on the screen is `lines`; paging is `pager`.
+Collects events and renders painted text, in bounded memory. `lines` prints a call's one line on the
+screen; `pager` pages.
 """
 
 import json
@@ -25,22 +25,22 @@ from kode.messages import Thinking, calls_of, plural
 
 MAX_ENTRIES = 50
 MAX_CHARS = 100_000
-"""Of each text of an entry."""
+"""Limit of each text of an entry."""
 
 _SHOWN_BY_DIFF = ("content", "old_text", "new_text", "edits")
-"""Arguments that a diff of what changed shows better."""
+"""Arguments that are better shown as a diff."""
 
 
 @dataclass
 class CallDetails:
-    """A call and what came of it."""
+    """A call and its result."""
 
     name: str
     subject: str
     arguments: str = ""
     """As the model wrote them: JSON, or what it took for JSON."""
     output: str = ""
-    """What has come so far, while it runs."""
+    """Output so far, while it runs."""
     finished: ToolFinished | None = None
 
 
@@ -51,18 +51,18 @@ class ThoughtDetails:
 
 @dataclass
 class Details:
-    """The last calls and thoughts of a session. Bounded, whatever comes."""
+    """The last calls and thoughts of a session, bounded."""
 
     entries: deque[CallDetails | ThoughtDetails] = field(
         default_factory=lambda: deque(maxlen=MAX_ENTRIES)
     )
     _thinking: str = ""
     _asked: dict[str, str] = field(default_factory=dict)
-    """Id of a call that has not begun → its arguments."""
+    """Id of a call that has not started → its arguments."""
     _running: dict[str, CallDetails] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """Keeps what is worth opening later."""
+        """Stores what is worth opening later."""
         match event:
             case TurnStarted():
                 self._asked.clear()
@@ -98,9 +98,9 @@ class Details:
         self.entries.append(call)
         return call
 
-    def rendered(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
-        """The entries as painted text, the newest last, and the number of the line, from 1, where
-        the last call begins. `newest` calls and what was thought since, or all."""
+    def render(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
+        """The entries as painted text, newest last, and the line number, from 1, where the last
+        call begins. The `newest` calls with the thinking since, or all."""
         chosen = list(self.entries)
         if self._thinking.strip():
             chosen.append(ThoughtDetails(self._thinking))
@@ -142,7 +142,7 @@ def _title(screen: Screen, text: str) -> str:
 
 
 def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
-    """One line an argument; a text of several lines is indented below its name."""
+    """One line per argument; a multi-line text is indented below its name."""
     if not text.strip():
         return []
     try:

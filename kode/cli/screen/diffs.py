@@ -1,8 +1,7 @@
-"""Unified diffs as people read them: numbered lines in colour, without the marks of the format.
+"""Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
-Lines that came are green and lines that went are red, with the colours of their syntax laid over
-that; within a changed line the part that differs stands out. Nothing here reads files or makes
-diffs; what is code is `syntax`.
+Added lines are green and removed lines red, with syntax colours on top; within a changed line the
+differing part stands out. Nothing here reads files or computes diffs; `syntax` recognizes code.
 """
 
 import difflib
@@ -16,10 +15,10 @@ from kode.cli.screen.screen import Screen
 from kode.messages import plural
 
 MAX_ROWS = 4
-"""Rows that one line may take where a diff is cut; a minified file has very long ones."""
+"""Maximum rows of one line in a cut diff; a minified file has very long ones."""
 
 NUMBERED_FROM_COLUMNS = 50
-"""Where it is narrower, line numbers would take the room of the text."""
+"""On a narrower screen line numbers would take the text's space."""
 
 INDENT = 2
 
@@ -28,7 +27,7 @@ MAX_COMPARED_LINES = 30
 """Longer lines, and longer runs of changed lines, are not compared word by word."""
 
 MAX_CODE_CHARS = 60_000
-"""Of a diff, so much is coloured by syntax: about a tenth of a second."""
+"""How much of a diff is syntax-coloured: about a tenth of a second."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -41,25 +40,25 @@ Part = tuple[str, str]
 @dataclass
 class Line:
     kind: str
-    """`+`, `-`, ` ` (context), `@` (between hunks), `\\` (no line feed at the end), `h` (the name
-    of a file), `…` (lines left out)."""
+    r"""`+`, `-`, ` ` (context), `@` (between hunks), `\` (no line feed at the end), `h` (a file
+    name), `…` (omitted lines)."""
     text: str
     """Without its sign."""
     number: int = 0
-    """Of the new file; of the old one for `-`. 0 where there is none."""
+    """In the new file; in the old one for `-`. 0 if there is none."""
     file: str = ""
-    """The name of the file it is of, as the header has it."""
+    """The name of its file, as in the header."""
     parts: list[Part] = field(default_factory=list)
-    """The text in pieces, where a part of it stands out."""
+    """The text in pieces, if a part of it stands out."""
 
 
 def painted_diff(
     screen: Screen, diff: str, max_lines: int | None = None, *, headings: bool = False
 ) -> str:
-    """Numbered lines in colour, indented by two. Over `max_lines` each run of changed lines is cut,
-    so that both what went and what came can be seen; what is left out is counted. The name of the
-    file stands above its lines where there are several files, or with `headings`."""
-    lines = _parsed(clean(diff).rstrip("\n").expandtabs(4))
+    """Numbered lines in colour, indented by two. Above `max_lines` each run of changed lines is
+    cut, so that both removals and additions stay visible; omitted lines are counted. File names are
+    shown if there are several files, or with `headings`."""
+    lines = _parse(clean(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
     lines = [
@@ -80,12 +79,12 @@ def painted_diff(
 
 
 def _cut(lines: list[Line], max_lines: int) -> list[Line]:
-    """At most about `max_lines`: first every run of lines that went or came is shortened, to three
-    at least, then the end goes."""
+    """At most about `max_lines`: first shortens every run of changed lines, to three at least, then
+    drops the end."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     kept, most = lines, min(len(lines), max_lines)
     while len(kept) > max_lines and most > 2:
-        kept = [line for run in runs for line in _shortened(run, most)]
+        kept = [line for run in runs for line in _shorten(run, most)]
         most -= 1
     if len(kept) <= max_lines:
         return kept
@@ -93,7 +92,7 @@ def _cut(lines: list[Line], max_lines: int) -> list[Line]:
     return [*kept[: max_lines - 1], Line("…", f"… {plural(rest, 'more line')} (/details)")]
 
 
-def _shortened(run: list[Line], most: int) -> list[Line]:
+def _shorten(run: list[Line], most: int) -> list[Line]:
     if len(run) <= most or run[0].kind not in "+-":
         return run
     what = {"+": "added", "-": "removed"}[run[0].kind]
@@ -102,7 +101,7 @@ def _shortened(run: list[Line], most: int) -> list[Line]:
 
 
 def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[str]:
-    """A line as rows of the screen: its number, its sign, its text."""
+    """A line as screen rows: its number, its sign, its text."""
     gutter = f"{line.number or '':>{numbers}} " if numbers else ""
     if line.kind == "h":
         return [screen.paint("bold", line.text)]
@@ -111,7 +110,7 @@ def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[st
         return [screen.paint("dim", " " * len(gutter) + text)]
     style = _STYLE.get(line.kind, "")
     room = max(screen.width - INDENT - len(gutter) - 2, 4)
-    rows = _wrapped(line.parts, room)
+    rows = _wrap(line.parts, room)
     if most is not None and len(rows) > most:
         rows = [*rows[: most - 1], [("dim", "… (the line continues)"[:room])]]
     sign = screen.paint(style, line.kind) if style else " "
@@ -128,7 +127,7 @@ def _rows(screen: Screen, line: Line, numbers: int, most: int | None) -> list[st
     return painted
 
 
-def _wrapped(parts: list[Part], width: int) -> list[list[Part]]:
+def _wrap(parts: list[Part], width: int) -> list[list[Part]]:
     """Rows of at most `width` columns, broken at the column."""
     rows: list[list[Part]] = [[]]
     room = width
@@ -145,8 +144,8 @@ def _wrapped(parts: list[Part], width: int) -> list[list[Part]]:
     return rows
 
 
-def _parsed(diff: str) -> list[Line]:
-    """The lines of a diff. Signs count only within a hunk: a removed `-- x` is no header."""
+def _parse(diff: str) -> list[Line]:
+    """Parses a diff. Signs count only within a hunk: a removed `-- x` is not a header."""
     lines: list[Line] = []
     old = new = old_left = new_left = 0
     file = removed = ""
@@ -186,7 +185,7 @@ def _parsed(diff: str) -> list[Line]:
 
 
 def _colour(screen: Screen, lines: list[Line]) -> None:
-    """Cuts the text of each line into parts, by what differs and, in colour, by syntax."""
+    """Splits each line's text into parts, by differences and, in colour, by syntax."""
     for line in lines:
         line.parts = line.parts or [(_STYLE.get(line.kind, ""), line.text)]
     if not screen.color:
@@ -197,7 +196,7 @@ def _colour(screen: Screen, lines: list[Line]) -> None:
         left -= sum(len(line.text) for line in found)
         if not file or left < 0:
             continue
-        # What was there and what is there now are code, each by itself.
+        # The old and the new text are each code on their own.
         for went_or_came in "-+":
             side = [line for line in found if line.kind in (went_or_came, " ")]
             _colour_code(file, side, without=" " if went_or_came == "-" else "")
@@ -213,7 +212,7 @@ def _colour_code(file: str, lines: list[Line], without: str) -> None:
 
 
 def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
-    """The parts in the styles of both; a part that stands out stays in one piece."""
+    """The parts in both styles; a highlighted part stays in one piece."""
     at = 0
     styles = [style for style, text in code for _ in text]
     for style, text in parts:
@@ -230,7 +229,7 @@ def _laid_over(parts: list[Part], code: list[Part]) -> Iterator[Part]:
 
 
 def _pairs(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
-    """Lines that took each other's place: runs of as many removed as added ones."""
+    """Corresponding lines: runs of as many removed as added ones."""
     at = 0
     while at < len(lines):
         start = at
@@ -250,7 +249,7 @@ def _mark_changes(removed: Line, added: Line) -> None:
         return
     old, new = _WORD.findall(removed.text), _WORD.findall(added.text)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    # Of lines that have little in common all would stand out, and so nothing.
+    # In lines with little in common everything would stand out, and so nothing.
     if matcher.ratio() < 0.5:
         return
     for kind, a, b, c, d in matcher.get_opcodes():

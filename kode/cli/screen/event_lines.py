@@ -1,6 +1,6 @@
-"""Events as short plain texts: what one line on the screen says of them, without any style.
+"""Events as short plain texts: the words of one line on the screen, without style.
 
-Pure functions. Placement is `render` in the REPL and `run_render` elsewhere.
+Pure functions. `render` places them in the REPL, `run_render` elsewhere.
 """
 
 import re
@@ -29,11 +29,11 @@ from kode.extensions.tool_names import verbs_of
 from kode.messages import plural
 
 ENDED_WELL = "exit status 0"
-"""The summary of a command of which there is nothing to say."""
+"""The summary of a command that needs no comment."""
 
 
 def doing(name: str, subject: str, width: int) -> str:
-    """What a running tool does: `Running pytest -q`."""
+    """What a running tool is doing: `Running pytest -q`."""
     verb = verbs_of(name)[0]
     return clip(f"{verb} {_subject(name, subject, width - len(verb) - 1)}".strip(), width)
 
@@ -41,9 +41,9 @@ def doing(name: str, subject: str, width: int) -> str:
 def tool_line(event: ToolFinished, width: int) -> str:
     """Verb, subject, outcome, time in one line of at most `width` columns.
 
-    Where it is narrow the subject gives way first: the outcome is what one looks for.
+    On a narrow screen the subject is cut first: people look for the outcome.
     """
-    # What failed was not done.
+    # A failed call did not do it.
     verb = verbs_of(event.name)[0 if event.is_error else 1]
     summary = "" if event.summary == ENDED_WELL else event.summary
     outcome = one_line(summary) or ("failed" if event.is_error else "")
@@ -56,20 +56,21 @@ def tool_line(event: ToolFinished, width: int) -> str:
 
 
 def denied_line(event: ToolFinished, width: int) -> str:
-    """What did not run."""
+    """The line about a call that did not run."""
     what = f"Denied: {verbs_of(event.name)[0].lower()} "
     room = max(width - cell_width(what), 8)
     return (what + _subject(event.name, event.subject, room)).rstrip()
 
 
 def refused_line(event: ToolFinished, width: int) -> str:
-    """What did not run, since a rule or the mode said no, with the first sentence of the reason."""
+    """The line about a call that a rule or the mode refused, with the first sentence of the
+    reason."""
     reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
     return clip(f"{denied_line(event, width // 2 + 16)} · {reason}", width)
 
 
 def command_failed(event: ToolFinished) -> bool:
-    """Whether a command ran and ended otherwise than well, which is no error of the call."""
+    """Whether a command ran but failed, which is not an error of the call."""
     ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
     return event.name == "shell" and ill and event.summary != ENDED_WELL
 
@@ -83,7 +84,7 @@ def command_output(text: str) -> str:
 
 
 def _subject(name: str, subject: str, width: int) -> str:
-    """A command says most at its beginning, a path at both ends."""
+    """A command is most telling at its beginning, a path at both ends."""
     shorten = clip if name in ("shell", "delegate_tasks") else clip_middle
     return shorten(one_line(subject), width)
 
@@ -101,7 +102,7 @@ NOTICE_STYLE = {"info": "dim", "warning": "warning", "error": "error"}
 
 
 def summary_line(event: TurnEnded) -> str:
-    """What a turn took, in one line."""
+    """What a turn used, in one line."""
     changed, used = len(event.files_changed), event.usage
     known = bool(used.input_tokens or used.output_tokens)
     parts = (
@@ -115,7 +116,7 @@ def summary_line(event: TurnEnded) -> str:
 
 
 def evidence_line(event: TurnEnded) -> str:
-    """What was checked since the last edit, and how it ended; "" where there is nothing to say."""
+    """What was checked since the last edit, with results; "" for nothing."""
     since = [check for check in event.checks if check.after_last_edit]
     parts = [f"{one_line(one.command)} {'passed' if one.passed else 'failed'}" for one in since]
     said = f"checked: {', '.join(parts)}" if parts else ""
@@ -135,7 +136,7 @@ def ending_line(event: TurnEnded) -> str:
 
 
 def retry_line(event: RetryScheduled, said: str) -> str:
-    """`said` is the reason given before: the same one is not repeated."""
+    """`said` is the previous reason: it is not repeated."""
     nth = f"attempt {event.attempt + 1} of {event.max_attempts}"
     why = f"{event.reason.rstrip('.')}. " if event.reason != said else ""
     return f"{why}Retrying in {duration(event.delay_s)} ({nth})."
@@ -166,19 +167,19 @@ def mark(event: ToolFinished) -> tuple[str, str]:
     return ("✗", "warning") if command_failed(event) else ("●", "good")
 
 
-def was_told(event: ToolFinished, memory: str) -> bool:
-    """Whether what a call did is what was just said about memory: one line for it is enough."""
+def is_reported(event: ToolFinished, memory: str) -> bool:
+    """Whether the last line about memory already describes a call: one is enough."""
     said = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
 
 
 def same_beginning(text: str, summary: str) -> bool:
-    """Whether a summary is but the beginning of the text, cut."""
+    """Whether a summary is only the beginning of the text, cut."""
     said = one_line(summary).rstrip("…").rstrip()
     return bool(said) and one_line(text).startswith(said)
 
 
-def indented(text: str, limit: int, *, tail: bool = False) -> str:
+def indent(text: str, limit: int, *, tail: bool = False) -> str:
     """The first or last lines of a text, indented under the line they explain."""
     lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
     if len(lines) > limit:

@@ -1,4 +1,4 @@
-"""What `kode fleet` prints: a line for each thing that happens, a table, a conclusion."""
+"""The output of `kode fleet`: a line per event, a table, a conclusion."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def json_lines(queue: "Queue") -> "Show":
 
 
 def lines(queue: "Queue") -> "Show":
-    """Prints one line a task that has ended or was given back."""
+    """Prints one line per task that ended or was released."""
     from kode.fleet.report import row_of
 
     def show(one: "TaskState", record: "Record") -> None:
@@ -68,7 +68,7 @@ def _cells(row: "Row") -> list[str]:
 
 
 def table(rows: "Sequence[Row]") -> list[str]:
-    """A line a task, under its titles."""
+    """One line per task, under column titles."""
     titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
     lines: list[tuple[str, ...]] = [titles]
     for row in rows:
@@ -83,7 +83,7 @@ def table(rows: "Sequence[Row]") -> list[str]:
 
 
 def conclusion(queue: "Queue") -> str:
-    """Where a fleet stands, and what to do next."""
+    """The state of a fleet, and what to do next."""
     from kode.fleet.report import summary_of
 
     of = summary_of(queue)

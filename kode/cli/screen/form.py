@@ -1,6 +1,6 @@
-"""A form of an MCP server (elicitation), put to the person one field after another.
+"""Puts a form of an MCP server (elicitation) to the person, field by field.
 
-Every text in it is the server's: hidden characters are shown, and a bar stands before each line.
+Every text in it is the server's: hidden characters are shown, and each line is marked with a bar.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
 
 
 async def _ask(screen: Screen, field: Field) -> Any:
-    """The value of one field; None where nothing was typed and there is no default."""
+    """The value of one field; None if nothing was typed and there is no default."""
     title = one_line(visible(field.title))
     if field.kind == "boolean":
         said = await _choose(screen, title, ("yes", "no"), "yes" if field.default else "no")
@@ -96,7 +96,7 @@ async def _choose(
 
 
 def _value(field: Field, text: str) -> Any:
-    """The typed text as the field wants it; None when it does not fit."""
+    """The typed text in the field's type; None if it does not fit."""
     if field.kind == "choices":
         chosen = [part.strip() for part in text.split(",") if part.strip()]
         return chosen if all(one in field.options for one in chosen) else None

@@ -1,7 +1,6 @@
-"""Texts that fit on the screen: cleaned, cut, wrapped; numbers as short texts. Without any style.
+"""Texts that fit on the screen: cleaned, cut, wrapped; numbers as short texts. Without style.
 
-Pure functions. What a line says of an event is `event_lines`; colour and placement are `screen` and
-`render`.
+Pure functions. `event_lines` words events; `screen` and `render` add colour and place them.
 """
 
 import re
@@ -11,16 +10,16 @@ MIN_MEANING_COLUMNS = 30
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and kin: titles, clipboard, links
-    r"|\x1b[ -/]*[0-~]"  # the short ones
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and related: titles, clipboard, links
+    r"|\x1b[ -/]*[0-~]"  # short ones
 )
-# Controls that move the cursor or ring, C1 controls, and the marks that reorder text on screen.
+# Controls that move the cursor or ring, C1 controls, and marks that reorder text on screen.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """Text that cannot control the terminal: no escape sequences, no control characters but tab
-    and line feed. A sequence cut in two by streaming loses its escape character all the same."""
+    """Text that cannot control the terminal: no escape sequences, no control characters except tab
+    and line feed. A sequence cut in two by streaming loses its escape character too."""
     if text.isascii() and text.isprintable():
         return text
     text = _SEQUENCES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -28,7 +27,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Clean text with every run of white space as one space."""
+    """Clean text with white space folded to single spaces."""
     return " ".join(clean(text).split())
 
 
@@ -51,7 +50,7 @@ def clip(text: str, width: int) -> str:
 
 
 def clip_middle(text: str, width: int) -> str:
-    """As `clip`, keeping both ends: the end of a path says more than its middle."""
+    """As `clip`, keeping both ends: the end of a path is more telling than its middle."""
     if width <= 4 or cell_width(text) <= width:
         return clip(text, width)
     tail = head(text[::-1], (width - 1) * 2 // 3)[::-1]
@@ -59,7 +58,7 @@ def clip_middle(text: str, width: int) -> str:
 
 
 def head(text: str, width: int) -> str:
-    """As much of the beginning of `text` as fits into `width` columns."""
+    """The beginning of `text` that fits `width` columns."""
     if text.isascii():
         return text[:width]
     used, kept = 0, []
@@ -93,12 +92,12 @@ def wrap_words(text: str, width: int) -> list[str]:
 
 
 def fold(text: str, width: int) -> str:
-    """Lines broken between words, each as far in as the line it continues. What is longer than a
-    line by itself stays whole: a path or an address can still be copied."""
-    return "\n".join(_folded(line, width) for line in text.split("\n"))
+    """Lines broken between words, indented like the line they continue. A long word is not broken:
+    a path or an address can still be copied."""
+    return "\n".join(_fold(line, width) for line in text.split("\n"))
 
 
-def _folded(line: str, width: int) -> str:
+def _fold(line: str, width: int) -> str:
     if cell_width(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
@@ -112,8 +111,8 @@ def _folded(line: str, width: int) -> str:
     return "\n".join([*lines, current])
 
 
-def explained(pairs: Sequence[tuple[str, str]], width: int) -> str:
-    """Names, each with what it means beside it, or below it where that would be too narrow."""
+def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:
+    """Names with their explanations beside them, or below them if there is not enough space."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
     beside = width - names - 4 >= MIN_MEANING_COLUMNS
     indent = " " * (names + 4 if beside else 6)
@@ -146,21 +145,21 @@ def count(number: int) -> str:
 
 
 def money(usd: float | None) -> str:
-    """`$0.0123`, `$1.20`; "" when the price is unknown."""
+    """`$0.0123`, `$1.20`; "" for an unknown price."""
     if usd is None:
         return ""
     return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
 
 
 def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
-    """Dollars; with a `+` where a part has no known price, `?` where none has."""
+    """Dollars; with a `+` if some prices are unknown, `?` if all are."""
     if some_unpriced and (all_unpriced and not cost_usd):
         return "?"
     return money(cost_usd) + ("+" if some_unpriced else "")
 
 
 def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
-    """A bar chart, one line a part: name, bar, amount, share of `whole`."""
+    """A bar chart, one line per part: name, bar, amount, share of `whole`."""
     names = max((len(name) for name, _ in parts), default=0)
     room = max(min(width - names - 16, 40), 0)
     lines = []

@@ -1,8 +1,8 @@
-"""Streaming Markdown: which blocks are finished, and how a finished one looks.
+"""Streams Markdown: detects finished blocks, and renders them.
 
 A block is settled once nothing that follows can change it: a paragraph at its blank line, a fence
-at its end, a list when something else begins. Decisions are taken line by line, so the way a text
-was cut into deltas cannot show. Printing is `render`.
+at its end, a list when something else begins. Decisions are made line by line, so the split of a
+text into deltas does not show. `render` prints.
 """
 
 import re
@@ -19,13 +19,13 @@ MAX_FENCE_LINES = 200
 """A longer code block settles in parts, so that one reply cannot stall the screen."""
 
 MAX_BLOCK_CHARS = 20_000
-"""So does a block of more text: the work for a block may grow with the square of its size."""
+"""Larger blocks also settle in parts: the work for a block may grow quadratically."""
 
 MAX_LINE_CHARS = 10_000
-"""A longer line is taken in parts, cut at a space where there is one."""
+"""Longer lines are split, at a space if there is one."""
 
 MIN_COLUMN = 10
-"""Where the columns of a table would be narrower, its rows are shown as lists."""
+"""If the columns of a table would be narrower, its rows are shown as lists."""
 
 _ADDRESS = re.compile(r"(https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_])")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})([^`]*)$")
@@ -36,28 +36,29 @@ _ITEM = re.compile(r"^\s*([-*+]|\d{1,9}[.)])(\s|$)")
 @dataclass(frozen=True, slots=True)
 class Block:
     text: str
-    """Markdown that stands for itself."""
+    """Self-contained Markdown."""
     joined: bool = False
-    """Whether it continues where the block before it was cut."""
+    """Whether it continues the previous block, which was split."""
 
 
 @dataclass
 class BlockSplitter:
-    """Turns deltas into settled blocks. `feed` for each delta, `finish` at the end of a reply."""
+    """Turns deltas into settled blocks. Call `feed` for each delta, `finish` at the end of a
+    reply."""
 
     _partial: list[str] = field(default_factory=list)
-    """The pieces of a line that is not over yet."""
+    """The pieces of an unfinished line."""
     _partial_chars: int = 0
     _lines: list[str] = field(default_factory=list)
     _chars: int = 0
-    """Of `_lines`."""
+    """Total length of `_lines`."""
     _fence: str = ""
-    """The marker that opened the fence we are in, indentation included; "" outside."""
+    """The marker that opened the current fence, indentation included; "" outside."""
     _opening: str = ""
     """The line that opened the fence."""
     _in_list: bool = False
     joined: bool = False
-    """Whether what is unfinished continues the block before it."""
+    """Whether the unfinished part continues the previous block."""
 
     def feed(self, delta: str) -> list[Block]:
         """The blocks that this delta settles, oldest first."""
@@ -69,7 +70,7 @@ class BlockSplitter:
         return settled + self._grow(rest)
 
     def finish(self) -> list[Block]:
-        """Settles what is left and starts afresh."""
+        """Settles the rest and starts over."""
         partial = self._whole_partial()
         blocks = self._take(partial) if partial else []
         blocks += self._settle()
@@ -77,7 +78,7 @@ class BlockSplitter:
         return blocks
 
     def drop(self) -> None:
-        """Forgets what is not settled: the reply is said again."""
+        """Drops what is not settled: the reply will be repeated."""
         self._fence = self._opening = ""
         self._in_list = self.joined = False
         self._whole_partial()
@@ -85,12 +86,12 @@ class BlockSplitter:
         self._chars = 0
 
     def tail(self, lines: int) -> str:
-        """The last lines of what is not settled yet, for showing while it grows."""
+        """The last unsettled lines, to show while the block grows."""
         text = "\n".join([*self._lines[-lines:], "".join(self._partial)[-4000:]])
         return text.strip("\n")
 
     def _grow(self, piece: str) -> list[Block]:
-        """The line that is not over yet continues; of one that gets too long a part is taken."""
+        """Extends the unfinished line; splits one that gets too long."""
         if piece:
             self._partial.append(piece)
             self._partial_chars += len(piece)
@@ -113,13 +114,13 @@ class BlockSplitter:
 
     def _take(self, line: str) -> list[Block]:
         self._chars += len(line) + 1
-        settled = self._sorted(line)
+        settled = self._sort(line)
         if self._chars > MAX_BLOCK_CHARS and self._lines and not self._fence:
             settled += self._settle()
             self.joined = True
         return settled
 
-    def _sorted(self, line: str) -> list[Block]:
+    def _sort(self, line: str) -> list[Block]:
         if self._fence:
             return self._take_in_fence(line)
         if not line.strip():
@@ -161,13 +162,13 @@ class BlockSplitter:
     def _take_blank(self) -> list[Block]:
         if not self._in_list:
             return self._settle()
-        # A list may go on after a blank line: the next line tells.
+        # A list may continue after a blank line: the next line decides.
         self._lines.append("")
         return []
 
     def _ends_list(self, line: str) -> bool:
-        """Whether a line that is not blank ends the list. Without a blank line before it, all but
-        a heading or a fence at the margin is a lazy continuation."""
+        """Whether a non-blank line ends the list. Without a blank line before it, everything but a
+        heading or a fence at the margin is a lazy continuation."""
         if line.startswith((" ", "\t")) or _ITEM.match(line):
             return False
         return self._lines[-1] == "" or bool(_HEADING.match(line) or _FENCE.match(line))
@@ -181,8 +182,8 @@ class BlockSplitter:
 
 
 def markdown(text: str, *, links: bool = False) -> "Markdown":
-    """One settled block as something `rich` can render. With `links`, for a terminal that makes
-    links of text (OSC 8); an address that differs from its text is shown all the same."""
+    """One settled block for `rich` to render. With `links`, for a terminal that supports OSC 8; an
+    address that differs from its text is shown anyway."""
     return _markdown_class()(text, links)
 
 
@@ -198,11 +199,11 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
     from rich.table import Table
     from rich.text import Text
 
-    # HTML is text here: a model that says <div> means the letters, and rich would drop them.
+    # HTML is text here: a model that writes <div> means the letters, and rich would drop them.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
     class PlainCodeBlock(CodeBlock):
-        """Code at the margin, in the terminal's own colours, so that it can be copied."""
+        """Code at the margin, in the terminal's own colours, for easy copying."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             yield Syntax(
@@ -221,8 +222,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
             yield self.text
 
     class FittingTable(TableElement):
-        """A table that loses nothing: cells are folded; where it is too narrow even for that, each
-        row becomes a list of its cells."""
+        """A table that loses nothing: cells are wrapped; if it is still too narrow, each row
+        becomes a list of its cells."""
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             head_row = self.header.row if self.header else None
@@ -274,8 +275,8 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
 
 
 def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":
-    """Behind each link its address, unless that is what it says: a link could lead anywhere. Where
-    `links` work, what looks like an address is one too, however it is wrapped."""
+    """Adds each link's address, unless the text shows it: a link could lead anywhere. With `links`,
+    bare addresses become links too, however they are wrapped."""
     shown: list[Token] = []
     href, said = None, ""
     for token in tokens:
@@ -301,7 +302,7 @@ def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":
 
 
 def _with_links(text: str) -> "list[Token]":
-    """A text with links in the place of bare addresses."""
+    """A text with bare addresses turned into links."""
     tokens: list[Token] = []
     for number, part in enumerate(_ADDRESS.split(text)):
         if number % 2:

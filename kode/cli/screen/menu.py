@@ -1,6 +1,6 @@
-"""A list to choose from, below what it is about: by one key, by arrows and Enter, or by typing.
+"""A list to choose from, below its subject: by one key, by arrows and Enter, or by typing.
 
-What a menu holds and how it looks; the keys are those of the prompt.
+Content and looks of a menu; the prompt handles its keys.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ from kode.cli.screen.lines import clean, clip, wrap_words
 from kode.cli.screen.screen import Screen
 
 MAX_PREVIEW = 8
-"""Lines of the preview of the highlighted choice."""
+"""Maximum lines of the highlighted choice's preview."""
 
 
 @dataclass(frozen=True)
 class Choice:
     value: str
-    """What choosing it returns."""
+    """Returned if it is chosen."""
     text: str
     key: str = ""
     """A letter that chooses it at once."""
@@ -30,35 +30,35 @@ def _nothing(width: int) -> list[str]:
 class Menu:
     choices: Sequence[Choice]
     above: Callable[[int], list[str]] = _nothing
-    """What the choice is about: painted lines for a width."""
+    """The subject of the choice: painted lines for a width."""
     find: Callable[[str], Sequence[Choice]] | None = None
-    """Narrows the choices to what is typed. Without it, typed words are an answer themselves."""
+    """Narrows the choices to what is typed. Without it, typed words are themselves an answer."""
     preview: Callable[[Choice], list[str]] | None = None
     """Plain lines about the highlighted choice."""
     selected: int = 0
     by_word: bool = False
-    """Whether keys are words to be typed whole, and Enter chooses the last alone."""
+    """Whether keys are words to type in full, and Enter chooses only the last."""
     hint: str = ""
     """What can be typed or pressed, in a few words."""
 
     def offered(self, typed: str) -> Sequence[Choice]:
-        """The choices that are on the screen."""
+        """The choices on the screen."""
         return self.find(typed) if self.find is not None and typed.strip() else self.choices
 
     def highlighted(self, typed: str) -> Choice | None:
-        """The one that Enter chooses; None where nothing is on offer, or words are typed."""
+        """The choice of Enter; None if nothing is offered, or words are typed."""
         offered = self.offered(typed)
         if not offered or (self.find is None and typed.strip()):
             return None
         return offered[min(self.selected, len(offered) - 1)]
 
     def move(self, typed: str, by: int) -> None:
-        """Highlights the next (1) or the one before (-1), around the ends."""
+        """Highlights the next (1) or the previous (-1), wrapping around."""
         if not self.by_word and (offered := self.offered(typed)):
             self.selected = (min(self.selected, len(offered) - 1) + by) % len(offered)
 
     def by_key(self, typed: str) -> Choice | None:
-        """The choice whose key, or whose place in the list, is all that was typed."""
+        """The choice whose key or number is all that was typed."""
         if self.find is not None or len(typed) != 1:
             return None
         if self.by_word:
@@ -68,7 +68,7 @@ class Menu:
         return next((one for one in self.choices if one.key == typed.lower()), None)
 
     def lines(self, screen: Screen, typed: str, width: int, height: int) -> list[str]:
-        """Painted lines: what it is about, the choices around the highlighted one, its preview."""
+        """Painted lines: the subject, the choices around the highlighted one, its preview."""
         offered = self.offered(typed)
         current = self.highlighted(typed)
         about = self.above(width)
@@ -82,7 +82,7 @@ class Menu:
             text = clean(choice.text).partition("\n")[0]
             before = f"{mark} {key}"
             room_for_text = width - len(before)
-            # What is picked from a list may be cut; an answer has to be read to its end.
+            # An entry of a list may be cut; an answer must be readable to its end.
             cut = self.find is not None
             parts = [clip(text, room_for_text)] if cut else wrap_words(text, room_for_text)
             row = f"{before}{parts[0]}"

@@ -1,8 +1,8 @@
-"""Telling a person who has gone elsewhere: a long turn has ended, or a question waits.
+"""Notifies a person who is elsewhere: a long turn has ended, or a question waits.
 
-By the terminal's own notification where it is known to have one, else by its bell; and only when
-its window is not in front, as far as it says so. What is worth telling is `state`'s and `ask`'s
-business.
+By the terminal's own notification if it is known to have one, else by its bell; and only if its
+window is not in front, as far as it reports that. `state` and `ask` decide what is worth a
+notification.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from kode.cli.screen.lines import clip, one_line
 
 LONG_TURN_S = 30.0
 AWAY_AFTER_S = 15.0
-"""Where the terminal does not say whether its window is in front: who has pressed no key for so
-long may be elsewhere."""
+"""If the terminal does not report focus, a person who has pressed no key for this long may be
+elsewhere."""
 
 MAX_COLUMNS = 120
 
 FOCUS_ON, FOCUS_OFF = "\x1b[?1004h", "\x1b[?1004l"
-"""Asks the terminal to send `ESC [ I` and `ESC [ O` when its window comes to the front or leaves
-it. One that does not know them ignores them."""
+"""Asks the terminal to send `ESC [ I` and `ESC [ O` when its window gains or loses focus. Terminals
+without support ignore it."""
 
 BELL = "\a"
 
@@ -32,7 +32,7 @@ Setting = bool | Literal["bell"]
 
 
 def way_of(environ: Mapping[str, str]) -> Way:
-    """How this terminal notifies. Within tmux or screen it is the bell, which they pass on."""
+    """How this terminal notifies. Inside tmux or screen by the bell, which they pass on."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if environ.get("TMUX") or environ.get("STY") or term.startswith(("screen", "tmux")):
         return "bell"
@@ -71,20 +71,20 @@ class Notifier:
     setting: Setting = True
     clock: Callable[[], float] = time.monotonic
     in_front: bool | None = None
-    """None until the terminal has told."""
+    """None until the terminal reports it."""
 
     @property
     def away(self) -> bool:
-        """Whether the person is, for all that is known, not looking."""
+        """Whether the person is probably not looking."""
         if self.in_front is not None:
             return not self.in_front
         return self.clock() - self.last_key_at() >= AWAY_AFTER_S
 
     def tell(self, text: str) -> None:
-        """Tells a person who is away, unless the setting says no."""
+        """Notifies a person who is away, unless the setting disables it."""
         if self.setting is False or not self.away:
             return
-        with contextlib.suppress(OSError):  # a terminal that has gone
+        with contextlib.suppress(OSError):  # a closed terminal
             self.send(sequence("bell" if self.setting == "bell" else self.way, text))
 
 

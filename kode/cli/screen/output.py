@@ -1,7 +1,7 @@
-"""What `kode run` and `kode continue TASK` print: text, one JSON object, or a JSON line an event;
-and the settings as lines for people.
+"""The output of `kode run` and `kode continue TASK`: text, one JSON object, or a JSON line per
+event; and the settings as lines for people.
 
-The answer goes to stdout, everything else to stderr. `docs/scripts.md` names every event.
+The answer goes to stdout, everything else to stderr. `docs/scripts.md` lists every event.
 """
 
 import dataclasses
@@ -35,7 +35,8 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line. What standard output cannot carry, lone surrogates among it, is escaped."""
+    """JSON on one line. Characters that standard output cannot encode, such as lone surrogates, are
+    escaped."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
@@ -45,7 +46,7 @@ def to_json(value: Any) -> str:
 
 
 def print_line(text: str) -> None:
-    """Writes one line to stdout at once. A reader that went away is no error of ours."""
+    """Writes one line to stdout at once. A reader that went away is not an error."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -61,15 +62,15 @@ def stream_printer() -> Emit:
     """An `Emit` that prints each event as a JSON line."""
 
     def emit(event: Event) -> None:
-        if not isinstance(event, TurnEnded):  # its content is the last line, `result`
+        if not isinstance(event, TurnEnded):  # the last line, `result`, has its content
             print_line(to_json(event_object(event)))
 
     return emit
 
 
 def wanted_format(argv: Sequence[str]) -> str:
-    """The output format a command line asks for, read before it is parsed, so that even a wrong
-    flag is reported in that format."""
+    """The output format in a command line, read before it is parsed, so that even a wrong flag is
+    reported in that format."""
     wanted = "text"
     for number, word in enumerate(argv):
         following = argv[number + 1] if number + 1 < len(argv) else ""
@@ -88,7 +89,7 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
 
 
 def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
-    """A line a key that begins with `beginning`; secrets are masked."""
+    """One line per key that begins with `beginning`; secrets are masked."""
     from kode.config import flat, shown
 
     values = {

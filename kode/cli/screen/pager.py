@@ -1,6 +1,6 @@
 """Shows a long text with the person's pager, `less` by default.
 
-What is printed meanwhile waits; see `Editor.away`. What is shown is made elsewhere.
+Output meanwhile is queued; see `Editor.away`.
 """
 
 import os
@@ -15,7 +15,7 @@ from kode.programs import find_program
 
 
 def pager_command(first_line: int = 1) -> list[str] | None:
-    """The pager as an argument list, beginning at a line where it can; None where there is none."""
+    """The pager as an argument list, starting at a line if it can; None if there is none."""
     try:
         command = shlex.split(os.environ.get("PAGER") or "less")
     except ValueError:
@@ -32,7 +32,7 @@ LendTerminal = Callable[[Callable[[], bool]], Awaitable[bool]]
 
 
 async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1) -> bool:
-    """Shows a painted text until the person leaves the pager; False where there is none."""
+    """Shows a painted text until the person leaves the pager; False if there is none."""
     command = pager_command(first_line)
     if command is None:
         return False
@@ -40,8 +40,8 @@ async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1
 
 
 def page(text: str) -> bool:
-    """Shows a text of a command that ends with it; False where it fits the screen, nobody looks
-    at a terminal, or there is no pager: then the caller prints it."""
+    """Shows a command's final text; False if it fits the screen, the output is not a terminal, or
+    there is no pager: then the caller prints it."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     if text.count("\n") < shutil.get_terminal_size().lines:
@@ -49,7 +49,7 @@ def page(text: str) -> bool:
     command = pager_command()
     if command is None:
         return False
-    # Ctrl-C is the pager's: it stops a search, and must not leave it behind on the terminal.
+    # Ctrl-C belongs to the pager: it stops a search, and must not leave it running on the terminal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         return _run(command, text)
@@ -58,7 +58,7 @@ def page(text: str) -> bool:
 
 
 def _run(command: list[str], text: str) -> bool:
-    # Colours pass; what else the text may hold was cleaned before. No shell from within it.
+    # Colours pass; the text was cleaned of anything else before. No shell from within it.
     environment = {**os.environ, "LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
         done = subprocess.run(

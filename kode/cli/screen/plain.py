@@ -1,6 +1,6 @@
-"""Reading lines without an editor: dumb terminals, pipes, and questions outside the REPL.
+"""Reads lines without an editor: dumb terminals, pipes, and questions outside the REPL.
 
-No escape sequence is ever written here. The editor of a real terminal is `editor`.
+Never writes escape sequences. `editor` is the editor of a real terminal.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import TextIO
 
 _waiting: dict[int, bytearray] = {}
-"""Bytes that were read past the line asked for, by file descriptor."""
+"""Bytes read past the requested line, by file descriptor."""
 
 
 async def read_line(stream: TextIO) -> str | None:
-    """The next line without its line feed; None at end of input. Can be cancelled: no thread is
-    left behind that would swallow the next line."""
+    """The next line without its line feed; None at end of input. Can be cancelled: no thread stays
+    behind that would swallow the next line."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
@@ -37,7 +37,7 @@ async def read_line(stream: TextIO) -> str | None:
 
 
 def drop_typed(stream: TextIO) -> None:
-    """Forgets what a person typed before a question appeared; piped input stays."""
+    """Drops what a person typed before a question appeared; piped input stays."""
     with suppress(OSError, ValueError, termios.error):
         if stream.isatty():
             termios.tcflush(stream.fileno(), termios.TCIFLUSH)
@@ -45,8 +45,7 @@ def drop_typed(stream: TextIO) -> None:
 
 
 async def read_key(stream: TextIO | None = None) -> str:
-    """The next key that is pressed, without Enter; of several that came at once the first counts.
-    "" at end of input."""
+    """The next pressed key, without Enter; the first of several at once. "" at end of input."""
     descriptor = (stream or sys.stdin).fileno()
     modes = termios.tcgetattr(descriptor)
     try:
@@ -55,7 +54,7 @@ async def read_key(stream: TextIO | None = None) -> str:
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
     text = data.decode("utf-8", "replace")
-    return text[:1] if not text.startswith("\x1b[") else "\0"  # an arrow is no Esc
+    return text[:1] if not text.startswith("\x1b[") else "\0"  # an arrow is not Esc
 
 
 async def _read_some(descriptor: int) -> bytes:

@@ -1,7 +1,7 @@
-"""What is happening right now, and since when: the spinner's line, the last output of running
-tools, the status line.
+"""What is happening now, and since when: the spinner's line, the last output of running tools, the
+status line.
 
-Made from events; holds nothing of what is settled. Where it is shown is `render` and `editor`.
+Built from events; keeps nothing settled. `render` and `editor` show it.
 """
 
 import math
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
 OUTPUT_LINES = 5
-"""Lines of a running tool's output that are shown while it runs."""
+"""Lines shown of a running tool's output."""
 MAX_OUTPUT_CHARS = 4000
 BACKGROUND_IS_OFFERED_AFTER_S = 5.0
-"""For so long a shell command runs before the line says that it could go to the background."""
+"""How long a shell command runs before the line offers the background."""
 ROOM_FOR_AN_OFFER = 70
 """Columns."""
 
@@ -49,7 +49,7 @@ class RunningCall:
     since: float
     output: str = ""
     partial: str = ""
-    """The line that is not finished yet."""
+    """The unfinished line."""
 
 
 @dataclass
@@ -59,12 +59,12 @@ class Progress:
     running: dict[str, RunningCall] = field(default_factory=dict)
     agents: dict[int, AgentProgress] = field(default_factory=dict)
     since: float | None = None
-    """When the turn began; None between turns."""
+    """When the turn started; None between turns."""
     _what: str = ""
-    """What is done when no call runs: `Thinking`."""
+    """The activity when no call runs: `Thinking`."""
     _what_since: float = 0.0
     _again_at: float = 0.0
-    """When the request that failed is sent again."""
+    """When the failed request is sent again."""
 
     @property
     def idle(self) -> bool:
@@ -104,13 +104,13 @@ class Progress:
                 pass
 
     def rest(self) -> None:
-        """Nothing is running any more."""
+        """Clears the state: nothing is running any more."""
         self.running.clear()
         self.agents.clear()
         self.since, self._what, self._again_at = None, "", 0.0
 
     def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
-        """The spinner, what is done, for how long, and how to stop it."""
+        """The spinner, the activity, its duration, and how to stop it."""
         what, since = self._what or "Working", self._what_since if self._what else self.since
         if self.running:
             *others, last = self.running.values()
@@ -122,12 +122,12 @@ class Progress:
         return spinner_line(what, now, since, width, stop)
 
     def commands_since(self) -> float | None:
-        """When the last of the running shell commands began; None when none runs."""
+        """When the last of the running shell commands started; None if none runs."""
         begun = [call.since for call in self.running.values() if call.name == "shell"]
         return begun[-1] if begun else None
 
     def output(self, width: int) -> list[str]:
-        """The last lines of what running calls have written, of at most `width` columns."""
+        """The last output lines of running calls, of at most `width` columns."""
         lines = []
         for call in self.running.values():
             text = clean(call.output + call.partial).expandtabs(4).rstrip("\n")
@@ -136,7 +136,7 @@ class Progress:
         return lines
 
     def agent_lines(self, width: int) -> list[str]:
-        """One line a subagent that runs."""
+        """One line per running subagent."""
         lines = []
         for agent in self.agents.values():
             end = f" · {duration(agent.elapsed_s)} · {count(agent.tokens)} tokens"
@@ -162,7 +162,7 @@ class Progress:
 
 
 def how_to_stop(command_runs_s: float, width: int) -> str:
-    """What the person can do about what runs, where it is a shell command and takes long."""
+    """What the person can do about a shell command that takes long."""
     if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
         return "Ctrl-C stops"
     return "Ctrl-C stops · Ctrl-B: background"
@@ -171,7 +171,7 @@ def how_to_stop(command_runs_s: float, width: int) -> str:
 def spinner_line(
     what: str, now: float, since: float | None, width: int, stop: str = "Ctrl-C stops"
 ) -> str:
-    """`⠋ Thinking… 4s · Ctrl-C stops`; where it is narrow, what is done gives way."""
+    """`⠋ Thinking… 4s · Ctrl-C stops`; on a narrow screen the activity is cut."""
     frame = SPINNER[int(now * 10) % len(SPINNER)]
     end = f" {int(now - since)}s" if since is not None else ""
     if stop:
@@ -183,13 +183,13 @@ def spinner_line(
 
 
 def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
-    """The most telling parts that fit into `width` columns, as (style, text)."""
+    """The most important parts that fit `width` columns, as (style, text)."""
     used, window = status.context_tokens, status.context_window
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
     parts = [status.mode, status.model, context, cost]
-    # Where it is narrow the cost goes first, then the window, then the model.
+    # On a narrow screen the cost is dropped first, then the window, then the model.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()
     line = clip(" · ".join(filter(None, parts)), width)

@@ -1,6 +1,6 @@
-"""The permission question: shows what would happen, whole, and takes the person's answer.
+"""The permission question: shows what would happen, in full, and reads the person's answer.
 
-When to ask is `kode.permissions`; where the answer is typed is the screen's business.
+`kode.permissions` decides when to ask; the screen reads the answer.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from kode.permissions.gate import Answer, Ask, Question, visible, ways_to_allow
 
 HABIT_COUNT = 3
 HABIT_S = 60.0
-"""After this many approvals of one kind within this time, what destroys takes a typed word: a hand
-that says yes by habit no longer reads."""
+"""After this many approvals of one kind within this time, a destructive call requires a typed word:
+a hand that says yes by habit no longer reads."""
 
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
@@ -39,7 +39,7 @@ class _Asker:
     _approved: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
 
     async def ask(self, question: Question) -> Answer:
-        """Shows the question and waits for a valid answer; no answer at all is a no."""
+        """Shows the question and waits for a valid answer; no answer means no."""
         async with self._one_at_a_time:
             await self.screen.quiet()
             kind = question.kind or question.tool
@@ -52,8 +52,8 @@ class _Asker:
             return answer
 
     async def _answer(self, question: Question, in_words: bool) -> Answer:
-        """Where it fits, the question stands below with its choices and goes when it is answered;
-        a longer one is printed, and stays."""
+        """If it fits, the question stands below with its choices and disappears when answered; a
+        longer one is printed, and stays."""
         screen = self.screen
         menu = _menu(screen, question, in_words)
         height = len(menu.lines(screen, "", screen.width, sys.maxsize))
@@ -82,9 +82,9 @@ class _Asker:
 
 
 def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Answer | None:
-    """What a typed line means; None when the line allows something that is not on offer.
+    """The meaning of a typed line; None if it allows something that is not offered.
 
-    Nothing, or end of input, is no. Any words that are no choice are a no with a message.
+    An empty line, or end of input, is no. Any other words are a no with a message.
     """
     text = clean(line or "").strip()
     word = text.lower()
@@ -98,32 +98,32 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
         if not question.may_always:
             return None
         return Answer(choice="session" if word.startswith("s") else "project")
-    if len(word) == 1 and word.isascii():  # a slip of the finger is no word to the model
+    if len(word) == 1 and word.isascii():  # a typo is not a message for the model
         return None
     return Answer(choice="no", message=_NO.sub("", text).strip() or text)
 
 
 def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
-    """Who wants to do what, the whole preview, and why it is asked; painted."""
+    """Who wants to do what, the full preview, and why it is asked; painted."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     diff = question.diff
     before = _visible_lines(question.preview.removesuffix(diff))
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
     if diff:
         if before or question.tool != "shell":
-            lines += _barred(screen, before or _named(question, diff), width)
+            lines += _bar_lines(screen, before or _named(question, diff), width)
         lines += painted_diff(screen, _visible_lines(diff)).split("\n")
     else:
-        lines += _barred(screen, before if before.strip() else question.subject, width)
+        lines += _bar_lines(screen, before if before.strip() else question.subject, width)
     for danger in question.dangers:
-        lines += screen.paint("error", _wrapped(danger, width)).split("\n")
+        lines += screen.paint("error", _wrap(danger, width)).split("\n")
     for reason in question.reason.splitlines():
-        lines += screen.paint("dim", _wrapped(reason, width)).split("\n")
+        lines += screen.paint("dim", _wrap(reason, width)).split("\n")
     return lines
 
 
 def outcome_line(question: Question, answer: Answer) -> str:
-    """What is left of an answered question: one line."""
+    """The one line that remains of an answered question."""
     said = {
         "once": "Approved until it changes" if question.until_changed else "Allowed once",
         "session": "Allowed in this session",
@@ -146,12 +146,13 @@ def _named(question: Question, diff: str) -> str:
     return f"{visible(question.subject)}{new}"
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap(text: str, width: int) -> str:
     return "\n".join(wrap_words(one_line(visible(text)), min(width, MAX_PROSE_COLUMNS)))
 
 
-def _barred(screen: Screen, text: str, width: int) -> list[str]:
-    """Each line that shows has a bar, wrapped ones too: none can pass for words of kode's own."""
+def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
+    """Marks each screen line with a bar, including wrapped ones, so that none can pass for kode's
+    own words."""
     bar = screen.paint("warning", "│")
     return [f"{bar} {line}" for line in wrap(clean(visible(text)), width - 2)]
 
@@ -168,7 +169,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
         hint = "This destroys, and you allowed several just now: type the whole word to allow it."
     return Menu(
         choices,
-        # The prompt is painted ten times a second, and colouring a diff takes its time.
+        # The prompt is painted ten times a second, and colouring a diff is slow.
         above=cache(partial(question_lines, screen, question)),
         selected=len(choices) - 1,
         by_word=in_words,

@@ -1,8 +1,8 @@
-"""From events to the screen of the REPL: settled text above the prompt, and the live lines just
-over it.
+"""Renders events on the REPL's screen: settled text above the prompt, and the live lines just over
+it.
 
-Decides nothing; the words of a line are `event_lines`, the blocks of a reply are `markdown`. What
-`kode run` shows is `run_render`.
+Decides nothing; `event_lines` words a line, `markdown` splits a reply. `run_render` serves `kode
+run`.
 """
 
 import time
@@ -20,7 +20,8 @@ from kode.cli.screen.event_lines import (
     command_output,
     ending_line,
     evidence_line,
-    indented,
+    indent,
+    is_reported,
     mark,
     memory_line,
     notice_line,
@@ -31,7 +32,6 @@ from kode.cli.screen.event_lines import (
     same_beginning,
     summary_line,
     tool_line,
-    was_told,
 )
 from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
 MAX_DIFF_LINES = 40
 MAX_ERROR_LINES = 6
 MAX_FAILED_LINES = 3
-"""Of the output of a command that did not end well."""
+"""Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10
 MAX_THINKING_CHARS = 400
-"""Of thinking, both ends are kept for the screen; all of it is in `details`."""
+"""Both ends of thinking are kept for the screen; `details` has all of it."""
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -85,27 +85,27 @@ class Renderer:
     screen: Screen
     clock: Callable[[], float] = time.monotonic
     replies: int = 0
-    """How many replies were shown: who caches what a reply changes looks at this."""
+    """The number of replies shown: invalidates caches of what a reply changes."""
     details: Details = field(default_factory=Details)
-    """What `/details` opens."""
+    """The content of `/details`."""
     progress: Progress = field(default_factory=Progress)
-    """What is happening right now."""
+    """What is happening now."""
     held: list[MemoryChanged] | None = None
-    """While a command about memory runs: changes that it tells of itself. None: they are shown."""
+    """While a command about memory runs: changes that it reports itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _last: Kind = "start"
     _memory: str = ""
-    """What was last said about memory."""
+    """The last line about memory."""
     _why_again: str = ""
-    """Why the present request was last sent again: it is said once."""
+    """Why the current request was last retried: shown once."""
     _streamed: bool = False
-    """Whether text of the present step has come as deltas."""
+    """Whether text of the current step arrived as deltas."""
     _thinking: str = ""
-    """The beginning of what is thought: its first line stays."""
+    """The beginning of the thinking: its first line stays."""
     _thinking_tail: str = ""
     _thinking_since: float = 0.0
     _thought: bool = False
-    """Whether thinking of the present step has come as deltas."""
+    """Whether thinking of the current step arrived as deltas."""
 
     def emit(self, event: Event) -> None:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
@@ -118,8 +118,8 @@ class Renderer:
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
-        """What happens right now, as (style, line): the unfinished tail of the reply, running
-        tools, the spinner. At most `height` lines of at most `width` columns."""
+        """What is happening now, as (style, line): the unfinished tail of the reply, running tools,
+        the spinner. At most `height` lines of at most `width` columns."""
         progress = self.progress
         if progress.idle:
             return []
@@ -142,13 +142,13 @@ class Renderer:
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
     def show_answer(self, text: str) -> None:
-        """An answer of an earlier process, as it looked then."""
+        """Shows an answer of an earlier process as it looked then."""
         self._last = "person"
         self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
 
     def _will_stand_apart(self, is_text: bool) -> bool:
-        """Whether a blank line will come before what continues now, once it is settled: without it
-        here too, all would move down by a line then."""
+        """Whether a blank line will precede the unfinished part once it settles: it is needed here
+        too, or everything would move down by a line then."""
         if is_text and self._last == "text":
             return not self._splitter.joined
         kind = "text" if is_text else "line" if self._thinking else "tool"
@@ -196,7 +196,7 @@ class Renderer:
                 self._line(memory_line(event), "dim")
                 self._memory = event.text
             case ToolStarted() | ToolOutput() | AgentProgress() | Working():
-                pass  # of the moment: `progress`
+                pass  # momentary: see `progress`
             case AgentFinished():
                 self._agent_finished(event)
             case Notice():
@@ -205,7 +205,7 @@ class Renderer:
                 assert_never(event)
 
     def _gap(self, kind: Kind) -> None:
-        """A blank line where one kind of thing follows another."""
+        """Prints a blank line between different kinds."""
         if self._last != kind and self._last != "start":
             self.screen.print()
         self._last = kind
@@ -266,11 +266,11 @@ class Renderer:
 
     def _finished(self, event: ToolFinished) -> None:
         screen, memory, self._memory = self.screen, self._memory, ""
-        if was_told(event, memory):
+        if is_reported(event, memory):
             return
         self._gap("tool")
         if event.refused:
-            if event.text.startswith(BY_PERSON):  # the answered question says it
+            if event.text.startswith(BY_PERSON):  # the answered question shows it
                 return
             screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
             return
@@ -284,11 +284,11 @@ class Renderer:
         elif event.diff:
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
-            screen.print(indented(event.text.partition("\n")[2], 20), "dim")
+            screen.print(indent(event.text.partition("\n")[2], 20), "dim")
         elif event.is_error and event.summary != STOPPED:
-            screen.print(indented(event.text, MAX_ERROR_LINES, tail=True), "dim")
+            screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif command_failed(event):
-            screen.print(indented(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
+            screen.print(indent(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")
@@ -296,7 +296,7 @@ class Renderer:
         mark = self.screen.paint("good", "●") if ok else self.screen.paint("error", "✗")
         self.screen.print_painted(f"{mark} {agent_line(event, self.screen.width - 2)}")
         if event.summary and not ok:
-            self.screen.print(indented(event.summary, MAX_ERROR_LINES), "dim")
+            self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()
@@ -319,7 +319,7 @@ def plain_markdown(text: str) -> str:
     lines = text.split("\n")
     for at in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
         first, last = tokens[at].map or (0, 0)
-        lines[first:last] = _listed(tokens[at:])
+        lines[first:last] = _list(tokens[at:])
     return "\n".join(lines)
 
 
@@ -330,8 +330,9 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark").enable("table")
 
 
-def _listed(tokens: "list[Token]") -> list[str]:
-    """The rows of the table that begins the tokens: a line a cell, a blank one between rows."""
+def _list(tokens: "list[Token]") -> list[str]:
+    """The rows of the table at the start of the tokens: a line per cell, a blank one between
+    rows."""
     heads: list[str] = []
     rows: list[list[str]] = []
     for at, token in enumerate(tokens):

@@ -1,6 +1,6 @@
-"""From events to plain lines on stderr: what `kode run` shows while it works.
+"""Renders events as plain lines on stderr: the progress of `kode run`.
 
-Decides nothing; the words of a line are `event_lines`. The REPL's screen is `render`.
+Decides nothing; `event_lines` words a line. `render` is the REPL's screen.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ from kode.cli.screen.event_lines import (
     agent_line,
     denied_line,
     evidence_line,
-    indented,
+    indent,
+    is_reported,
     mark,
     notice_line,
     plan_line,
@@ -22,7 +23,6 @@ from kode.cli.screen.event_lines import (
     retry_line,
     same_beginning,
     tool_line,
-    was_told,
 )
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.progress import Progress
@@ -48,9 +48,8 @@ LINE_EVERY_S = 0.1
 
 
 class ProgressRenderer:
-    """An `Emit` for `kode run` in text format: one plain line a tool call, on stderr; with `live`
-    and on a terminal, below them a line on what is happening. The answer itself is not shown here:
-    it belongs to stdout."""
+    """An `Emit` for `kode run` in text format: one plain line per tool call, on stderr; with `live`
+    on a terminal, also a line on what is happening. The answer itself goes to stdout, not here."""
 
     def __init__(
         self,
@@ -63,7 +62,8 @@ class ProgressRenderer:
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`verbose` adds thinking and the output of tools; `quiet` leaves warnings and errors."""
+        """`verbose` adds thinking and the output of tools; `quiet` keeps only warnings and
+        errors."""
         self.verbose = verbose
         self.quiet = quiet
         self.screen = screen or open_screen(
@@ -88,7 +88,7 @@ class ProgressRenderer:
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})")
 
     def _show_line(self) -> None:
-        """Shows what is happening, again and again for as long as something does."""
+        """Repeatedly shows what is happening, as long as something is."""
         if self.progress.idle:
             self.screen.clear_line()
             return
@@ -117,7 +117,7 @@ class ProgressRenderer:
             case ThinkingDelta() if self.verbose:
                 self._thinking.append(event.text)
             case Replied() if self._thinking:
-                self.screen.print(indented("".join(self._thinking), 1000), "dim")
+                self.screen.print(indent("".join(self._thinking), 1000), "dim")
                 self._thinking.clear()
             case ToolFinished():
                 self._tool(event)
@@ -138,19 +138,19 @@ class ProgressRenderer:
 
     def _tool(self, event: ToolFinished) -> None:
         memory, self._memory = self._memory, ""
-        if was_told(event, memory) and not self.verbose:
+        if is_reported(event, memory) and not self.verbose:
             return
         width = max(self.screen.width - 2, 60)
         if event.refused:
             why = event.text.removeprefix(NOBODY).removesuffix(GO_WITHOUT).strip()
             self.screen.print(f"– {denied_line(event, width)}")
-            self.screen.print(indented(why, MAX_ERROR_LINES), "dim")
+            self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return
         sign, _ = mark(event)
         told_below = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if told_below else event
         self.screen.print(f"{sign} {tool_line(shown, width)}")
         if told_below and not self.verbose:
-            self.screen.print(indented(event.text, MAX_ERROR_LINES), "dim")
+            self.screen.print(indent(event.text, MAX_ERROR_LINES), "dim")
         if self.verbose and event.text:
-            self.screen.print(indented(event.text, 20), "dim")
+            self.screen.print(indent(event.text, 20), "dim")

@@ -1,7 +1,7 @@
 """The screen: where texts go, how wide it is, and which styles it may use.
 
-Texts only ever go above the prompt and stay there; what lives below (prompt, spinner, status) is
-`editor`. What is said is `lines`, `markdown` and `render`. Nothing heavy is imported here: `rich`
+Texts only ever go above the prompt and stay there; `editor` draws what is below (prompt, spinner,
+status). `lines`, `markdown` and `render` supply the texts. Nothing heavy is imported here: `rich`
 comes with the first Markdown, prompt_toolkit with the editor.
 """
 
@@ -40,21 +40,21 @@ SGR = {
     "string": "35",
     "comment": "2",
 }
-"""Style name → the parameters of its escape sequence: the terminal's own colours, so that light
-and dark themes both stay readable."""
+"""Style name → the parameters of its escape sequence: the terminal's own colours, so that light and
+dark themes both stay readable."""
 
 COLOURLESS = {"bold": "1", "dim": "2", "title": "1", "error": "1", "keyword": "1"}
-"""What `NO_COLOR` leaves of the styles where the terminal understands escape sequences."""
+"""What `NO_COLOR` leaves of the styles if the terminal supports escape sequences."""
 
 MAX_PROSE_COLUMNS = 110
-"""Longer lines of prose are hard to read, however wide the window is."""
+"""Longer lines of prose are hard to read, however wide the window."""
 
 FLUSH_S = 0.03
-"""Texts that come within this time are painted at once: streaming repaints the prompt less."""
+"""Texts within this time are painted together: streaming repaints the prompt less."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\\\")
 _MARKS = re.compile(r"^( *)[●✗✓▌│] ", re.MULTILINE)
-"""Signs before a line whose words say it as well."""
+"""Signs before a line whose words say the same."""
 
 _END = re.compile(rf"(?: |{_STYLES.pattern})+$")
 
@@ -63,7 +63,7 @@ QUIET_S = 0.3
 
 
 class Editor(Protocol):
-    """What the screen needs of the prompt that is below it."""
+    """What the screen needs of the prompt below it."""
 
     @property
     def asking(self) -> bool: ...
@@ -84,44 +84,44 @@ class Editor(Protocol):
         """Returns when no key was pressed for `pause_s`."""
 
     async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
-        """One line that is an answer, or what was chosen; None at end of input."""
+        """One line as an answer, or the chosen value; None at end of input."""
 
 
 @dataclass
 class Screen:
-    """One screen, used by everything that prints in a process."""
+    """One screen, shared by everything that prints in a process."""
 
     stream: TextIO
     rich_terminal: bool
-    """Whether escape sequences are understood; without it nothing but plain text is written."""
+    """Whether escape sequences are supported; without them only plain text is written."""
     color: bool
     columns: Callable[[], int]
     rows: Callable[[], int]
     links: bool = False
-    """Whether a link can be made of a text (OSC 8)."""
+    """Whether a text can be made a link (OSC 8)."""
     plain: bool = False
-    """For a screen reader or a log: nothing is drawn, and every line stands on its own."""
+    """For a screen reader or a log: no drawing, and every line is complete in itself."""
     editor: Editor | None = None
-    """The prompt on the screen, while there is one."""
+    """The prompt, while it is on the screen."""
     approved: str = ""
-    """The preview a person has just said yes to: it need not be shown again as the outcome."""
+    """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
-    """Whether the last line of the stream is one that goes away again."""
+    """Whether the last line of the stream is temporary."""
     _reading: bool = False
-    """Whether a question waits for its answer where there is no editor."""
+    """Whether a question waits for its answer without an editor."""
     _pending: list[str] = field(default_factory=list)
     _flush: asyncio.TimerHandle | None = None
     _console: "Console | None" = None
 
     @property
     def width(self) -> int:
-        """Columns of text that fit beside each other; at least 10."""
+        """The number of usable columns; at least 10."""
         return max(self.columns(), 10)
 
     def paint(self, style: str, text: str) -> str:
-        """`text` in a style of `SGR`, or in several parted by spaces (of two colours the last
-        counts); as it is without one, and where colours are not wanted. The style is set again on
-        each line, so that a pager or a cut never leaves it open."""
+        """`text` in a style of `SGR`, or several separated by spaces (the last colour wins);
+        unchanged without one, and without colours. The style is set again on each line, so that a
+        pager or a cut never leaves it open."""
         styles = SGR if self.color else COLOURLESS if self.rich_terminal else {}
         codes = [styles[name] for name in style.split() if name in styles]
         if not text or not codes:
@@ -135,19 +135,19 @@ class Screen:
         return self._reading or (self.editor is not None and self.editor.asking)
 
     def print(self, text: str = "", style: str = "") -> None:
-        """Puts whole lines above the prompt. `text` is cleaned of everything that could control
+        """Prints whole lines above the prompt. `text` is cleaned of everything that could control
         the terminal; never raises and never blocks on the prompt."""
         body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
         self.print_painted(self.paint(style, body) if style else body)
 
     def print_prompt(self, text: str) -> None:
-        """What the person said, in its place in the conversation."""
+        """Prints the person's message in its place in the conversation."""
         first, *rest = text.split("\n")
         self.print()
         self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     def print_painted(self, text: str) -> None:
-        """As `print`, for text that was cleaned and then painted by kode itself."""
+        """As `print`, for text that kode has cleaned and painted."""
         self._pending.append((_MARKS.sub(r"\1", text) if self.plain else text) + "\n")
         if self.editor is None:
             self.flush()
@@ -156,7 +156,7 @@ class Screen:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
     def flush(self) -> None:
-        """Writes what waits, in one go."""
+        """Writes queued text in one go."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -171,22 +171,22 @@ class Screen:
         self.write(text)
 
     def show_line(self, text: str) -> None:
-        """Shows a line that goes away again, painted over the one before: what is happening right
-        now. Only where there is a terminal and no prompt, and no question waits for its answer."""
+        """Shows a temporary line in place of the previous one: what is happening now. Only on a
+        terminal without a prompt, and while no question waits."""
         if not self.rich_terminal or self.editor is not None or self._reading:
             return
-        # One column is left free: a full last column makes some terminals wrap.
+        # One column stays free: a full last column makes some terminals wrap.
         self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
         self._line_shown = True
 
     def clear_line(self) -> None:
-        """Takes the line away that goes away."""
+        """Removes the temporary line."""
         if self._line_shown:
             self._line_shown = False
             self.write("\r\x1b[K")
 
     def write(self, text: str) -> None:
-        """Writes to the stream itself; a reader that has gone is no error here."""
+        """Writes to the stream itself; a reader that is gone is not an error."""
         encoding = self.stream.encoding or "utf-8"
         try:
             self.stream.write(text.encode(encoding, "replace").decode(encoding))
@@ -202,13 +202,13 @@ class Screen:
         self.write(sequence)
 
     def redraw(self) -> None:
-        """Paints what is below again, soon; with what waits to be printed, never before it."""
+        """Requests a repaint of what is below, together with queued text, never before it."""
         if self.editor is not None and self._flush is None:
             self.editor.redraw()
 
     def rendered(self, renderable: "RenderableType") -> str:
-        """What `rich` makes of something at the present width: no blank lines around it, and no
-        padding at the ends of lines, which would wrap when the window gets narrower."""
+        """Renders something with `rich` at the current width: no blank lines around it, and no
+        trailing padding, which would wrap when the window gets narrower."""
         console = self._rich_console()
         console.width = min(self.width, MAX_PROSE_COLUMNS)
         with console.capture() as capture:
@@ -225,7 +225,7 @@ class Screen:
             from rich.console import Console
             from rich.theme import Theme
 
-            # The default paints inline code on black, which hurts on a light terminal.
+            # The default paints inline code on black, which is unreadable on a light terminal.
             theme = Theme(
                 {
                     "markdown.code": "cyan" if self.color else "bold",
@@ -251,12 +251,12 @@ class Screen:
         return self._console
 
     def notify(self, text: str) -> None:
-        """Tells a person whose window is not in front."""
+        """Notifies a person whose window is not in front."""
         if self.editor is not None:
             self.editor.notifier.tell(text)
 
     async def quiet(self) -> None:
-        """Waits until nothing was typed for `QUIET_S`, so that a question meets no stray key."""
+        """Waits until nothing was typed for `QUIET_S`, so that no stray key answers a question."""
         if self.editor is not None:
             await self.editor.quiet(QUIET_S)
             return
@@ -265,8 +265,8 @@ class Screen:
         drop_typed(sys.stdin)
 
     async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
-        """One line from the person, or what they chose from the menu, which only a prompt can show;
-        None at end of input, or when nobody can be read."""
+        """One line from the person, or their choice from the menu, which only a prompt can show;
+        None at end of input, or if nobody can be asked."""
         if self.editor is not None:
             self.flush()
             return await self.editor.read_answer(label, menu)
@@ -286,8 +286,8 @@ def _without_padding(end: re.Match[str]) -> str:
 
 
 def links_work(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is known to understand links (OSC 8), or to ignore them in silence:
-    others print them as text."""
+    """Whether the terminal is known to support links (OSC 8), or to ignore them silently: others
+    print them as text."""
     program, term = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
     if environ.get("TMUX"):
         return True
@@ -307,8 +307,8 @@ def links_work(environ: Mapping[str, str]) -> bool:
 def open_screen(
     *, color: bool | None = None, stream: TextIO | None = None, plain: bool = False
 ) -> Screen:
-    """The screen of this process. `color` None: as the terminal and `NO_COLOR` say. `plain` is the
-    plain face, which a dumb terminal has in any case."""
+    """The screen of this process. `color` None: decided by the terminal and `NO_COLOR`. `plain` is
+    the plain face, which a dumb terminal always gets."""
     out = stream or sys.stdout
     is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
     terminal = _is_terminal(out) and not is_dumb and not plain

@@ -1,6 +1,6 @@
 """Sessions as a table for people: when, where, the first task, turns, cost.
 
-Which sessions there are is `kode.session.index`; for programs there is JSON.
+`kode.session.index` lists sessions; programs get JSON.
 """
 
 import os
@@ -20,7 +20,7 @@ MIN_TASK_COLUMNS = 20
 Row = tuple[str, ...]
 HEAD: Row = ("id", "when", "who", "where", "turns", "cost", "first task")
 _LESS_TELLING = ("where", "cost", "turns", "who")
-"""What goes where it is narrow, the first first."""
+"""Columns to drop on a narrow screen, in this order."""
 _RIGHT = frozenset({"turns", "cost"})
 
 
@@ -33,8 +33,8 @@ def table(
     numbered: bool = False,
     people: Sequence[str] = (),
 ) -> list[str]:
-    """A line that names the columns, then a line a session; `people` says whose each is. The id is
-    whole on any screen; where the number stands for it, it goes before the first task does."""
+    """A header line, then one line per session; `people` says whose each is. The id is complete on
+    any screen; if numbers replace it, it is dropped before the first task."""
     shown = {"where": with_folder, "who": bool(people)}
     columns = [name for name in HEAD if shown.get(name, True)]
     rows = [_cells(summary, today) for summary in summaries]
@@ -51,7 +51,7 @@ def table(
     lines = []
     for index, row in enumerate([dict(zip(HEAD, HEAD, strict=True)), *rows]):
         number = f"{index or '':>{number_columns - 2}}  " if numbered else ""
-        pieces = [_padded(name, row[name], widths[name]) for name in columns[:-1]]
+        pieces = [_pad(name, row[name], widths[name]) for name in columns[:-1]]
         lines.append(number + "  ".join([*pieces, row["first task"]]).rstrip())
     least = number_columns + (widths["id"] if "id" in columns else 0)
     # Numbers and ids are plain ASCII: a character is a column.
@@ -65,8 +65,8 @@ def print_sessions(
     with_folder: bool,
     people: Sequence[str] = (),
 ) -> None:
-    """A table on a terminal, else lines of which nothing is cut. With a `limit` the last one is not
-    shown: it says that there are more."""
+    """Prints a table on a terminal, else uncut lines. With a `limit` the last session is not shown:
+    it only indicates that there are more."""
     shown = found if limit is None else found[: limit - 1]
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
@@ -101,7 +101,7 @@ def local_time(at: str) -> str:
 
 
 def when(at: str, today: date) -> str:
-    """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the whole date of another year."""
+    """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the full date of another year."""
     try:
         moment = datetime.fromisoformat(at).astimezone()
     except (ValueError, OverflowError):
@@ -115,7 +115,7 @@ def when(at: str, today: date) -> str:
 
 
 def short_folder(folder: str) -> str:
-    """With `~` for the home."""
+    """A path with `~` for the home."""
     home = os.path.expanduser("~")
     inside = Path(folder).is_relative_to(home) and folder != home and home != "/"
     return "~" + folder[len(home) :] if inside else folder
@@ -141,7 +141,7 @@ def _taken(columns: Sequence[str], widths: dict[str, int]) -> int:
     return sum(widths[name] + 2 for name in columns if name != "first task")
 
 
-def _padded(name: str, text: str, width: int) -> str:
+def _pad(name: str, text: str, width: int) -> str:
     text = clip_middle(text, width)
     pad = " " * (width - cell_width(text))
     return pad + text if name in _RIGHT else text + pad

@@ -1,7 +1,7 @@
-"""Code in pieces by its syntax, each with a style of `screen`.
+"""Splits code into pieces by syntax, each with a style of `screen`.
 
-The colours are those of code in a reply, without green and red: in a diff these say what came and
-what went. Heavy, so imported where a diff is painted; which parts of a diff are code is `diffs`.
+The colours are those of code in a reply, without green and red, which mark additions and removals
+in a diff. Heavy, so imported when a diff is painted; `diffs` decides which parts are code.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_CHARS = 20_000
 MAX_LINE_CHARS = 1_000
-"""Of code that is coloured: lexers are regular expressions, and slow on a minified file."""
+"""Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
 
 _STYLES: dict["_TokenType", str] = {
     Token.Comment: "comment",
@@ -32,11 +32,11 @@ _STYLES: dict["_TokenType", str] = {
     Token.Literal.String: "string",
     Token.Literal.Number: "keyword",
 }
-"""What is not here is as the text around it."""
+"""Missing types get the style of the surrounding text."""
 
 
 def pieces(file_name: str, code: str) -> list[list[tuple[str, str]]] | None:
-    """The lines of `code`, each as (style, text); "" is no style. None where the name tells no
+    """The lines of `code`, each as (style, text); "" is no style. None if the name does not show a
     language, and for code that would take long."""
     if len(code) > MAX_CHARS or any(len(line) > MAX_LINE_CHARS for line in code.split("\n")):
         return None

@@ -1,3 +1,2 @@
-"""What other agents remember, moved in: where it is (`places`), how it reads (`readers`, over
-`markdown`), and how it gets into the review (`take`). It counts once a person has approved it.
-"""
+"""Imports other agents' memory: finds it (`places`), parses it (`readers`, over `markdown`), and
+puts it into the review (`take`). It counts once a person has approved it."""

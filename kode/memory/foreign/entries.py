@@ -1,4 +1,4 @@
-"""One remembered thing of another agent, and the names of the agents."""
+"""One remembered thing of another agent, and the agents' names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NAMES: Mapping[str, str] = {
     "agents": "AGENTS.md",
     "file": "a file",
 }
-"""As a person reads them; `file` is Markdown of no agent in particular."""
+"""For a person; `file` is Markdown of no particular agent."""
 
 MAX_ENTRY_CHARS = 2_000
 """More is a document, not a fact: it is refused by name, never cut."""
@@ -24,22 +24,22 @@ MAX_ENTRY_CHARS = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
-    """One entry of a file of another agent."""
+    """One entry of another agent's file."""
 
     text: str
     about: About
     line: int = 0
-    """Where it begins in its file or block, from 1; 0 where there are no lines."""
+    """Its first line in its file or block, from 1; 0 without lines."""
     place: str = ""
-    """What it stands in where a file holds several: `block human`, `memory 1f2e`."""
+    """Its place in a file with several: `block human`, `memory 1f2e`."""
     project: str = ""
-    """The folder it is about, where it says so."""
+    """The folder it is about, if it says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What was read of one file."""
+    """The result of reading one file."""
 
     entries: tuple[Foreign, ...] = ()
     left: tuple[str, ...] = ()
-    """What was left out, each with where and why."""
+    """What was left out, each with place and reason."""

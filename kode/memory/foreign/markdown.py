@@ -1,7 +1,7 @@
-"""Markdown as entries: one for each bullet, each paragraph, each block of code.
+"""Splits Markdown into entries: one per bullet, paragraph, or block of code.
 
-An entry carries the heading it stood under, or the line that led to it ("To build:"): it is read
-alone from here on. Nothing is cut: what is longer than an entry may be is refused by name later.
+An entry includes its heading, or the line that introduces it ("To build:"), because it will be read
+alone. Nothing is cut: an oversized entry is refused by name later.
 """
 
 import re
@@ -24,18 +24,18 @@ class Block:
     """One entry of a Markdown text."""
 
     text: str
-    """With what it stood under before it: `Testing: run make test`."""
+    """With its heading: `Testing: run make test`."""
     bare: str
-    """Without."""
+    """Without its heading."""
     line: int
     """Its first line, from 1."""
     headings: tuple[str, ...]
-    """Those it stood under, the outermost first."""
+    """Its headings, outermost first."""
 
 
 def without_head(text: str) -> tuple[str, str]:
-    """The YAML between two lines of `---` at the beginning of a text, and the text with blank lines
-    in its place, so that lines keep their numbers."""
+    """The YAML front matter of a text, and the text with blank lines in its place, so that line
+    numbers stay."""
     head = _HEAD.match(text)
     if head is None:
         return "", text
@@ -43,7 +43,7 @@ def without_head(text: str) -> tuple[str, str]:
 
 
 def blocks(text: str) -> list[Block]:
-    """The entries of a text, in its order. Headings, rules and comments are none."""
+    """The entries of a text, in order. Headings, rules and comments are not entries."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
@@ -61,7 +61,7 @@ class _Walk:
         lead: Block | None = None
         for node in root.children:
             inside = tuple(title for _, title in headings)
-            # The title of the whole file says nothing about one line of it.
+            # The title of the file says nothing about one line of it.
             under = next((title for level, title in headings[::-1] if level > 1), "")
             if lead is not None and node.type in ("bullet_list", "ordered_list"):
                 yield from self._items(node, lead.text, inside)
@@ -105,7 +105,7 @@ class _Walk:
             text = f"{head}\n{textwrap.dedent(rest)}".strip()
             nested = [one for one in item.children if one.type in ("bullet_list", "ordered_list")]
             if len(text) > MAX_ENTRY_CHARS and nested and item.children[0].type == "paragraph":
-                # Too long for one entry: its parts, each with the line that they stand under.
+                # Too long for one entry: its parts, each with the line that introduces them.
                 above = _block(item.children[0].children[0].content, under, 0, inside).text
                 yield from (block for one in nested for block in self._items(one, above, inside))
             elif text:

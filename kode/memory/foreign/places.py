@@ -1,4 +1,4 @@
-"""Where other agents keep what they remember, and whose a file is."""
+"""Finds other agents' memory files, and recognizes whose a file is."""
 
 import json
 import os
@@ -33,8 +33,8 @@ class Source:
 
 
 def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]:
-    """What there is in the places where agents keep it: the person's own, and those of the project
-    that `cwd` is in."""
+    """The existing files in the usual places: the person's own, and those of the project around
+    `cwd`."""
     home, project = Path.home(), paths.project_root(cwd)
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
@@ -60,9 +60,9 @@ def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]
 
 
 def named(path: Path, agent: Agent | None) -> list[Source]:
-    """The file, or those of a folder, that a person names; `agent` where they say whose it is.
+    """The file, or the files in a folder, that a person names; `agent` if they say whose it is.
 
-    Raises: MemoryRefused for what is nobody's.
+    Raises: MemoryRefused for a file of no known agent.
     """
     if path.is_dir():
         owner = agent or _owner(path)
@@ -87,14 +87,14 @@ def named(path: Path, agent: Agent | None) -> list[Source]:
 
 
 def is_own_export(path: Path) -> bool:
-    """Whether a file may be what `kode memory export` wrote, which is imported as it is: whatever
-    is no Markdown, no agent file and no other agent's JSON. What a Markdown file holds decides
-    nothing: it may be anybody's, and goes through the review."""
+    """Whether a file may be an export of kode's, which is imported directly: anything but Markdown,
+    an agent file and another agent's JSON. The content of a Markdown file does not matter: anybody
+    may have written it, so it goes through the review."""
     return path.is_file() and path.suffix not in (".af", *_TEXTS) and _of_file(path) is None
 
 
 def read(path: Path) -> str:
-    """Raises: MemoryRefused for what is no text of a reasonable size."""
+    """Raises: MemoryRefused if it is not text of a reasonable size."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise MemoryRefused(f"{path} is larger than 16 MB. Import it in parts.")
@@ -107,8 +107,8 @@ def read(path: Path) -> str:
         ) from error
 
 
-def shown(path: Path) -> str:
-    """A path as a person reads it: the home folder as `~`."""
+def short_path(path: Path) -> str:
+    """A path for a person: the home folder as `~`."""
     try:
         return f"~/{path.relative_to(Path.home())}"
     except ValueError:
@@ -141,7 +141,7 @@ def _owner(folder: Path) -> Agent | None:
 
 
 def _of_file(path: Path) -> Agent | None:
-    """Whose a file is, by its name and folder, or by what it holds."""
+    """Whose a file is, by its name, folder or content."""
     if path.name in _INSTRUCTIONS:
         return _INSTRUCTIONS[path.name]
     if path.suffix == ".af":
@@ -158,5 +158,5 @@ def _of_file(path: Path) -> Agent | None:
 
 
 def _slug(project: Path) -> str:
-    """What Claude Code calls the folder of a project."""
+    """Claude Code's name for the folder of a project."""
     return re.sub(r"[^A-Za-z0-9]", "-", str(project))

@@ -1,6 +1,6 @@
-"""The files of each agent as entries: what counts in them, whom it is about, what is left out.
+"""Parses each agent's files into entries: what counts, whom it is about, what is left out.
 
-Read leniently, since the formats are other people's: what is not known is left out by name.
+Lenient, because the formats are other people's: unknown parts are left out by name.
 """
 
 import json
@@ -22,13 +22,13 @@ _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
 _ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
 _APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
 _INDEX = "What's in Memory"
-"""The section of Codex's summary that only says what is in its other files."""
+"""The section of Codex's summary that only lists its other files."""
 _ROUTES = frozenset({"rollout_summary_files", "keywords"})
 _PERSONA = "it says who that agent was; AGENTS.md may say who kode is"
 
 
 def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Reading:
-    """The entries of one file. Raises: MemoryRefused for what is no file of this agent."""
+    """The entries of one file. Raises: MemoryRefused if it is not a file of this agent."""
     if path.suffix in (".json", ".af"):
         value = _json(path, text)
         return _mem0(path, value, today) if agent == "mem0" else _letta(path, value)
@@ -36,7 +36,7 @@ def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Read
     if agent == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
         return _codex(body.removeprefix("v1\n") if path.name != "MEMORY.md" else body, about)
     if agent == "claude" and (kind := _TYPE.search(head)):
-        # Claude Code writes one fact a file, with its reason and how it applies below it.
+        # Claude Code writes one fact per file, with its reason and application below.
         about = "user" if kind[1] in ("user", "feedback") else "project"
         whole = body.strip()
         if whole and len(whole) <= MAX_ENTRY_CHARS:
@@ -73,7 +73,7 @@ def _markdown(path: Path, body: str, about: About, *, is_index: bool) -> Reading
 
 
 def _codex(body: str, about: About) -> Reading:
-    """Its handbook or its summary, without what only leads to other files."""
+    """Its handbook or its summary, without references to other files."""
     entries = []
     project = ""
     for block in blocks(body):
@@ -99,7 +99,7 @@ def _is_route(block: Block) -> bool:
 
 
 def _folder(named: str) -> str:
-    """The folder that a block of the handbook is about; "" for what names none that is there."""
+    """The folder that a block of the handbook is about; "" if it does not exist."""
     path = Path(named.strip().strip("`<>\"'")).expanduser()
     try:
         return str(path) if path.is_absolute() and path.is_dir() else ""
@@ -142,7 +142,7 @@ def _letta(path: Path, value: object) -> Reading:
 
 
 def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
-    """Of an agent file in its present form (`blocks`), the first (`core_memory`), or alone."""
+    """Of an agent file in its current form (`blocks`), the first (`core_memory`), or alone."""
     if isinstance(value, Mapping):
         for name in ("blocks", "core_memory", "memory_blocks"):
             if name in value:
@@ -187,7 +187,7 @@ def _memories(value: object) -> list[Mapping[str, Any]] | None:
 
 
 def _name(given: object) -> str:
-    """What an export calls one of its parts, as it may stand on a screen and in the history."""
+    """An export's name for one of its parts, safe for the screen and the history."""
     return re.sub(r"[^\w ./-]", "", str(given or ""))[:NAME_CHARS]
 
 

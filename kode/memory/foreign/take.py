@@ -1,6 +1,6 @@
-"""Puts what another agent remembers into the review: scanned, each entry with where it was read.
+"""Puts another agent's memory into the review: scanned, each entry with its source.
 
-What waits already, is remembered, or was approved from an earlier import is not put there again.
+Skips what is already waiting, remembered, or approved from an earlier import.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from kode import paths
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import places, readers
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
-from kode.memory.foreign.places import Source, shown
+from kode.memory.foreign.places import Source, short_path
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
 from kode.messages import plural, shorten
@@ -30,11 +30,11 @@ _BULLET = re.compile(r"[-*+] +")
 
 @dataclass
 class _Taken:
-    """What became of one file."""
+    """The result for one file."""
 
     source: Source
     proposals: list[Proposal] = field(default_factory=list)
-    """Its entries that are new."""
+    """Its new entries."""
     known: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -47,8 +47,8 @@ async def move_in(
     dry_run: bool,
     confirm: Callable[[str], bool] | None,
 ) -> str:
-    """Imports a file or a folder of another agent, or what is in the usual places: all of one
-    agent's, or with neither whatever there is, once the person agrees. Raises as `take`."""
+    """Imports a file or a folder of another agent, or the usual places: of one agent, or of all,
+    once the person agrees. Raises as `take`."""
     now = datetime.now().astimezone()
     if path is not None:
         sources = places.named(path.absolute(), agent)
@@ -58,7 +58,7 @@ async def move_in(
         whose = NAMES[agent] if agent else "another agent"
         return f"Nothing of {whose} was found. Name the file: `kode memory import FILE`."
     if agent is None and not dry_run:
-        listed = _described(system.project, sources, now.date())
+        listed = _describe(system.project, sources, now.date())
         if confirm is None:
             return listed
         if not confirm(f"{listed}\nPut all of it into the review?"):
@@ -69,8 +69,8 @@ async def move_in(
 async def take(
     system: BaseMemory, sources: Sequence[Source], *, named: bool, dry_run: bool, now: datetime
 ) -> str:
-    """Puts the entries of these files into the review, and says what became of each file; `named`
-    are files that the person named, not found by looking. With `dry_run` lists the entries.
+    """Puts the entries of these files into the review; returns the result for each file. `named`
+    are files that the person named explicitly. With `dry_run` only lists the entries.
 
     Raises: MemoryRefused, StorageError, BusyError.
     """
@@ -80,7 +80,7 @@ async def take(
     for source in sources:
         doubled = _doubled(system.project, source)
         if doubled and not named:
-            imports = f"`kode memory import {shown(source.path)}` imports it all the same"
+            imports = f"`kode memory import {short_path(source.path)}` imports it all the same"
             taken.append(_Taken(source, notes=[f"{doubled}; {imports}"]))
         else:
             taken.append(_read(source, known, system.project, now))
@@ -106,21 +106,21 @@ async def take(
     )
 
 
-def _described(project: Path, sources: Sequence[Source], today: date) -> str:
-    """What there is to import, a line a file, and how."""
+def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
+    """What there is to import, one line per file, and how."""
     lines = []
     for source in sources:
         count = len(_entries(source, today).entries)
         entries = plural(count, "entry", "entries")
         about = _doubled(project, source) or entries
-        lines.append(f"{NAMES[source.agent]}  {shown(source.path)}: {about}")
+        lines.append(f"{NAMES[source.agent]}  {short_path(source.path)}: {about}")
     agents = dict.fromkeys(source.agent for source in sources)
     hows = [f"  kode memory import --from {agent}" for agent in agents]
     return "\n".join([*lines, "import with:", *hows])
 
 
 class _Known:
-    """What needs not be imported again."""
+    """Entries that need not be imported again."""
 
     def __init__(self, system: BaseMemory, proposals: Proposals) -> None:
         self._waiting = {one.key for one in proposals.all()}
@@ -134,7 +134,7 @@ class _Known:
         self._approved = {found[1] for found in digests if found}
 
     def add(self, proposal: Proposal) -> bool:
-        """Whether it was known; from here on it is."""
+        """Adds an entry; returns whether it was known."""
         key = proposal.key
         if key in self._waiting or key in self._remembered or _digest(proposal) in self._approved:
             return True
@@ -176,7 +176,7 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
 
 
 def _digest(proposal: Proposal) -> str:
-    """By which an entry that was approved is known again."""
+    """Identifies an approved entry in later imports."""
     key = "\0".join(proposal.key).encode(errors="replace")
     return hashlib.sha256(key).hexdigest()[:12]
 
@@ -187,7 +187,7 @@ def _entries(source: Source, today: date) -> Reading:
 
 
 def _doubled(project: Path, source: Source) -> str:
-    """What to say of a file that kode reads as instructions anyway; "" for the others."""
+    """A remark on a file that kode reads as instructions anyway; "" for others."""
     real = source.path.resolve()
     folder = real.parent if real.is_relative_to(project) else project
     read = read_agents_files(folder, project).sources
@@ -197,8 +197,8 @@ def _doubled(project: Path, source: Source) -> str:
 
 
 def _where(source: Source, entry: Foreign, below: int = 0) -> str:
-    """`~/.claude/CLAUDE.md:12`, or where in an export it stands."""
-    path = shown(source.path)
+    """`~/.claude/CLAUDE.md:12`, or its place in an export."""
+    path = short_path(source.path)
     line = f":{entry.line + below}" if entry.line else ""
     return f"{path}, {entry.place}{line}" if entry.place else f"{path}{line}"
 
@@ -206,7 +206,7 @@ def _where(source: Source, entry: Foreign, below: int = 0) -> str:
 def _lines(taken: _Taken, dry_run: bool) -> Iterator[str]:
     counts = [f"{len(taken.proposals)} new"] if taken.proposals or not taken.notes else []
     counts += [f"{taken.known} known"] if taken.known else []
-    yield f"{shown(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
+    yield f"{short_path(taken.source.path)}: {', '.join(counts) or 'nothing imported'}"
     yield from (f"  {note}" for note in taken.notes)
     if dry_run:
         for one in taken.proposals:

@@ -1,1 +1,1 @@
-"""The memory `journal`: what was said, consolidated into long-term files. Start in `system.py`."""
+"""The memory `journal`: conversations consolidated into long-term files. Start in `system.py`."""

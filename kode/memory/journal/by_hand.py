@@ -1,4 +1,4 @@
-"""What a person may do with a journal: add, approve, drop, confirm and remove lines."""
+"""A person's operations on a journal: add, approve, drop, confirm and remove lines."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from kode.memory.stored import locked
 
 
 class JournalByHand(ProjectMemory):
-    """The journal of an open memory; who opens it sets what it is kept in."""
+    """The journal of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
     files: JournalFiles
@@ -30,7 +30,7 @@ class JournalByHand(ProjectMemory):
         return report.sides(self.files, change)
 
     async def add(self, addition: Addition) -> str:
-        """Adds a line to MEMORY.md or an entry to the history, by the person.
+        """Adds a line to MEMORY.md or an entry to the history, for the person.
 
         Raises: MemoryRefused, StorageError, BusyError.
         """
@@ -47,7 +47,7 @@ class JournalByHand(ProjectMemory):
         return "\n".join(filter(None, (self._report(done), noticed)))
 
     async def waiting(self) -> list[Waiting]:
-        """The updates of MEMORY.md from sessions that took in untrusted content."""
+        """Updates of MEMORY.md from sessions that read untrusted content."""
         updates = [(id, _added(base, update)) for id, base, update in self._committer.waiting()]
         return [
             Waiting(id=id, line=f"an update of {MEMORY}\n{added}", text=added)
@@ -55,8 +55,8 @@ class JournalByHand(ProjectMemory):
         ]
 
     async def approve(self, id: str) -> str:
-        """Lets an update from a session that took in untrusted content into MEMORY.md. Raises:
-        MemoryRefused, StorageError, BusyError."""
+        """Applies an update from such a session to MEMORY.md. Raises: MemoryRefused, StorageError,
+        BusyError."""
         self._check_writable()
         waits = self._committer.waiting()
         found = only_waiting("update", (name for name, _, _ in waits), id)
@@ -69,28 +69,27 @@ class JournalByHand(ProjectMemory):
         return "\n".join(lines) or f"{MEMORY} reads so already"
 
     async def drop(self, id: str) -> str:
-        """Drops an update that waits for approval. Raises: MemoryRefused, StorageError,
-        BusyError."""
+        """Drops a waiting update. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
         async with locked(self.files.root):
             return self._drop(f"approval/{found}.json")
 
     def facts(self) -> list[lineage.Entry]:
-        """Every line of MEMORY.md but for its headings."""
+        """Every line of MEMORY.md except headings."""
         lines = report.entries(self.files, self._memory())
         target = self.folder.target(MEMORY)
         return [one for one in lines if one.target == target and not one.text.startswith("#")]
 
     async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
-        """A line holds, by the person. Raises as `drop`."""
+        """Confirms a line for the person. Raises as `drop`."""
         self._check_writable()
         author = self._confirming(doubt)
         async with locked(self.files.root):
             return self._report(self._committer.confirm(entry.key, author))
 
     async def remove_entry(self, entry: lineage.Entry) -> str:
-        """Removes a line of MEMORY.md, by the person. Raises as `drop`."""
+        """Removes a line of MEMORY.md for the person. Raises as `drop`."""
         self._check_writable()
         async with locked(self.files.root):
             return self._report(self._committer.remove_line(entry.key, self._author("user")))
@@ -98,7 +97,7 @@ class JournalByHand(ProjectMemory):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _memory(self) -> str:
-        """MEMORY.md; "" when it cannot be read."""
+        """MEMORY.md; "" if unreadable."""
         try:
             return self.files.read_memory()
         except MemoryRefused as error:

@@ -1,4 +1,4 @@
-"""The journal as rows (export, import) and as pieces (to and from other systems)."""
+"""Converts the journal to rows (export, import) and pieces (other systems), and back."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Placed:
-    """What is to be written into the journal of one project."""
+    """What to write to the journal of one project."""
 
     files: JournalFiles
     memory: str | None = None
-    """In the place of what MEMORY.md says."""
+    """Replaces MEMORY.md."""
     lines: list[str] = field(default_factory=list)
-    """At its end."""
+    """Appended to it."""
     entries: list[tuple[str, datetime]] = field(default_factory=list)
 
 
 class JournalCarrier(Carrier):
-    """One open journal: those of all projects."""
+    """One open journal, with those of all projects."""
 
     def __init__(self, journal: "Journal") -> None:
         self._folder = journal.folder
@@ -38,7 +38,7 @@ class JournalCarrier(Carrier):
         self._placed: dict[str, _Placed] = {}
 
     async def rows(self) -> list[Row]:
-        """Of each project MEMORY.md whole, then every entry of the history."""
+        """Of each project MEMORY.md in full, then every entry of the history."""
         found: list[Row] = []
         for folder in self._folder.all():
             files = JournalFiles(folder)
@@ -80,7 +80,7 @@ class JournalCarrier(Carrier):
         return found
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """MEMORY.md is replaced where it differs; entries that are not there are added."""
+        """Replaces MEMORY.md if it differs; adds missing entries."""
         placed, text = self._of(row.get("project")), str(row["content"]).strip()
         scan.check(text)
         match row.get("kind"):

@@ -1,7 +1,7 @@
-"""Writing down what was decided for an item: the entry, the memory, the end of the item.
+"""Writes what was decided for an item: the entry, the memory, the end of the item.
 
-Every step may be the last before a crash, and is safe to do again: the entry is looked for before
-it is written once more, changes have ids of their own, and merging twice changes nothing.
+A crash may follow any step, and each can be repeated: an entry is searched before it is written
+again, changes have fixed ids, and merging twice changes nothing.
 """
 
 import json
@@ -18,18 +18,18 @@ from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
 from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
 from kode.memory.journal.queue import Decided, Item, Queue
-from kode.memory.lines import merged, reverted
+from kode.memory.lines import merge_lines, revert_lines
 from kode.messages import shorten
 
 QUOTED_CHARS = 80
 RAW = "[raw-fallback]"
 """Begins the entry of a failed consolidation."""
 OUTSIDE = "[from a session that took in outside text]"
-"""Begins the entry of such a session: who reads it, has read outside text as well."""
+"""Begins the entry of such a session: reading it counts as reading outside text."""
 
 
 class Committer:
-    """Who calls it holds the journal's lock."""
+    """Call with the journal's lock held."""
 
     def __init__(self, files: JournalFiles, queue: Queue, history: History) -> None:
         self._files = files
@@ -39,7 +39,7 @@ class Committer:
     def decide(
         self, item: Item, entry: str, at: datetime, *, base: str, update: str | None, done: bool
     ) -> Item:
-        """Puts down what will be written. Raises: StorageError."""
+        """Records what will be written. Raises: StorageError."""
         entry = f"{OUTSIDE}\n{entry}" if item.tainted else entry
         decided = Decided(
             at=at.isoformat(),
@@ -81,7 +81,7 @@ class Committer:
         return outcomes
 
     def recover(self) -> list[Outcome]:
-        """Finishes what an earlier process had decided. Raises: StorageError, MemoryRefused."""
+        """Finishes what an earlier process decided. Raises: StorageError, MemoryRefused."""
         outcomes: list[Outcome] = []
         for item in map(self._queue.read, self._queue.ids()):
             if item is not None and item.decided is not None:
@@ -91,12 +91,12 @@ class Committer:
     def update_memory(
         self, base: str, update: str, change: Change, *, recovering: bool = False
     ) -> list[Outcome]:
-        """Puts an update of `base` into MEMORY.md; what it has become meanwhile is kept.
+        """Applies an update of `base` to MEMORY.md, keeping changes made meanwhile.
 
         Raises: StorageError, MemoryRefused.
         """
         current = self._files.read_memory()
-        new = merged(base, current, update).strip()
+        new = merge_lines(base, current, update).strip()
         if new == current:
             return []
         if not (recovering and self._history.find(change.id)):
@@ -113,7 +113,7 @@ class Committer:
     # ── by hand ──────────────────────────────────────────────────────────────────────────────
 
     def add_line(self, text: str, author: Author) -> Outcome:
-        """Adds a line at the end of MEMORY.md. Raises: StorageError, MemoryRefused."""
+        """Appends a line to MEMORY.md. Raises: StorageError, MemoryRefused."""
         line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
         memory = self._files.read_memory()
         if line in memory.split("\n"):
@@ -210,20 +210,20 @@ class Committer:
 
 
 def undo(files: JournalFiles, history: History, change: Change, author: Author) -> Outcome:
-    """Takes back one change, as a change of its own; who calls it holds the journal's lock.
+    """Undoes one change, as a new change. Call with the journal's lock held.
 
-    Later changes to the memory stay: only what this one did is taken out of it.
+    Later changes to the memory stay: only what this one did is reverted.
 
-    Raises: MemoryRefused with what stands in the way; StorageError.
+    Raises: MemoryRefused with the obstacle; StorageError.
     """
     files = JournalFiles(files.folder.of_target(change.target)[0])
     refuse_redacted(change, f"Edit {files.root} by hand.")
-    if change.before == change.after:  # it was confirmed
+    if change.before == change.after:  # it was a confirmation
         return _undid(change, MEMORY, history.append(undo_of(change, author)))
     if change.target.endswith(MEMORY):
         undoing = undo_of(change, author, target=files.folder.target(MEMORY))
         current = files.read_memory()
-        new = reverted(current, "".join(change.before), "".join(change.after))
+        new = revert_lines(current, "".join(change.before), "".join(change.after))
         if new is None:
             raise MemoryRefused(
                 f"{MEMORY} was changed since {change.id} in the same lines. Undo the later change "

@@ -1,6 +1,6 @@
-"""What a model is asked to make of a conversation, and whether its answer may be used.
+"""Asks a model to consolidate a conversation, and judges whether its answer is usable.
 
-Pure functions: from an answer to a decision. Three tiers of reading are in `kode.memory.ask`. Not
+Pure functions: from an answer to a decision. `kode.memory.ask` parses answers in three tiers. Not
 here: queue, locks and files (`consolidator`, `commit`).
 """
 
@@ -42,23 +42,23 @@ MAX_ENTRY_CHARS = 6_000
 LEAST_SHARE = 0.5
 LEAST_SHARE_COMPRESSED = 0.1
 MOST_TIMES = 4
-"""A memory grown to more than so many times its limit by one answer is nonsense."""
+"""A memory that one answer grows beyond this multiple of its limit is nonsense."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     entry: str = ""
-    """For the history; "" when the answer gave none."""
+    """For the history; "" if the answer has none."""
     update: str | None = None
-    """The new memory; None leaves it as it is."""
+    """The new memory; None leaves it unchanged."""
     problem: str = ""
-    """Why the answer cannot be used as it is, in words; "" when it can."""
+    """Why the answer cannot be used unchanged, in words; "" if it can."""
     usable: bool = False
-    """Whether the entry may stand for the conversation."""
+    """Whether the entry may replace the conversation."""
 
 
 def prompt(memory: str, conversation: str, now: datetime, *, limit_bytes: int) -> str:
-    """The question, with the request to compress when the memory is over its limit."""
+    """The question, asking to compress a memory that is over its limit."""
     asked = PROMPT.format(
         now=f"{now:%Y-%m-%d %H:%M}",
         memory=memory or "(empty)",
@@ -74,8 +74,8 @@ def is_over(memory: str, limit_bytes: int) -> bool:
 
 
 def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: int) -> Decision:
-    """What of an answer may be used. `stop` of None: nobody knows how it ended, so the JSON has to
-    be whole."""
+    """The usable part of an answer. `stop` None: its end is unknown, so the JSON must be
+    complete."""
     if stop not in ("end", None):
         return Decision(problem=f"the answer was not finished ({stop})")
     found = read_object(answer, ("history_entry", "memory_update"))
@@ -111,7 +111,7 @@ def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: in
 
 
 def safe_entry(text: str) -> str:
-    """A text as it may stand in the history: credentials masked, lines with orders left out."""
+    """A text safe for the history: credentials masked, lines with orders left out."""
     masked = keep_ends(credentials.redact(text.strip()), MAX_ENTRY_CHARS)
     if scan.scan(masked) is None:
         return masked
@@ -125,8 +125,8 @@ def safe_entry(text: str) -> str:
 
 
 def _refused(update: str, memory: str) -> str:
-    """Why the scan refuses an update; "" when it does not. What a person has put into the memory
-    by hand is theirs, and does not keep everything else out for ever."""
+    """Why the scan refuses an update; "" if it does not. A person's own lines in the memory must
+    not block every update forever."""
     known = set(memory.split("\n"))
     added = update
     if scan.scan(memory):

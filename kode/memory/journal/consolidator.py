@@ -1,8 +1,8 @@
-"""Consolidation: a conversation becomes an entry of the history and an update of MEMORY.md.
+"""Consolidation: turns a conversation into an entry of the history and an update of MEMORY.md.
 
-Put down first, then one at a time over all processes: read the memory, ask, decide, write. What
-fails or takes too long leaves a `[raw-fallback]` entry at once, and the conversation waits in the
-queue for a later start.
+Items are stored first, then processed one at a time across all processes: read the memory, ask,
+decide, write. A failure or timeout leaves a `[raw-fallback]` entry at once, and the conversation
+waits in the queue for a later start.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ from kode.messages import text_of, user_message
 
 MAX_OUTPUT_TOKENS = 8_000
 MAX_ATTEMPTS = 3
-"""Then the raw fallback is all that stays of a conversation, beside its session's file."""
+"""Afterwards only the raw fallback remains of a conversation, besides its session's file."""
 CANCELLED_WAIT_S = 2.0
-"""For the lock, when a raw fallback has to be written while the process is on its way out."""
+"""For the lock, if a raw fallback must be written while the process is exiting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consolidated:
     entry: str = ""
-    """What stands for the conversation; "" when it could not be consolidated."""
+    """Replaces the conversation; "" if it could not be consolidated."""
     done: bool = False
 
 
@@ -57,7 +57,7 @@ class Consolidator:
     limit_bytes: int
 
     def put_down(self, entries: Sequence[Said], *, turn: int | None, tainted: bool) -> list[Item]:
-        """The conversation as items of the queue: from here on it is not lost.
+        """Stores the conversation as items of the queue: from here on it is not lost.
 
         Raises: StorageError.
         """
@@ -84,7 +84,7 @@ class Consolidator:
         return items
 
     async def consolidate(self, item: Item, timeout_s: float) -> Consolidated:
-        """One item, within `timeout_s`: all of it, or a raw fallback.
+        """Consolidates one item within `timeout_s`, or writes a raw fallback.
 
         Raises: StorageError, MemoryRefused; CancelledError (with the raw fallback written).
         """
@@ -97,14 +97,14 @@ class Consolidator:
                 memory = credentials.redact(self.files.read_memory())
                 decision = Decision(problem="kode ended in the middle of it")
                 if fresh.attempts < MAX_ATTEMPTS:
-                    fresh = self._counted(fresh)
+                    fresh = self._count_attempt(fresh)
                     decision = await self._ask(fresh, memory, ends_at - time.monotonic())
                 if decision.usable:
                     return await self._finish(fresh, memory, decision)
         except (TimeoutError, BusyError):
             decision = Decision(problem=f"no answer within {round(timeout_s, 1):g} s")
         except asyncio.CancelledError:
-            # No await here: the process may be on its way out. What fails leaves the item.
+            # No await here: the process may be exiting. A failure leaves the item.
             with suppress(KodeError), durable.locked(self.files.root, timeout_s=CANCELLED_WAIT_S):
                 self._fall_back(item.id, "it was interrupted", "")
             raise
@@ -130,7 +130,7 @@ class Consolidator:
         return self.door is not None and self.door.usable
 
     async def finish_waiting(self, timeout_s: float, is_closing: Callable[[], bool]) -> None:
-        """Tries again what earlier processes and failures have left; nothing more is begun once
+        """Retries what earlier processes and failures have left; starts nothing more once
         `is_closing`. Raises as `consolidate`."""
         for path in self.queue.set_aside_damaged():
             self._notice(
@@ -158,8 +158,8 @@ class Consolidator:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _counted(self, item: Item) -> Item:
-        """With one attempt more, on disk. Raises: StorageError."""
+    def _count_attempt(self, item: Item) -> Item:
+        """The item with one attempt more, on disk. Raises: StorageError."""
         if self._can_ask:
             item = replace(item, attempts=item.attempts + 1)
             self.queue.write(item)
@@ -200,8 +200,8 @@ class Consolidator:
         return Consolidated(entry=decision.entry, done=True)
 
     def _fall_back(self, id: str, why: str, entry: str) -> list[Outcome]:
-        """Under the journal's lock. An item that was done meanwhile is left alone; one that was
-        tried often enough is done with its raw fallback."""
+        """Call with the journal's lock held. Ignores an item done meanwhile; one that was tried
+        often enough ends with its raw fallback."""
         item = self.queue.read(id)
         if item is None:
             return []

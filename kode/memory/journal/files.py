@@ -1,7 +1,7 @@
-"""The files of a project's journal: MEMORY.md, and a history that only grows. No model, no network.
+"""The files of a project's journal: MEMORY.md, and an append-only history. No model, no network.
 
 They lie in `memory/journal/<path-hash>/`. HISTORY.md has every entry, HISTORY-YYYY-MM.md (months in
-UTC) those of one month, so that a search of a month stays small.
+UTC) those of one month, to keep a search of one month small.
 """
 
 import os
@@ -37,21 +37,21 @@ class Entry:
 
 
 class JournalFiles:
-    """Creates nothing before the first write; who writes holds the lock of `root`."""
+    """Creates nothing before the first write; writing requires the lock of `root`."""
 
     def __init__(self, folder: ProjectFolder) -> None:
         self.folder = folder
         self.root = folder.path
 
     def read_memory(self) -> str:
-        """MEMORY.md, trimmed; "" when it is missing.
+        """MEMORY.md, trimmed; "" if missing.
 
-        Raises: MemoryRefused when it is no readable UTF-8 text.
+        Raises: MemoryRefused if it is not readable UTF-8 text.
         """
         return (read_text(self.root / MEMORY) or "").strip()
 
     def write_memory(self, text: str) -> None:
-        """Puts a new MEMORY.md in place, the old one beside it as `.bak`. Raises: StorageError."""
+        """Replaces MEMORY.md, keeping the old one as `.bak`. Raises: StorageError."""
         self.back_up_memory()
         durable.make_folder(self.root)
         durable.replace(self.root / MEMORY, f"{text.strip()}\n".encode(errors="replace"))
@@ -66,9 +66,9 @@ class JournalFiles:
         durable.replace(self.root / BACKUP, data)
 
     def append_block(self, block: str, at: datetime, *, recovering: bool) -> None:
-        """Adds an entry to both files, one durable write each. `block` is as `block_of` made it.
-        `recovering`: a process was interrupted around this very write, so what is there already is
-        not written again, and half of it is taken off first.
+        """Adds an entry to both files, one durable write each. `block` is from `block_of`.
+        `recovering`: a process was interrupted during this write, so an existing entry is not
+        repeated, and half of one is removed first.
 
         Raises: StorageError.
         """
@@ -85,7 +85,7 @@ class JournalFiles:
                     durable.sync_folder(path.parent)
 
     def remove_block(self, block: str) -> bool:
-        """Takes an entry out of every file that has it, for an undo; False when none has.
+        """Removes an entry from every file that has it, for an undo; False if none has.
 
         Raises: StorageError.
         """
@@ -119,15 +119,15 @@ class JournalFiles:
 
 
 def block_of(text: str, at: datetime) -> str:
-    """An entry as it stands in a file. A line in it that looks like a header is indented, so that
-    a reader still finds one entry."""
+    """An entry's text in a file. Lines that look like headers are indented, so that it reads back
+    as one entry."""
     stamp = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     body = _LIKE_A_HEADER.sub(" ", _LINE_ENDS.sub("\n", text).strip())
     return f"## {stamp}\n\n{body}\n\n"
 
 
 def parse(text: str) -> Iterator[Entry]:
-    """The entries of one file. What a person wrote above the first is passed over."""
+    """The entries of one file. Text above the first is skipped."""
     parts = _HEADER.split(text.replace("\r\n", "\n"))
     for at, body in zip(parts[1::2], parts[2::2], strict=True):
         yield Entry(at=at, text=body.strip())
@@ -139,9 +139,9 @@ def size_of(text: str) -> int:
 
 
 def _is_there(descriptor: int, data: bytes) -> bool:
-    """Whether the file holds `data`; a beginning of it at the very end is cut off. One that is no
-    more than the mark of a heading is left: a person may have written it, and what is no whole line
-    is set aside by the next write."""
+    """Whether the file contains `data`; cuts off a beginning of it at the very end. One no longer
+    than a heading mark stays: a person may have written it, and an incomplete line is set aside by
+    the next write."""
     size = os.fstat(descriptor).st_size
     found = os.pread(descriptor, size, 0)
     if data in found:

@@ -1,4 +1,4 @@
-"""MEMORY.md as a file of the memory tool; the history beside it, to be read."""
+"""MEMORY.md as a file of the memory tool; the history beside it, read-only."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class JournalFolder:
         known = {*before.split("\n")}
         scan.check("\n".join(line for line in after.split("\n") if line not in known))
         if not scan.scan(before):
-            scan.check(after)  # two harmless lines may make one harmful text
+            scan.check(after)  # two harmless lines may form one harmful text
         if size_of(after) > max(self._limit_bytes, size_of(before)):
             raise MemoryRefused(
                 f"{MEMORY} would have {size_of(after):,} bytes, over its limit of "

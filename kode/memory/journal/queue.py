@@ -1,10 +1,10 @@
-"""What was said in a session as the entries a consolidation works on, each with a lasting key; and
-on disk until they are consolidated.
+"""Converts a session's messages to entries for consolidation, each with a lasting key, and keeps
+them on disk until they are consolidated.
 
-An item is written before the model is asked; from then on its messages are never taken again, and
-never lost. It is waiting, then decided (it also holds what will be written), then gone, and `done/`
-holds the keys of its messages. `turn` is the right to consolidate, one at a time among all
-processes; files are written under the journal's own lock. Both die with their process.
+An item is written before the model is asked; from then on its messages are never queued again, and
+never lost. It is waiting, then decided (it also holds what will be written), then deleted, and
+`done/` holds the keys of its messages. `turn` is the right to consolidate, one process at a time;
+files are written under the journal's own lock. Both end with their process.
 """
 
 import hashlib
@@ -24,25 +24,25 @@ from kode.memory.stored import WaitingFolder, locked, read_row, stems
 from kode.messages import Message, calls_of, text_of
 
 DONE_KEPT_S = 90 * 86_400.0
-"""How long the keys of done items are kept, for sessions whose own file could not keep them."""
+"""How long keys of done items are kept, for sessions whose own file could not store them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """What will be written for an item, once and the same however often it is tried."""
+    """What will be written for an item, unchanged however often it is tried."""
 
     at: str
     """ISO time of the entry, UTC."""
     block: str
-    """The entry as it stands in the history."""
+    """The entry as text in the history."""
     changes: tuple[str, str]
     """Ids of the changes to history and memory."""
     base: str = ""
-    """The memory that the model was shown."""
+    """The memory that the model saw."""
     update: str | None = None
-    """What it made of it; None leaves it."""
+    """The model's new memory; None leaves it unchanged."""
     done: bool = True
-    """False for a raw fallback: the conversation itself still waits for a model."""
+    """False for a raw fallback: the conversation still waits for a model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +51,15 @@ class Item:
     session: str
     turn: int | None
     at: str
-    """When it was put down, ISO, UTC."""
+    """When it was queued, ISO, UTC."""
     keys: tuple[str, ...]
-    """Of its messages."""
+    """Keys of its messages."""
     text: str
     """The conversation for the model, bounded, without credentials."""
     raw: tuple[str, ...]
     """Its last messages, short, for a raw fallback."""
     session_path: str = ""
-    """The file that has them whole."""
+    """The file with the complete messages."""
     tainted: bool = False
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
@@ -82,20 +82,20 @@ class Queue(WaitingFolder[Item]):
         return locked(self.folder, timeout_s=timeout_s)
 
     def finish(self, item: Item) -> None:
-        """Done: its keys are kept, then it goes. Raises: StorageError."""
+        """Marks an item as done: stores its keys, then deletes it. Raises: StorageError."""
         durable.make_folder(self.folder / "done")
         keys = json.dumps(list(item.keys)).encode()
         durable.replace(self._done(item.id), keys)
         self.remove(item.id)
 
     def ids(self, session: str | None = None) -> list[str]:
-        """Of all that wait, or of one session: in the order they were put down, whichever session
-        they are of, so that what was said last is what memory ends with."""
+        """The ids of waiting items, of all sessions or one, in the order they were queued, so that
+        memory ends with what was said last."""
         ids = [id for id in stems(self.folder) if session is None or _of(id) == session]
         return sorted(ids, key=lambda id: id.rpartition(".")[2])
 
     def taken(self, session: str) -> set[str]:
-        """The keys of a session's messages that are in items, waiting or done."""
+        """The keys of a session's messages in items, waiting or done."""
         keys: set[str] = set()
         for item in map(self.read, self.ids(session)):
             keys.update(item.keys if item else ())
@@ -105,7 +105,7 @@ class Queue(WaitingFolder[Item]):
         return keys
 
     def forget_done(self, session: str, keys: Iterable[str]) -> None:
-        """Removes what is done of a session that keeps these keys by itself, and what is old."""
+        """Deletes done keys that the session stores itself, and old ones."""
         known = set(keys)
         for id in stems(self.folder / "done"):
             with suppress(OSError):
@@ -115,7 +115,7 @@ class Queue(WaitingFolder[Item]):
                     durable.remove(path)
 
     def _keys(self, id: str) -> list[str]:
-        """Of what is done; none where that cannot be read."""
+        """The keys of a done item; none if unreadable."""
         with suppress(OSError):
             return read_row(list[str], self._done(id).read_bytes()) or []
         return []
@@ -125,8 +125,8 @@ class Queue(WaitingFolder[Item]):
 
 
 def new_id(session: str, known: Iterable[str]) -> str:
-    """An id of a new item: items of a session are in the order they were put down, whatever the
-    clock does. `known` are those that wait."""
+    """An id for a new item: a session's items are ordered as queued, whatever the clock does.
+    `known` are the waiting ones."""
     last = max((id.rpartition(".")[2][:20] for id in known if _of(id) == session), default="")
     now = max(time.time_ns(), int(last) + 1 if last.isdecimal() else 0)
     return f"{session}.{now:020d}{secrets.token_hex(3)}"
@@ -137,9 +137,9 @@ def _of(id: str) -> str:
 
 
 ENTRY_CHARS = 4_000
-"""Of one message in a prompt; the session's file has it whole."""
+"""Limit of one message in a prompt; the session's file has it in full."""
 BATCH_CHARS = 32_000
-"""Of one consolidation; more becomes several."""
+"""Limit of one consolidation; more is split."""
 RECAP_CHARS = 160
 RAW_ENTRIES = 10
 RAW_CHARS = 200
@@ -148,21 +148,21 @@ RAW_CHARS = 200
 @dataclass(frozen=True, kw_only=True)
 class Said:
     key: str
-    """Tells this message from every other of its session."""
+    """Identifies this message within its session."""
     role: str
     content: str
     index: int
-    """Its place among the messages it was taken from."""
+    """Its index among the original messages."""
     at: str = ""
-    """ISO time, where it is known."""
+    """ISO time, if known."""
     tools_used: tuple[str, ...] = ()
     counts: bool = True
     """Whether it counts for the window: a message of the person or a final answer."""
 
 
 def said_in(messages: Sequence[Message]) -> list[Said]:
-    """The entries of a conversation; messages without text of their own are left out, and the
-    tools they called are named by the next one that has some."""
+    """The entries of a conversation; messages without text are left out, and their tool calls are
+    named by the next one with text."""
     entries: list[Said] = []
     seen: Counter[str] = Counter()
     tools: list[str] = []
@@ -195,7 +195,7 @@ def said_in(messages: Sequence[Message]) -> list[Said]:
 
 
 def line_of(entry: Said) -> str:
-    """An entry as a model reads it."""
+    """An entry for a model."""
     at = f"[{entry.at[:16].replace('T', ' ')}] " if entry.at else ""
     tools = f" [tools: {', '.join(entry.tools_used)}]" if entry.tools_used else ""
     text = keep_ends(credentials.redact(entry.content), ENTRY_CHARS)
@@ -203,7 +203,7 @@ def line_of(entry: Said) -> str:
 
 
 def batches(entries: Sequence[Said]) -> list[list[Said]]:
-    """The entries in parts that one prompt can hold, in order."""
+    """Splits the entries into parts that fit a prompt, in order."""
     parts: list[list[Said]] = []
     room = 0
     for entry in entries:

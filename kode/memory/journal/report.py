@@ -1,4 +1,4 @@
-"""What a person reads of the journal: show and status. Text only."""
+"""Renders the journal for a person: show and status. Text only."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) 
 
 def entries(files: JournalFiles, memory: str) -> list[Entry]:
     """Every line of MEMORY.md, and the entries of the history."""
-    return _lines(files, memory) + [_noted(files, one) for one in files.entries()]
+    return _lines(files, memory) + [_note_changes(files, one) for one in files.entries()]
 
 
 def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
@@ -52,7 +52,7 @@ def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]
     files = JournalFiles(files.folder.of_target(change.target)[0])
     of_memory = change.target.endswith(MEMORY)
     before, after = (
-        _lines(files, text) if of_memory else [_noted(files, one) for one in parse(text)]
+        _lines(files, text) if of_memory else [_note_changes(files, one) for one in parse(text)]
         for text in ("".join(change.before), "".join(change.after))
     )
     return before, after
@@ -64,8 +64,8 @@ def _lines(files: JournalFiles, memory: str) -> list[Entry]:
     return [Entry(target=target, key=line, text=line) for line in lines if line]
 
 
-def _noted(files: JournalFiles, one: Noted) -> Entry:
-    key = f"{one.at} {one.text}"  # two may be of the same millisecond
+def _note_changes(files: JournalFiles, one: Noted) -> Entry:
+    key = f"{one.at} {one.text}"  # two may have the same millisecond
     return Entry(target=files.folder.target(HISTORY), key=key, text=one.text, id=one.at)
 
 

@@ -1,7 +1,7 @@
-"""Searching the journal: `grep -i` over the history, and all of it as texts that can be ranked.
+"""Searches the journal: `grep -i` over the history, or all of it as texts for ranking.
 
-The pattern is one of grep's own: the program itself runs, in a process that can be ended, so that
-no pattern can hang kode. Where there is none, the pattern is looked for as it stands.
+The pattern is grep's: the program itself runs, in a process that can be killed, so that no pattern
+can hang kode. Without grep, the pattern is matched literally.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MAX_MATCHES = 2_000
 
 
 def texts_of(memory: str, entries: Sequence[Entry]) -> list[Text]:
-    """The lines of MEMORY.md, then the entries, those of a day beside each other."""
+    """The lines of MEMORY.md, then the entries, with those of one day adjacent."""
     lines = (line.strip() for line in memory.split("\n"))
     found = [Text(MEMORY, line) for line in lines if line and not line.startswith("#")]
     return found + [
@@ -42,9 +42,9 @@ def where_of(entry: Entry) -> str:
 
 
 async def grep(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
-    """The entries with a line, header or text, that matches, in their order.
+    """The entries with a matching line, in header or text, in order.
 
-    Raises: MemoryRefused for a pattern that grep does not take, or that takes too long.
+    Raises: MemoryRefused for a pattern that grep rejects, or that takes too long.
     """
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
@@ -92,7 +92,7 @@ async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
 
 
 def _locale() -> str:
-    """One whose letters have cases beyond ASCII."""
+    """A locale that folds case beyond ASCII."""
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         if "UTF-8" in os.environ.get(name, "").upper().replace("UTF8", "UTF-8"):
             return os.environ[name]
@@ -104,8 +104,8 @@ SHOWN_CHARS = 1_500
 
 
 def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]) -> Tool:
-    """The tool over one open journal. `search` gives entries as they are to be shown, and what they
-    are, as a sentence without its full stop."""
+    """The tool over one open journal. `search` returns entries for display, and what they are, as a
+    sentence without its full stop."""
 
     @tool(
         effect="memory-read",

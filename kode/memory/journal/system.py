@@ -43,9 +43,9 @@ ABOUT = (
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
 MAX_PROMPT_CHARS = 200_000
 NEAREST = 10
-"""Entries that the model gets where none matches its pattern."""
+"""Entries shown to the model if none matches its pattern."""
 SHOWN_TIMES_LIMIT = 4
-"""A memory that was edited far over its limit is shown up to so many times the limit."""
+"""A memory edited far over its limit is shown up to this many times the limit."""
 
 
 class Journal(JournalByHand):
@@ -58,7 +58,7 @@ class Journal(JournalByHand):
         self._cursor = 0
         self._taken: dict[str, None] = {}
         self._heard: list[Said] = []
-        """Said in this process, and not put down yet."""
+        """Heard in this process, and not queued yet."""
         self._recap: list[str] = []
         self._shown = ""
         self._noticed: set[str] = set()
@@ -98,20 +98,20 @@ class Journal(JournalByHand):
         try:
             await self._consolidator.recover()
         except BusyError:
-            pass  # whoever holds the lock is at it, or a later start is
+            pass  # the lock's holder is working on it, or a later start will
         if may_name_a_file(context.session_id):
             session = context.session_id or ""
             self._queue.forget_done(session, self._taken)
             self._taken.update(dict.fromkeys(sorted(self._queue.taken(session))))
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """MEMORY.md; after a compaction and when resuming, the latest messages as well."""
+        """MEMORY.md; after a compaction and on resuming, the latest messages as well."""
         memory = self._memory()
         self._shown = memory
         sections = []
         if memory:
             fill = report.fill(memory, self._journal.max_memory_size)
-            sections.append(f"── {MEMORY} · {fill} ──\n{self._bounded(memory)}")
+            sections.append(f"── {MEMORY} · {fill} ──\n{self._bound(memory)}")
         if self._recap and reason != "start":
             lines = "\n".join(f"- {line}" for line in self._recap)
             sections.append(f"── Recap: the latest messages of this session ──\n{lines}")
@@ -121,15 +121,15 @@ class Journal(JournalByHand):
         return Injection(system="# Memory\n" + self._framed(about, "\n\n".join(sections)))
 
     async def recall(self, turn: Turn) -> str:
-        """MEMORY.md once more when it is another than was shown: the system prompt has to stay as
-        it is, so what changed meanwhile travels with the message."""
+        """MEMORY.md again if it differs from what was shown: the system prompt must not change, so
+        changes are sent with the message."""
         self._hear(turn)
         self._tainted = self._tainted or turn.tainted
         memory = self._memory()
         if memory == self._shown:
             return ""
         self._shown = memory
-        return self._framed(ABOUT_CHANGED, self._bounded(memory) or "(empty)")
+        return self._framed(ABOUT_CHANGED, self._bound(memory) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -202,8 +202,8 @@ class Journal(JournalByHand):
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """What was said in a session that ends unheard (after an interruption) is put down, for the
-        next start."""
+        """If the session ends without a last turn (after an interruption), queues its messages for
+        the next start."""
         await super().close(grace_s)
         heard, self._heard = self._heard, []
         if self._context.read_only or not may_name_a_file(self._context.session_id) or not heard:
@@ -215,12 +215,12 @@ class Journal(JournalByHand):
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and where it came from."""
+        """What the next session will see, and its origin."""
         limit = self._journal.max_memory_size
         return report.shown(self.files, self.files.read_memory(), limit, self.history)
 
     async def status(self) -> str:
-        """Which system, how full, what is pending."""
+        """The active system, fill level, and pending work."""
         return report.status(
             self.files,
             self._memory(),
@@ -250,8 +250,8 @@ class Journal(JournalByHand):
         self._tainted, self._heard = False, []
 
     def _settle_cursor(self, entries: Sequence[Said], count: int) -> None:
-        """A cursor without keys is a number of messages; from here on the keys count, since they
-        mean the same after a rewind, a trim or a compaction."""
+        """Converts a cursor without keys, which is a number of messages; keys stay valid after a
+        rewind, a trim or a compaction."""
         if self._taken or not self._cursor:
             return
         if self._cursor > count:
@@ -265,21 +265,21 @@ class Journal(JournalByHand):
     def _cut(
         self, messages: Sequence[Message], entries: Sequence[Said], reason: DropReason
     ) -> tuple[int, int | None]:
-        """The index up to which messages are consolidated now, and how many of the latest are to
-        be kept; None leaves that to the context."""
+        """The index up to which messages are consolidated now, and how many of the latest to keep;
+        None leaves that to the context."""
         if reason != "window":
             return len(messages), None
         counting = [entry for entry in entries if entry.counts]
         if len(counting) > self._journal.memory_window:
             cut = counting[-self._kept].index
             return cut, len(messages) - cut
-        # The model's own window is full: how much must go is not known here. The question that is
-        # being worked on stays out of it.
+        # The model's own window is full: how much must go is not known here. The current question
+        # stays.
         last = counting[-1] if counting else None
         return (last.index if last is not None and last.role == "user" else len(messages)), None
 
     async def _matching(self, pattern: str) -> tuple[str, Sequence[Entry]]:
-        """As `grep -i` finds entries; where it finds none, as words, dates and the model do."""
+        """Matches entries like `grep -i`; if none match, by words, dates and the model."""
         entries = self.files.entries()
         found = await grep(pattern, entries)
         if found:
@@ -290,7 +290,7 @@ class Journal(JournalByHand):
         about = f"No entry holds this as it is written; here are others, {how}"
         return about, [by_where[hit.where] for hit in hits]
 
-    def _bounded(self, memory: str) -> str:
+    def _bound(self, memory: str) -> str:
         most = SHOWN_TIMES_LIMIT * self._journal.max_memory_size
         if len(memory) <= most:
             return memory
@@ -310,8 +310,8 @@ class Journal(JournalByHand):
 
 
 def _recap_of(outcomes: Sequence[Consolidated]) -> str | None:
-    """What stands for the messages that go; None when a part of them has no entry, so that the
-    context makes its own summary."""
+    """Replaces the dropped messages; None if a part of them has no entry, so that the context makes
+    its own summary."""
     if not outcomes or not all(outcome.entry for outcome in outcomes):
         return None
     return "\n\n".join(outcome.entry for outcome in outcomes)

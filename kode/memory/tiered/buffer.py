@@ -1,6 +1,6 @@
 """The buffer: what the last turns were about, one line for the person and one for the agent.
 
-Made without a model, kept in the session, at most `capacity` lines, the oldest out first.
+Created without a model, stored in the session, at most `capacity` lines, oldest dropped first.
 """
 
 import re
@@ -34,23 +34,23 @@ def lines_of(turn: Turn, now: datetime, cwd: PurePath) -> tuple[str, ...]:
     clock = now.strftime("%H:%M")
     asked = f'{clock}  user  "{{}}"'
     did = f"{clock}  agent  {{}}"
-    return (_fitted(asked, _plain(turn.text)), _fitted(did, _plain(_summary(turn, cwd))))
+    return (_fit(asked, _plain(turn.text)), _fit(did, _plain(_summary(turn, cwd))))
 
 
-def appended(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
+def append(lines: Sequence[str], more: Iterable[str], capacity: int) -> tuple[str, ...]:
     """The last `capacity` lines; none for a capacity of 0."""
     return tuple([*lines, *more][-capacity:]) if capacity > 0 else ()
 
 
-def restored(value: object, capacity: int) -> tuple[str, ...]:
-    """The lines in a saved state, whatever else it may hold."""
+def restore(value: object, capacity: int) -> tuple[str, ...]:
+    """The lines in a saved state, whatever else it contains."""
     if not isinstance(value, list | tuple):
         return ()
-    return appended((), (line for line in value if isinstance(line, str)), capacity)
+    return append((), (line for line in value if isinstance(line, str)), capacity)
 
 
 def section(lines: Sequence[str]) -> str:
-    """The buffer as it stands in a system prompt."""
+    """The buffer for the system prompt."""
     return "── Recent turns of this session ──\n" + "\n".join(frame.defused(x) for x in lines)
 
 
@@ -63,15 +63,15 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
         short = _path(subject, cwd) if name.endswith("_file") else " ".join(subject.split())
         if short not in done.setdefault(verb, []):
             done[verb].append(short)
-    parts = [_listed(verb, subjects) for verb, subjects in done.items()]
+    parts = [_list(verb, subjects) for verb, subjects in done.items()]
     outcome = "" if turn.status == "success" else turn.status
     if not parts:
         parts = [f"answered: {turn.answer}" if turn.answer.strip() else "answered"]
-    # The outcome stands first when it is bad: the end of a long line is cut.
+    # A bad outcome comes first: the end of a long line is cut.
     return (f"{outcome}: " if outcome else "") + "; ".join(parts)
 
 
-def _listed(verb: str, subjects: Sequence[str]) -> str:
+def _list(verb: str, subjects: Sequence[str]) -> str:
     shown = [subject if len(subject) <= 48 else subject[:47] + "…" for subject in subjects[:3]]
     more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
     return f"{verb} {', '.join(s for s in shown if s)}{more}".rstrip()
@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", credentials.redact(text)).split())
 
 
-def _fitted(form: str, text: str) -> str:
+def _fit(form: str, text: str) -> str:
     room = MAX_LINE_CHARS - len(form.format(""))
     text = text.encode(errors="replace").decode()
     return form.format(text if len(text) <= room else text[: room - 1].rstrip() + "…")

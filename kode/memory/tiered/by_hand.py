@@ -1,4 +1,4 @@
-"""What the memory tool and a person may do with facts: add, replace, remove, settle, confirm."""
+"""Operations of the memory tool and of a person on facts: add, replace, remove, settle, confirm."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from kode.memory.waiting import Choice, Pair
 
 
 class FactMemory(BaseMemory):
-    """The facts of an open memory; who opens it sets what they are kept in."""
+    """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
     writer: FactWriter
@@ -28,18 +28,17 @@ class FactMemory(BaseMemory):
     def author(
         self, source: str | None = None, since: str | None = None, until: str | None = None
     ) -> Author:
-        """The model, in this turn, resting on cited code or holding for a time. Raises:
-        MemoryRefused."""
+        """The model in this turn, citing code or holding for a time. Raises: MemoryRefused."""
         return self._author("model", source=source, since=since, until=until)
 
     def layers(self, *, notice: bool = False) -> list[FactFile]:
-        """The fact files that apply here, global before project, with what outside of the archive
-        may not hold any more; one that cannot be read is left out, and reported with `notice`."""
+        """The fact files that apply here, global before project, with doubts about entries outside
+        the archive; an unreadable one is skipped and reported with `notice`."""
         read = self.files(notice=notice)
         return self.marked(read, {entry for file in read for entry in file.standing})
 
     def files(self, *, notice: bool = False) -> list[FactFile]:
-        """The same without what may not hold."""
+        """The same without doubts."""
         read = []
         for target in TARGETS:
             for scope in SCOPES:
@@ -51,9 +50,9 @@ class FactMemory(BaseMemory):
         return read
 
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
-        """Files with what may not hold any more of these entries: no code is read for others."""
+        """The files with doubts about these entries; does not read the code of others."""
         terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
-        found = stale.doubted(terms, self.project, self._context.now().date())
+        found = stale.doubts_in(terms, self.project, self._context.now().date())
         since = {place: change.since for place, change in terms.items()}
         pairs = [pair for pair in self._review.waiting() if pair.contradict]
         files = []
@@ -84,7 +83,7 @@ class FactMemory(BaseMemory):
         old: str,
         new: str,
     ) -> Outcome:
-        """Carries out an action on the facts; `old` is a part of the one that is meant.
+        """Performs an action on the facts; `old` is a part of the fact it is about.
 
         Raises: MemoryRefused, StorageError, BusyError; then nothing changed.
         """
@@ -102,7 +101,7 @@ class FactMemory(BaseMemory):
                 return await self._consolidate(target, where, author)
 
     async def _consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
-        """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
+        """As `FactWriter.consolidate`; also removes expired facts. Raises as that."""
         expired = {
             text
             for file in self.layers()
@@ -113,7 +112,7 @@ class FactMemory(BaseMemory):
         return await self.writer.consolidate(target, scope, author, expired)
 
     def facts(self) -> list[Entry]:
-        """Those that prompts hold."""
+        """The facts that prompts contain."""
         files = [replace(file, entries=file.standing) for file in self.files()]
         return report.entries(files, (), self._context.root)
 
@@ -126,7 +125,7 @@ class FactMemory(BaseMemory):
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
     async def add(self, addition: Addition) -> str:
-        """Adds a fact, by the person. Raises: MemoryRefused, StorageError, BusyError."""
+        """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.refuse_options(SYSTEM, allowed=("--scope", "--since", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
@@ -145,7 +144,7 @@ class FactMemory(BaseMemory):
         return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
     def pairs(self) -> list[Pair]:
-        """The pairs of facts that wait for a model's word, or the person's."""
+        """Pairs of facts that wait for a model, or for the person."""
         return [
             Pair(
                 first=Entry(target=pair.target, key=pair.entry, text=pair.entry),
@@ -156,7 +155,7 @@ class FactMemory(BaseMemory):
         ]
 
     async def settle(self, pair: Pair, choice: Choice) -> str:
-        """Keeps the first of two facts, the second or both, by the person. Raises as `add`."""
+        """Keeps the first of two facts, the second or both, for the person. Raises as `add`."""
         self._check_writable()
         texts = {"first": pair.first.key, "second": pair.second.key}
         kept = tuple(text for name, text in texts.items() if choice in (name, "both"))
@@ -164,7 +163,7 @@ class FactMemory(BaseMemory):
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """A fact holds, by the person. Raises as `add`."""
+        """Confirms a fact for the person. Raises as `add`."""
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
@@ -172,7 +171,7 @@ class FactMemory(BaseMemory):
         return self._report_outcome(outcome)
 
     async def remove_entry(self, entry: Entry) -> str:
-        """Removes a fact, by the person. Raises as `add`."""
+        """Removes a fact for the person. Raises as `add`."""
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")

@@ -1,4 +1,4 @@
-"""Facts and episodes as rows (export, import) and as pieces (to and from other systems)."""
+"""Converts facts and episodes to rows (export, import) and pieces (other systems), and back."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
-from kode.memory.tiered.write import SYSTEM, checked
+from kode.memory.tiered.write import SYSTEM, check_text
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
@@ -21,7 +21,7 @@ MAX_NARRATIVE_CHARS = 20_000
 
 @dataclass
 class _Filling:
-    """A fact file with what is to be added, and what of that to its archive."""
+    """A fact file with the entries to add, and those of them for its archive."""
 
     file: FactFile
     fresh: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Filling:
 
 
 class TieredCarrier(Carrier):
-    """One open tiered memory: all of its fact files, those of other projects too."""
+    """One open tiered memory: all of its fact files, including other projects'."""
 
     def __init__(self, tiered: "Tiered") -> None:
         self._history = tiered.history
@@ -46,7 +46,7 @@ class TieredCarrier(Carrier):
         self._fresh: dict[str, Episode] = {}
 
     async def rows(self) -> list[Row]:
-        """Every fact in the order of its file, then every episode."""
+        """Every fact in file order, then every episode."""
         facts: list[Row] = []
         for name in self._fact_files():
             file = self._store.read_named(name)
@@ -80,7 +80,7 @@ class TieredCarrier(Carrier):
         ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """A fact that is not there is added to its file, an episode put in place."""
+        """Adds a missing fact to its file, and stores an episode."""
         if row.get("kind") != "episode":
             name = _fact_file(row.get("target"), row.get("project"))
             is_new = self._fill(name, str(row["content"]), archived=row.get("archived") is True)
@@ -93,7 +93,7 @@ class TieredCarrier(Carrier):
         return "changed" if before else "added"
 
     def place_piece(self, piece: Piece) -> str:
-        """Facts and rules go into the fact files as far as there is room, episodes into files."""
+        """Facts and rules go into the fact files while there is room, episodes into files."""
         refuse_misplaced(piece)
         if piece.kind != "episode":
             name = _fact_file(piece.about or "env", piece.project)
@@ -118,7 +118,7 @@ class TieredCarrier(Carrier):
         return f"episodes/{session}.md"
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryRefused when a file was changed meanwhile and has no room any more."""
+        """Raises: MemoryRefused if a file was changed meanwhile and is full."""
         ids = [
             await self._write_facts(name, filling, kind)
             for name, filling in self._fillings.items()
@@ -150,8 +150,8 @@ class TieredCarrier(Carrier):
         return found + list(filter(TARGET_PATH.fullmatch, names))
 
     def _fill(self, name: str, content: str, *, archived: bool = False) -> bool:
-        """Whether the text is new to its file. Raises: MemoryRefused; also when it does not fit."""
-        text = checked(content)
+        """Whether the text is new to its file. Raises: MemoryRefused, also if it does not fit."""
+        text = check_text(content)
         filling = self._fillings.setdefault(name, _Filling(self._store.read_named(name)))
         if text in filling.on(filling.file).entries:
             return False
@@ -237,6 +237,6 @@ def _episode_of(row: Row) -> Episode:
 
 
 def _session_like(piece: Piece) -> str:
-    """A name for an episode that belongs to no session, the same for the same piece."""
+    """A stable name for an episode without a session."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", piece.origin).strip("-")
     return name[:80] if valid_id(name[:80]) else "copied"

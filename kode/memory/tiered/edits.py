@@ -1,4 +1,4 @@
-"""What a change makes of the entries of a fact file, and how one line says it.
+"""Computes what a change does to the entries of a fact file, and the line that describes it.
 
 Pure functions from a file to an `Edit`.
 """
@@ -13,14 +13,14 @@ from kode.memory.tiered.facts import FactFile, find, shorten
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A change of the entries of one file, as the history has it."""
+    """A change of one file's entries, as in the history."""
 
     kind: str
-    """"" where nothing is to be changed."""
+    """"" if nothing changes."""
     line: str
     """One line for a person: `merged into env "uses pytest -q"`."""
     entries: Sequence[str]
-    """All of them, afterwards."""
+    """All entries afterwards."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     position: int | None = None
@@ -29,10 +29,10 @@ class Edit:
     undoes: str = ""
     supersedes: str = ""
     archived: frozenset[str] | None = None
-    """Those of `entries` that stand in the archive afterwards; None where none is moved."""
+    """The archived ones of `entries` afterwards; None if none moves."""
 
     def on(self, file: FactFile) -> FactFile:
-        """The file afterwards. What takes the place of what was archived is archived too."""
+        """The file afterwards. A replacement of an archived entry is archived too."""
         now, was = set(self.entries), set(file.entries)
         moved = now - was if was - now and was - now <= file.archived else set()
         archived = file.archived & now | moved if self.archived is None else self.archived
@@ -41,19 +41,19 @@ class Edit:
 
 def known(file: FactFile, entry: str, why: str = "it is the same text") -> Edit:
     """Nothing changes: the file has it."""
-    line = f"already in {file.label}: {_quoted(entry)}"
+    line = f"already in {file.label}: {_quote(entry)}"
     return Edit(kind="", line=line, detail=why, entries=file.entries)
 
 
 def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, reason: str) -> Edit:
-    """Of two entries stays what a person chose, which may be both. Raises: MemoryRefused."""
+    """Of two entries keeps what a person chose, possibly both. Raises: MemoryRefused."""
     for entry in (first, second):
         _check_stands(file, entry)
     gone = [entry for entry in (first, second) if entry not in kept]
-    line = f"kept in {file.label} {' and '.join(map(_quoted, kept))}"
+    line = f"kept in {file.label} {' and '.join(map(_quote, kept))}"
     return Edit(
         kind="settle",
-        line=f"{line} instead of {_quoted(gone[0])}" if gone else line,
+        line=f"{line} instead of {_quote(gone[0])}" if gone else line,
         entries=[entry for entry in file.entries if entry not in gone],
         before=(first, second),
         after=kept,
@@ -63,11 +63,11 @@ def settled(file: FactFile, first: str, second: str, kept: tuple[str, ...], *, r
 
 
 def confirmed(file: FactFile, entry: str) -> Edit:
-    """The entry stays as it is, and rests on what is cited for it now. Raises: MemoryRefused."""
+    """The entry stays, and now rests on what is cited for it. Raises: MemoryRefused."""
     _check_stands(file, entry)
     return Edit(
         kind="confirm",
-        line=f"confirmed in {file.label} {_quoted(entry)}",
+        line=f"confirmed in {file.label} {_quote(entry)}",
         entries=file.entries,
         before=(entry,),
         after=(entry,),
@@ -76,10 +76,10 @@ def confirmed(file: FactFile, entry: str) -> Edit:
 
 
 def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit:
-    """The text at the end, beside the entry that it contradicts and that ranks higher."""
+    """Appends the text, beside the entry that it contradicts and that ranks higher."""
     return Edit(
         kind="add",
-        line=f"added to {file.label} {_quoted(text)}, which contradicts {_quoted(entry)}",
+        line=f"added to {file.label} {_quote(text)}, which contradicts {_quote(entry)}",
         detail="what it contradicts comes from a source that counts for more, so both stay until "
         "the user decides in `kode memory review`",
         entries=[*file.entries, text],
@@ -90,13 +90,13 @@ def disputed(file: FactFile, text: str, entry: str, *, reason: str = "") -> Edit
 
 
 def superseded(file: FactFile, entry: str, text: str, *, reason: str) -> Edit:
-    """A newer text in the place of an entry that it contradicts; it may be an entry itself. The
-    history has both, and undoing it restores both."""
+    """Replaces an entry by a newer text that contradicts it, possibly another entry. The history
+    has both, and an undo restores both."""
     merge = merged(file, entry, text, text, reason=reason)
     return replace(
         merge,
         kind="supersede",
-        line=f"superseded in {file.label} {_quoted(entry)} by {_quoted(text)}",
+        line=f"superseded in {file.label} {_quote(entry)} by {_quote(text)}",
         detail="the older stays in the history; undoing it restores both",
     )
 
@@ -109,13 +109,13 @@ def added(
     reason: str = "",
     supersedes: str = "",
 ) -> Edit:
-    """The text at the end; `near` are entries that nobody could compare it with, and `supersedes`
-    is one that it makes outdated though that had been removed before."""
-    listed = " and ".join(map(_quoted, near))
+    """Appends the text; `near` are entries that could not be compared with it, and `supersedes` is
+    one that it makes outdated although it had been removed before."""
+    listed = " and ".join(map(_quote, near))
     asked = f"it is similar to {listed}: a model compares them when a session ends"
     return Edit(
         kind="add",
-        line=f"added to {file.label} {_quoted(text)}",
+        line=f"added to {file.label} {_quote(text)}",
         detail=asked if near else "",
         entries=[*file.entries, text],
         after=(text,),
@@ -126,16 +126,16 @@ def added(
 
 
 def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> Edit:
-    """An entry and a new text become one, which is `kept`; the text may be an entry itself. The
-    history has both, and undoing the merge restores both."""
+    """Merges an entry and a new text, possibly another entry, into `kept`. The history has both,
+    and an undo restores both."""
     entries = [one for one in file.entries if one != text or one == entry]
     at = entries.index(entry)
     entries[at] = kept
     other = text if kept == entry else entry
     return Edit(
         kind="merge",
-        line=f"merged into {file.label} {_quoted(kept)}",
-        detail=f"it stands for {_quoted(other, 200)} too; undoing it restores both",
+        line=f"merged into {file.label} {_quote(kept)}",
+        detail=f"it stands for {_quote(other, 200)} too; undoing it restores both",
         entries=entries,
         before=(entry, text),
         after=(kept,),
@@ -145,7 +145,7 @@ def merged(file: FactFile, entry: str, text: str, kept: str, *, reason: str) -> 
 
 
 def replaced(file: FactFile, old_text: str, text: str) -> Edit:
-    """The text in the place of the one entry that `old_text` means. Raises: MemoryRefused."""
+    """Replaces the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     entries = [entry for i, entry in enumerate(file.entries) if i == at or entry != text]
@@ -154,7 +154,7 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
         return known(file, text, "it already says that")
     return Edit(
         kind="replace",
-        line=f"replaced in {file.label} {_quoted(old)} by {_quoted(text)}",
+        line=f"replaced in {file.label} {_quote(old)} by {_quote(text)}",
         entries=entries,
         before=tuple(e for e in file.entries if e in (old, text)),
         after=(text,),
@@ -163,12 +163,12 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
 
 
 def removed(file: FactFile, old_text: str) -> Edit:
-    """The file without the one entry that `old_text` means. Raises: MemoryRefused."""
+    """Removes the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     return Edit(
         kind="remove",
-        line=f"removed from {file.label} {_quoted(old)}",
+        line=f"removed from {file.label} {_quote(old)}",
         entries=[*file.entries[:at], *file.entries[at + 1 :]],
         before=(old,),
         position=at,
@@ -176,14 +176,14 @@ def removed(file: FactFile, old_text: str) -> Edit:
 
 
 def archived(file: FactFile, old_text: str) -> Edit:
-    """The one entry that `old_text` means in the archive. Raises: MemoryRefused."""
+    """Archives the one entry that `old_text` means. Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     if old in file.archived:
         return known(file, old, "it is archived already")
     return Edit(
         kind="archive",
-        line=f"archived from {file.label} {_quoted(old)}",
+        line=f"archived from {file.label} {_quote(old)}",
         detail="not in prompts any more; recalled with a message it fits, and found by search",
         entries=file.entries,
         before=(old,),
@@ -194,7 +194,7 @@ def archived(file: FactFile, old_text: str) -> Edit:
 
 
 def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
-    """Other entries for all of them outside of the archive."""
+    """Replaces all entries outside of the archive."""
     return Edit(
         kind="consolidate",
         line=f"consolidated {file.label} {len(file.standing)} entries → {len(entries)}",
@@ -205,9 +205,9 @@ def consolidated(file: FactFile, entries: Sequence[str]) -> Edit:
 
 
 def undone(file: FactFile, change: Change) -> Edit:
-    """The file without a change: what it put there taken out, what it took put where that stood.
+    """Undoes a change: removes what it added, and puts back what it removed, in its place.
 
-    Raises: MemoryRefused with what stands in the way.
+    Raises: MemoryRefused with the obstacle.
     """
     gone = [entry for entry in change.after if entry not in file.entries]
     put_there = set(change.after) - set(change.before)
@@ -222,11 +222,11 @@ def undone(file: FactFile, change: Change) -> Edit:
         raise nothing_left(change)
     if not confirms and put_there <= set(gone) and taken_out <= set(file.entries):
         raise nothing_left(
-            change, f"{file.label} no longer holds {_quoted(gone[0])}." if gone else ""
+            change, f"{file.label} no longer holds {_quote(gone[0])}." if gone else ""
         )
     if gone:
         raise MemoryRefused(
-            f"{file.label} no longer holds {_quoted(gone[0])}: it was changed since {change.id}. "
+            f"{file.label} no longer holds {_quote(gone[0])}: it was changed since {change.id}. "
             f"Undo the later change first (`kode memory log`), or edit {file.path}."
         )
     at = file.entries.index(change.after[0]) if change.after and not moved else change.position
@@ -242,7 +242,7 @@ def undone(file: FactFile, change: Change) -> Edit:
         kind="undo",
         line=f"undid {change.kind} {change.id} in {file.label}",
         detail=" · ".join(
-            f"{word}: {'; '.join(map(_quoted, texts))}" for word, texts in sides.items() if texts
+            f"{word}: {'; '.join(map(_quote, texts))}" for word, texts in sides.items() if texts
         ),
         entries=entries,
         before=change.after,
@@ -260,8 +260,8 @@ def _archived_of(texts: Sequence[str], places: Sequence[int]) -> set[str]:
 
 def _check_stands(file: FactFile, entry: str) -> None:
     if entry not in file.entries:
-        raise MemoryRefused(f"{file.label} no longer holds {_quoted(entry)}. Nothing was changed.")
+        raise MemoryRefused(f"{file.label} no longer holds {_quote(entry)}. Nothing was changed.")
 
 
-def _quoted(text: str, max_chars: int = 80) -> str:
+def _quote(text: str, max_chars: int = 80) -> str:
     return f'"{shorten(text, max_chars)}"'

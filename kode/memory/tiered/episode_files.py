@@ -1,7 +1,7 @@
-"""Episodes on disk: one Markdown file a session, and `index.json`, a list of them.
+"""Stores episodes: one Markdown file per session, and `index.json`, a list of them.
 
-A person may edit the files. The index is a cache: whenever it is missing, stale or damaged it is
-rebuilt from the files. Adding an episode costs the same however many there are.
+A person may edit the files. The index is a cache, rebuilt from the files if missing, stale or
+damaged. Adding an episode takes constant time.
 """
 
 import json
@@ -38,9 +38,9 @@ class Episode:
     tainted: bool = False
     """Whether the session had read untrusted content."""
     approved: bool = False
-    """Whether a person let a tainted episode be recalled."""
+    """Whether a person approved a tainted episode for recall."""
     project: str = ""
-    """The path hash of the project that the session was in; "" where that is not known."""
+    """The path hash of the session's project; "" if unknown."""
 
     @property
     def recallable(self) -> bool:
@@ -48,7 +48,7 @@ class Episode:
 
     @property
     def text(self) -> str:
-        """All of it that search looks at."""
+        """The text that search covers."""
         return "\n".join((self.narrative, *(f"- {fact}" for fact in self.facts)))
 
     @property
@@ -91,8 +91,7 @@ def render(episode: Episode) -> str:
 
 
 def parse(text: str, session_id: str, modified_at: float) -> Episode:
-    """An episode from its file, whatever a person made of it; `modified_at` stands for times that
-    it does not tell."""
+    """Parses an episode, however a person edited it; `modified_at` replaces missing times."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     fields: dict[str, str] = {}
     if text.startswith("---\n"):
@@ -136,7 +135,7 @@ class EpisodeFiles:
         return locked(self.folder)
 
     def read(self, session_id: str) -> Episode | None:
-        """An episode, or None where there is none that can be read."""
+        """An episode, or None if missing or unreadable."""
         path = self.path(session_id)
         try:
             text = path.read_bytes().decode(errors="replace")
@@ -145,14 +144,14 @@ class EpisodeFiles:
             return None
 
     def text(self, session_id: str) -> str:
-        """The file as it is; "" when missing."""
+        """The file's text; "" if missing."""
         try:
             return self.path(session_id).read_bytes().decode(errors="replace")
         except OSError:
             return ""
 
     def write(self, episode: Episode) -> None:
-        """Puts an episode and its row in place; the caller holds the lock.
+        """Writes an episode and its index row; the caller holds the lock.
 
         Raises: MemoryRefused for a bad id; StorageError.
         """
@@ -168,8 +167,8 @@ class EpisodeFiles:
             self._replace_row(episode.row)
 
     def set_aside_if_no_text(self, session_id: str) -> Path | None:
-        """Moves a file that is not UTF-8, and so can be read only in part, out of the way of a new
-        one; where to, or None. The caller holds the lock. Raises: StorageError."""
+        """Moves a file that is not UTF-8 out of the way of a new one; returns its new path, or
+        None. The caller holds the lock. Raises: StorageError."""
         path = self.path(session_id)
         try:
             path.read_bytes().decode()
@@ -185,11 +184,11 @@ class EpisodeFiles:
         self.rebuild()
 
     def all(self) -> list[Episode]:
-        """Every episode that can be read, oldest first by name."""
+        """Every readable episode, oldest first by name."""
         return [episode for id in self.session_ids() if (episode := self.read(id)) is not None]
 
     def session_ids(self) -> list[str]:
-        """Of every episode file, oldest first by name."""
+        """The id of every episode file, oldest first by name."""
         with suppress(OSError):
             names = [entry.name for entry in os.scandir(self.folder)]
             ids = (name[:-3] for name in names if name.endswith(".md"))
@@ -197,14 +196,14 @@ class EpisodeFiles:
         return []
 
     def is_fresh(self) -> bool:
-        """Whether the index is younger than the last file that came or went."""
+        """Whether the index is newer than the last added or removed file."""
         try:
             return self.index.stat().st_mtime_ns >= self.folder.stat().st_mtime_ns
         except OSError:
             return False
 
     async def rows(self) -> list[dict[str, Any]]:
-        """The index, newest first, rebuilt when it cannot be used."""
+        """The index, newest first, rebuilt if unusable."""
         rows = self._read_rows() if self.is_fresh() else None
         if rows is None:
             if not self.folder.is_dir():
@@ -215,14 +214,14 @@ class EpisodeFiles:
         return sorted(rows, key=lambda row: str(row.get("created_at")), reverse=True)
 
     def rebuild(self) -> list[dict[str, Any]]:
-        """Makes the index from the files; the caller holds the lock."""
+        """Rebuilds the index from the files; the caller holds the lock."""
         rows = [episode.row for episode in self.all()]
         durable.replace(self.index, _index_bytes(rows))
         self._mark_fresh()
         return rows
 
     def _read_rows(self) -> list[dict[str, Any]] | None:
-        """None when the file is missing or damaged."""
+        """None if the file is missing or damaged."""
         try:
             rows = read_row(list[dict[str, Any]], self.index.read_bytes())
         except OSError:
@@ -230,8 +229,8 @@ class EpisodeFiles:
         return rows if rows is not None and all(map(_is_row, rows)) else None
 
     def _add_row(self, row: dict[str, Any]) -> None:
-        """Writes one row over the closing bracket: the cost of an episode must not grow with their
-        number. A crash in between leaves a damaged index, which is rebuilt."""
+        """Writes one row over the closing bracket, in constant time. A crash in between leaves a
+        damaged index, which is rebuilt."""
         data = json.dumps(row, ensure_ascii=False).encode()
         with durable.storage_errors(self.index, "write"), open(self.index, "r+b") as file:
             end = file.seek(0, os.SEEK_END)
@@ -288,14 +287,14 @@ class Pending:
     transcript: str
     """Bounded, without credentials."""
     project: str = ""
-    """The path hash of the project that the session was in."""
+    """The path hash of the session's project."""
     attempts: int = 0
-    """How often a model was asked, or was about to be: counted beforehand, so that one which is
-    cut off each time is not asked for ever."""
+    """How often a model was asked: counted beforehand, so that a question that kills the process is
+    not repeated forever."""
     answer: str = ""
-    """What the model answered, without credentials: it is paid for, whatever comes next."""
+    """The model's answer, without credentials: it is paid for, whatever comes next."""
     claimed_until: float = 0.0
-    """Seconds since the epoch; before that it belongs to whoever claimed it."""
+    """Seconds since the epoch; until then it belongs to whoever claimed it."""
 
     @property
     def id(self) -> str:
@@ -303,17 +302,16 @@ class Pending:
 
 
 class PendingFolder(WaitingFolder[Pending]):
-    """`episodes/pending/`. Who changes it holds the episodes' lock."""
+    """`episodes/pending/`. Changes require the episodes' lock."""
 
     kind = Pending
 
     def claim(self, session_id: str, *, lease_s: float) -> Pending | None:
-        """Takes one for `lease_s` and counts the attempt; None when it is gone, damaged or
-        another's. Under the lock. Raises: StorageError.
-        """
+        """Claims an item for `lease_s` and counts the attempt; None if it is gone, damaged or
+        claimed. Call with the lock held. Raises: StorageError."""
         pending = self.read(session_id)
         now = time.time()
-        # A claim for longer than anybody makes one was made when the clock was ahead.
+        # A claim longer than any lease was made when the clock was ahead.
         if pending is None or now < pending.claimed_until < now + LONGEST_CLAIM_S:
             return None
         claimed = replace(pending, claimed_until=now + lease_s, attempts=pending.attempts + 1)
@@ -321,7 +319,7 @@ class PendingFolder(WaitingFolder[Pending]):
         return claimed
 
     def release(self, session_id: str) -> None:
-        """Gives a claimed one back as far as it came. Under the lock; raises StorageError."""
+        """Releases a claim, keeping its progress. Call with the lock held. Raises: StorageError."""
         pending = self.read(session_id)
         if pending is not None:
             self.write(replace(pending, claimed_until=0.0))

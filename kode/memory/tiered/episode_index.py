@@ -1,10 +1,9 @@
-"""Which episodes fit a query, and which are the newest: a cache of their texts beside the files.
+"""Finds episodes by a query, and the newest ones: a cache of their texts beside the files.
 
-`episodes/.search/` is made again from the files whenever it is missing, damaged or of another
-tokenizer. Adding an episode costs the same however many there are. One stat of the folder tells
-whether anything came or went; only then are the files' times looked through, and only files that
-changed are read. Who only reads uses the cache while it is current, else the newest files as they
-are.
+`episodes/.search/` is rebuilt from the files if missing, damaged or of another tokenizer. Adding an
+episode takes constant time. One stat of the folder shows whether files were added or removed; only
+then are file times checked, and only changed files read. A read-only process uses the cache while
+it is current, else the newest files directly.
 """
 
 import asyncio
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERSION = 100 + terms.VERSION
-"""Of the tables and of the terms in them."""
+"""Of the schema and of the terms in it."""
 NAME = "text"
 NEWEST_READ = 2_000
-"""So many files are looked through where the cache cannot be used."""
+"""How many files are read if the cache is unusable."""
 BATCH = 64
-"""Files taken in by one transaction; between two the terminal gets its turn."""
+"""Files per transaction; the terminal gets control in between."""
 SEARCH_WAITS_S = 0.5
-"""How long a search takes in changed files before it answers from what is there."""
+"""How long a search indexes changed files before it answers with what it has."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS episodes (
@@ -53,7 +52,7 @@ _ALL = Source("SELECT place, since, until, '' AS row FROM episodes")
 
 
 class EpisodeIndex:
-    """The search over the episodes of one memory."""
+    """Search over the episodes of one memory."""
 
     def __init__(self, context: MemoryContext, embedder: Embedder) -> None:
         self.files = EpisodeFiles(context.root / "episodes")
@@ -61,7 +60,7 @@ class EpisodeIndex:
         self._embedder = embedder
         self._is_neural = not isinstance(embedder, LocalEmbedder)
         self._space = embedder.name
-        """Of the configured embedder, also while another serves for it."""
+        """Of the configured embedder, even while another replaces it."""
         self._now = context.now
         self._read_only = context.read_only
         path = self.files.folder / ".search" / "episodes.sqlite"
@@ -71,7 +70,7 @@ class EpisodeIndex:
     async def search(
         self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
     ) -> list[tuple[str, Ranked]]:
-        """Session ids, best first; nothing for a query that matches nothing."""
+        """Session ids, best first; empty if nothing matches."""
         vector = None if self._read_only else await self.vector(query)
         found = await self._in_cache(lambda: self._search(query, k, vector, typo_chars))
         if found is not None:
@@ -82,8 +81,8 @@ class EpisodeIndex:
         return [(texts[one.index].where, one) for one in ranked]
 
     async def newest(self, many: int, *, of_project: bool = False) -> list[Episode]:
-        """The newest episodes, the newest first; `of_project`: those of this project and those that
-        name none."""
+        """The newest episodes, newest first; `of_project`: only this project's, and those without
+        one."""
         where = "WHERE project IN (?, '')" if of_project else "WHERE ? <> ''"
         sql = f"SELECT id FROM episodes {where} ORDER BY until DESC, id DESC LIMIT ?"
         rows = await self._in_cache(lambda: self._cache.rows(sql, (self.project, many)))
@@ -93,16 +92,16 @@ class EpisodeIndex:
         return [e for e in newest if not of_project or e.project in (self.project, "")][:many]
 
     async def refresh(self) -> None:
-        """Takes in what came, went or changed on disk, edits in place included."""
+        """Indexes files that were added, removed or changed, including edits in place."""
         if self.files.folder.is_dir() and not self._read_only:
             await self._refresh(None)
 
     async def vector(self, text: str) -> "Vector | None":
-        """What `put` takes, made while no lock is held: an embedding may be a request."""
+        """The vector for `put`; call without a lock, because an embedding may be a request."""
         return (await self._vectors([text]))[0]
 
     def is_current(self) -> bool:
-        """Whether the cache is an image of the folder as it is now."""
+        """Whether the cache matches the current folder."""
         sql = "SELECT fingerprint FROM image_of"
         rows = self._cache.read(lambda: self._cache.rows(sql))
         self._cache.close()
@@ -111,8 +110,8 @@ class EpisodeIndex:
         return False
 
     def put(self, episode: Episode, vector: "Vector | None", *, was_current: bool) -> None:
-        """Takes in an episode just written, while the folder is locked. `was_current`: what
-        `is_current` said before; only then may the cache be called current again."""
+        """Indexes an episode just written, while the folder is locked. `was_current`: what
+        `is_current` returned before; only then does the cache stay current."""
         with suppress(StorageError, OSError):
             stamp = self._stamp(self.files.path(episode.session_id).stat())
             image_of = self._fingerprint() if was_current else ""
@@ -122,7 +121,7 @@ class EpisodeIndex:
     # ── the cache ────────────────────────────────────────────────────────────────────────────
 
     async def _in_cache(self, work: Callable[[], T | None]) -> T | None:
-        """What `work` finds in the cache once that is current; None where it cannot be used."""
+        """The result of `work` on the current cache; None if it is unusable."""
         if not self.files.folder.is_dir() or (self._read_only and not self.is_current()):
             return None
         if not self._read_only and not self.is_current():
@@ -135,7 +134,7 @@ class EpisodeIndex:
     def _search(
         self, query: str, k: int, vector: "Vector | None", typo_chars: int
     ) -> list[tuple[str, Ranked]] | None:
-        self._cache.rows("SELECT 1")  # opened, it knows what it is able to do
+        self._cache.rows("SELECT 1")  # opening it detects what SQLite supports
         if not self._texts.able.words:
             return None
         found = self._texts.search(
@@ -156,8 +155,8 @@ class EpisodeIndex:
         gone: Iterable[str] = (),
         image_of: str = "",
     ) -> None:
-        """One transaction: episodes with their stamps and vectors in the place of what was there,
-        ids that have gone, and the fingerprint of what the cache is then an image of.
+        """One transaction: replaces episodes with their stamps and vectors, removes ids, and stores
+        the fingerprint of the folder that the cache then matches.
 
         Raises: StorageError.
         """
@@ -175,7 +174,7 @@ class EpisodeIndex:
                     "VALUES (?, ?, ?, ?, ?) RETURNING place"
                 )
                 if self._is_neural and vector is None:
-                    stamp = ""  # the server failed: looked at again by `refresh`
+                    stamp = ""  # the server failed: `refresh` tries again
                 row = (episode.session_id, stamp, since, until, episode.project)
                 ((place,),) = self._cache.rows(sql, row)
                 self._texts.add(place, episode.text)
@@ -190,11 +189,11 @@ class EpisodeIndex:
     # ── in step with the files ───────────────────────────────────────────────────────────────
 
     def _fingerprint(self) -> str:
-        """Changes whenever a file comes, goes or is replaced. Raises: OSError."""
+        """Changes whenever a file is added, removed or replaced. Raises: OSError."""
         return f"{self.files.folder.stat().st_mtime_ns} {self._space}"
 
     async def _refresh(self, deadline: float | None) -> None:
-        """Takes in what changed, the newest first, until `deadline`; the rest waits."""
+        """Indexes changes, newest first, until `deadline`; the rest waits."""
         try:
             image_of = self._fingerprint()
             there = await self._stamps()
@@ -213,7 +212,7 @@ class EpisodeIndex:
                 await asyncio.sleep(0)
             self.take_in((), gone=gone, image_of=image_of)
         except (StorageError, OSError):
-            pass  # a cache that cannot be written costs finding something, never a turn
+            pass  # an unwritable cache costs a search result, never a turn
         finally:
             self._cache.close()
 

@@ -1,7 +1,6 @@
-"""Episodes: what a session was about, made by one model call when it ends.
+"""Episodes: what a session was about, written by one model call when it ends.
 
-The raw material is on disk before the model is asked; what cannot be finished in time is finished
-at a later start.
+The raw material is on disk before the model is asked; unfinished work is finished at a later start.
 """
 
 import asyncio
@@ -58,15 +57,15 @@ MAX_NARRATIVE_CHARS = 2_000
 MAX_FACT_CHARS = 300
 FACTS_A_CALL = 3
 MAX_FACTS = 12
-"""In one episode, however often its session is continued."""
+"""Limit per episode, however often its session is continued."""
 MAX_ATTEMPTS = 5
-"""Questions without a usable answer; then an episode is made of the raw material, without a
+"""Attempts without a usable answer; then the episode is made from the raw material, without a
 model."""
 LEASE_S = 180.0
 
 
 class EpisodeKeeper:
-    """The episodes that one session makes."""
+    """The episodes of one session."""
 
     def __init__(
         self,
@@ -88,10 +87,10 @@ class EpisodeKeeper:
     # ── making one ───────────────────────────────────────────────────────────────────────────
 
     async def keep(self, messages: Sequence[Message], recording: Recording) -> bool:
-        """Makes the episode of the session that ends; False when that is left for later.
+        """Writes the episode of an ending session; False if that is left for later.
 
-        Raises: StorageError when not even the raw material can be kept; CancelledError (then the
-        raw material is on disk).
+        Raises: StorageError if not even the raw material can be stored; CancelledError (then the
+            raw material is on disk).
         """
         turns = max(recording.turns, count_turns(messages))
         if not messages or not self._is_due(turns, recording):
@@ -106,7 +105,7 @@ class EpisodeKeeper:
                 self._pending.release(pending.session_id)
             finished = False
         except asyncio.CancelledError:
-            # No await here: the process may be on its way out. Another start may begin at once.
+            # No await here: the process may be exiting. Another start may begin at once.
             self._pending.release(pending.session_id)
             raise
         if not finished:
@@ -118,16 +117,16 @@ class EpisodeKeeper:
         return finished
 
     async def leave_pending(self, recording: Recording) -> None:
-        """Keeps the raw material of a session that ends without being taken in."""
+        """Stores the raw material of a session that ends unprocessed."""
         if recording.heard and self._is_due(recording.turns, recording):
             await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
     async def refresh(self) -> None:
-        """Brings the index up to date."""
+        """Updates the index."""
         await self._index.refresh()
 
     async def finish_pending(self, is_closing: Callable[[], bool]) -> None:
-        """Makes the episodes that earlier processes left; no further one once `is_closing`."""
+        """Writes the episodes that earlier processes left; starts no more once `is_closing`."""
         if not self._pending.folder.is_dir():
             return
         async with self.files.lock():
@@ -156,7 +155,7 @@ class EpisodeKeeper:
                 return
 
     async def approve(self, session_id: str, author: Author) -> Outcome:
-        """Lets a tainted episode be recalled. `session_id` may be any unique beginning.
+        """Approves a tainted episode for recall. `session_id` may be a unique prefix.
 
         Raises: MemoryRefused, StorageError.
         """
@@ -183,7 +182,7 @@ class EpisodeKeeper:
         return Outcome(line=f"dropped episode {found}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Takes back one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
+        """Undoes one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
         session_id = change.target.removeprefix("episodes/").removesuffix(".md")
         refuse_redacted(change, f"Edit {change.target} by hand.")
         async with self.files.lock():
@@ -210,7 +209,7 @@ class EpisodeKeeper:
         return [episode for episode in found if episode is not None]
 
     async def counts(self) -> tuple[int, int, int]:
-        """How many episodes there are, wait for approval, and are still to be made."""
+        """The number of episodes: existing, waiting for approval, and pending."""
         rows = await self.files.rows()
         waiting = sum(1 for row in rows if row.get("tainted"))
         return len(rows), waiting, len(self._pending.ids())
@@ -234,7 +233,7 @@ class EpisodeKeeper:
     async def _put_down(
         self, turns: int, text: str, recording: Recording, *, lease_s: float
     ) -> Pending:
-        """The raw material on disk; with a lease it is about to be worked on here."""
+        """Stores the raw material; with a lease this process works on it next."""
         now = datetime.now(UTC)
         pending = Pending(
             session_id=self._context.session_id or "",
@@ -252,7 +251,7 @@ class EpisodeKeeper:
         return pending
 
     async def _finish(self, pending: Pending) -> bool:
-        """Asks the model and writes the episode; False leaves the raw material where it is."""
+        """Asks the model and writes the episode; False leaves the raw material in place."""
         narrative, facts = read_note(pending.answer or await self._ask(pending))
         if not narrative and pending.attempts < MAX_ATTEMPTS:
             async with self.files.lock():
@@ -263,7 +262,7 @@ class EpisodeKeeper:
                 f"No model could summarize session {pending.session_id} in "
                 f"{MAX_ATTEMPTS} attempts: its note says what you asked, in your words."
             )
-        narrative, facts = self._scanned(narrative, facts, pending)
+        narrative, facts = self._scan(narrative, facts, pending)
         vector = await self._index.vector("\n".join([narrative, *facts]))
         async with self.files.lock():
             before = self.files.read(pending.session_id)
@@ -275,7 +274,7 @@ class EpisodeKeeper:
                 narrative=narrative,
                 facts=joined_facts(before.facts if before else (), facts),
                 tainted=pending.tainted or (before is not None and before.tainted),
-                # What a person approved was the note as it stood then.
+                # The person approved the note as it was then.
                 approved=before is not None and before.approved and not pending.tainted,
                 project=pending.project or (before.project if before else ""),
             )
@@ -290,9 +289,9 @@ class EpisodeKeeper:
         return True
 
     async def _ask(self, pending: Pending) -> str:
-        """The model's answer, on disk before anything is made of it; "" for none."""
+        """The model's answer, on disk before it is used; "" for none."""
         if pending.attempts > MAX_ATTEMPTS:
-            return ""  # each time before, kode was ended while it waited
+            return ""  # each time before, kode was killed while it waited
         earlier = self.files.read(pending.session_id)
         so_far = f"The note so far:\n{earlier.text}\n\n" if earlier and earlier.narrative else ""
         answer = await self._door.ask(
@@ -310,10 +309,10 @@ class EpisodeKeeper:
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
 
-    def _scanned(
+    def _scan(
         self, narrative: str, facts: Sequence[str], pending: Pending
     ) -> tuple[str, list[str]]:
-        """The same without what may not be remembered; the narrative is never empty."""
+        """Both without what may not be remembered; the narrative is never empty."""
         good = [fact for fact in facts if not scan.scan(fact)]
         if scan.scan(narrative) or not narrative:
             narrative = _raw_note(pending.transcript)
@@ -324,7 +323,7 @@ class EpisodeKeeper:
         return narrative, good
 
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
-        """History, then file and index; called inside the lock."""
+        """History, then file and index; call with the lock held."""
         before = self.files.text(episode.session_id)
         change = self._history.record(
             author,
@@ -349,14 +348,14 @@ class EpisodeKeeper:
 
 
 def read_note(answer: str) -> tuple[str, list[str]]:
-    """Narrative and facts in a model's answer; an answer in plain prose is the narrative."""
+    """Narrative and facts in a model's answer; a plain prose answer is the narrative."""
     found = read_object(answer, ("narrative", "facts"))
     if found is None or not isinstance(found.value.get("narrative"), str):
         is_prose = not answer.lstrip().startswith(("{", "[", "```"))
         prose = answer.strip() if is_prose and not is_placeholder(answer, INSTRUCTIONS) else ""
         return _cut(prose, MAX_NARRATIVE_CHARS), []
     if not found.complete and "facts" not in found.value:
-        return "", []  # cut off in the middle of the narrative
+        return "", []  # cut off within the narrative
     facts = found.value.get("facts")
     texts = [str(fact).strip() for fact in facts] if isinstance(facts, list) else []
     if not found.complete:
@@ -370,7 +369,7 @@ def read_note(answer: str) -> tuple[str, list[str]]:
 
 
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """The facts of a continued session, each once, the newest at the end."""
+    """The facts of a continued session, without duplicates, newest last."""
     facts = list(known)
     facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
     return tuple(facts[-MAX_FACTS:])

@@ -1,9 +1,9 @@
-"""Fact files: entries of text separated by a line holding only `§`, which a person may edit.
+"""Fact files: entries of text separated by a line with only `§`, which a person may edit.
 
-Beside each lies its archive, in the same format: entries that no prompt holds, found where they fit
-a request. The two are one file to whatever compares, changes, undoes or traces entries.
+Beside each lies its archive, in the same format: entries left out of prompts, found when they fit a
+request. Comparing, changing, undoing and tracing treat the two as one file.
 
-Here: the format, where the files are, and reading and replacing them under the folder's lock.
+This module defines the format and the places, and reads and replaces files under the folder's lock.
 """
 
 import re
@@ -34,32 +34,32 @@ TARGET_PATH = re.compile(r"(?:facts|project-facts/[0-9a-f]{16})/(user|env)\.md")
 
 @dataclass(frozen=True, kw_only=True)
 class FactFile:
-    """One fact file as it was when read."""
+    """One fact file at the time it was read."""
 
     path: Path
     target: Target
     scope: Scope
     entries: tuple[str, ...]
-    """In the file's order, those of the archive among them; trimmed, none empty."""
+    """In file order, including the archive; trimmed, none empty."""
     limit: int
     """Characters the file may hold; the archive has no limit."""
     archived: frozenset[str] = frozenset()
-    """The entries that stand in the archive."""
+    """The archived entries."""
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
-    """Of entries that may not hold any more."""
+    """Entry → why it may not hold any more."""
     since: Mapping[str, str] = field(default_factory=dict)
-    """Of entries that hold from a version or a day on, which one."""
+    """Entry → the version or day from which it holds."""
     disputed: Mapping[str, str] = field(default_factory=dict)
-    """Entries that contradict one from a source that counts for more, which is the value."""
+    """Entry → the one it contradicts, from a source that ranks higher."""
 
     @property
     def standing(self) -> tuple[str, ...]:
-        """The entries outside of the archive, in the file's order."""
+        """The entries outside of the archive, in file order."""
         return tuple(entry for entry in self.entries if entry not in self.archived)
 
     @property
     def in_archive(self) -> tuple[str, ...]:
-        """The others, in the order of the archive."""
+        """The archived entries, in archive order."""
         return tuple(entry for entry in self.entries if entry in self.archived)
 
     @property
@@ -68,12 +68,12 @@ class FactFile:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The entries outside of the archive as a model is shown them."""
+        """The entries outside of the archive as a model sees them."""
         return tuple(filter(None, map(self.as_shown, self.standing)))
 
     def as_shown(self, entry: str) -> str:
-        """An entry as a model is shown it: what may be stale or contradicts what counts for more
-        says so; "" for what has expired."""
+        """An entry as a model sees it: marked if it may be stale or contradicts a higher-ranking
+        one; "" if expired."""
         doubt = self.doubts.get(entry)
         if doubt is not None and doubt.expired:
             return ""
@@ -82,7 +82,7 @@ class FactFile:
 
     @property
     def size(self) -> int:
-        """Characters in use outside of the archive, separators included."""
+        """Characters used outside of the archive, separators included."""
         return len(render(self.standing))
 
     @property
@@ -91,33 +91,34 @@ class FactFile:
 
     @property
     def fill(self) -> str:
-        """`37% (561/1500 characters)`, and how many entries are archived."""
+        """`37% (561/1500 characters)`, and the number of archived entries."""
         percent = round(100 * self.size / self.limit) if self.limit else 100
         archived = f", {len(self.archived)} archived" if self.archived else ""
         return f"{percent}% ({self.size}/{self.limit} characters){archived}"
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The entries of a file, whoever wrote it: CRLF, a BOM and blank ends are no part of them."""
+    """The entries of a file, whoever wrote it: CRLF, a BOM and surrounding blank lines are
+    dropped."""
     text = plain_lines(text).removeprefix("\ufeff")
     return tuple(entry for part in _SEPARATOR_LINE.split(text) if (entry := part.strip()))
 
 
 def render(entries: Sequence[str]) -> str:
-    """The file of these entries; no line feed at the end."""
+    """The file with these entries; no line feed at the end."""
     return SEPARATOR.join(entries)
 
 
 def holds_separator(text: str) -> bool:
-    """Whether a text would become two entries when read back."""
+    """Whether a text would be read back as two entries."""
     return _SEPARATOR_LINE.search(plain_lines(text)) is not None
 
 
 def find(file: FactFile, old_text: str) -> int:
-    """The index of the one entry that `old_text` means: the whole entry, else the only one that
+    """The index of the one entry that `old_text` means: the full entry, else the only one that
     contains it.
 
-    Raises: MemoryRefused when it is empty, or means none or several.
+    Raises: MemoryRefused if it is empty, or matches none or several.
     """
     wanted = old_text.replace("\r\n", "\n").strip()
     if not wanted:
@@ -143,7 +144,7 @@ def find(file: FactFile, old_text: str) -> int:
 
 
 def check_room(file: FactFile, after: FactFile) -> None:
-    """Raises MemoryRefused with the sizes when a change would pass the file's limit."""
+    """Raises: MemoryRefused with the sizes if a change would exceed the file's limit."""
     if after.size <= file.limit:
         return
     raise MemoryRefused(
@@ -155,7 +156,7 @@ def check_room(file: FactFile, after: FactFile) -> None:
 
 
 def shorten(text: str, max_chars: int) -> str:
-    """`text` quoted in a sentence: on one line, credentials masked, cut with an ellipsis."""
+    """`text` for quoting in a sentence: on one line, credentials masked, cut with an ellipsis."""
     return plain.shorten(credentials.redact(text), max_chars)
 
 
@@ -178,18 +179,18 @@ class FactStore:
         return self.root / "project-facts" / path_hash(self.project) / f"{target}.md"
 
     def name_of(self, file: FactFile) -> str:
-        """How the history calls a file: its path below the memory folder."""
+        """A file's name in the history: its path below the memory folder."""
         return file.path.relative_to(self.root).as_posix()
 
     def read(self, target: Target, scope: Scope) -> FactFile:
-        """The file as it is on disk now; a missing one is empty.
+        """Reads the current file; a missing one is empty.
 
-        Raises: MemoryRefused when it is not a readable UTF-8 text.
+        Raises: MemoryRefused if it is not readable UTF-8 text.
         """
         return self._read(self.path(target, scope), target, scope)
 
     def read_named(self, name: str) -> FactFile:
-        """The file that the history calls `name`, of whatever project.
+        """Reads the file with this name in the history, of any project.
 
         Raises: MemoryRefused.
         """
@@ -202,13 +203,13 @@ class FactStore:
 
     def lock(self, file: FactFile) -> AbstractAsyncContextManager[None]:
         """The lock of the file's folder. Read the file again inside it: another process or an
-        editor may have changed it since."""
+        editor may have changed it."""
         return locked(file.path.parent)
 
     def write(self, file: FactFile) -> None:
-        """Puts the entries in place; the caller holds the lock and has read the file inside it. The
-        archive is written first where it gains an entry: what stops kode in between leaves an entry
-        in both, which counts as standing, never in none.
+        """Writes the entries; the caller holds the lock and has read the file inside it. Writes the
+        archive first if it gains an entry: an interruption leaves an entry in both, where it counts
+        as not archived, never in none.
 
         Raises: StorageError; then the old files are there, or such an entry in both.
         """
@@ -233,7 +234,7 @@ class FactStore:
 
 
 def _put(path: Path, entries: Sequence[str]) -> None:
-    """An archive of these entries; none is no file."""
+    """Writes an archive; without entries deletes it."""
     if entries:
         durable.make_folder(path.parent)
         durable.replace(path, render(entries).encode())

@@ -1,4 +1,4 @@
-"""The facts as files of the memory tool, a line an entry; episodes beside them, to be read."""
+"""The facts as files of the memory tool, one line per entry; episodes beside them, read-only."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from kode.memory.entry_lines import Row, Step
 from kode.memory.folder import MemoryFile
 from kode.memory.tiered import report
 from kode.memory.tiered.facts import FactFile, Scope, Target
-from kode.memory.tiered.write import checked
+from kode.memory.tiered.write import check_text
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
@@ -72,7 +72,7 @@ class TieredFolder:
         steps = entry_lines.steps(_rows(file, archived=False) if file else [], after)
         for step in steps:
             if step.text is not None:
-                checked(step.text)
+                check_text(step.text)
         system, author = self._system, self._system.author()
 
         async def do(step: Step) -> Outcome:
@@ -91,7 +91,7 @@ class TieredFolder:
 
 
 def _rows(file: FactFile, *, archived: bool) -> list[Row]:
-    """What a model is shown of the entries: one that has expired is not among them."""
+    """The entries as a model sees them: without expired ones."""
     entries = file.in_archive if archived else file.standing
     known = ((entry, file.doubts.get(entry)) for entry in entries)
     return [

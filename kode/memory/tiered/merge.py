@@ -1,8 +1,9 @@
-"""Merge on write: what to do with a new fact against the entries of one fact file.
+"""Merge on write: decides what to do with a new fact, given the entries of one fact file.
 
-Two texts are one without a judge only when they are the same, as `same` has it. All else that is
-near goes to a model, which answers with one word; without an answer the fact is added, since a
-repetition can be removed later and a lost fact nobody notices. Pairs nobody could judge: `review`.
+Without a judge, two texts are merged only if they are the same, as `same` defines. Anything else
+that is near goes to a model, which answers with one word; without an answer the fact is added,
+because a duplicate can be removed later, while nobody notices a lost fact. `review` keeps the
+unjudged pairs.
 """
 
 import json
@@ -22,14 +23,14 @@ Action = Literal["add", "judge", "duplicate"]
 Word = Literal["same", "update", "distinct"]
 
 EMPTY_WORDS = frozenset({"a", "an", "the", "please"})
-"""Words that carry nothing. One more here is one more way to lose a fact."""
+"""Words without content. Each word here is one more way to lose a fact."""
 
 MAX_CANDIDATES = 2
-"""Entries that one question is about: what a fact outdates is often only the second nearest, after
-one that looks just like it."""
+"""Entries per question: what a fact outdates is often only the second nearest, after a
+lookalike."""
 
 _TOKEN = re.compile(r"""(?:`[^`]*`|"[^"]*"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|\S)+""")
-"""A word with what is quoted in it: white space inside quotes is part of what they quote."""
+"""A word with its quotations: white space inside quotes matters."""
 _INDENTED = re.compile(r"\n[ \t]")
 _PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(?:['’-][^\W\d_]+)*[.,:;!?]?")
 _CLOSED = re.compile(r"(?<=[\w)\]}\"'`”’])[.!。！]\Z")
@@ -41,12 +42,12 @@ class Decision:
 
     action: Action
     """`add`: append it. `duplicate`: the entry is the same text. `judge`: ask a model with
-    `judge_prompt`, then keep `kept` where it says that two are one, append otherwise."""
+    `judge_prompt`; if it says that two are one, replace by `kept`, else append."""
     candidates: tuple[int, ...]
-    """Positions of the entries concerned, nearest first: for `judge` one or two of them, for
-    `duplicate` the one, for `add` none."""
+    """Indices of the entries concerned, nearest first: one or two for `judge`, one for `duplicate`,
+    none for `add`."""
     reason: str
-    """Why, in plain words for the person and the history."""
+    """In plain words, for the person and the history."""
 
 
 def decide(
@@ -57,11 +58,11 @@ def decide(
     add_threshold: float = 0.3,
     similarities: Sequence[float] | None = None,
 ) -> Decision:
-    """Decides about `new` among the entries of one file, in their order.
+    """Decides about `new` among the entries of one file, in order.
 
-    `similarities` are cosines between 0 and 1 to each entry; without them the words are compared.
-    Below `add_threshold` a fact is new. From there on a model is asked, and from `merge_threshold`
-    on only where the two are not the same text.
+    `similarities` are cosines between 0 and 1 to each entry; without them words are compared. Below
+    `add_threshold` a fact is new. Above it a model is asked, and from `merge_threshold` on only if
+    the two are not the same text.
     """
     if similarities is None:
         near = local_nearness(new, entries)
@@ -79,13 +80,13 @@ def decide(
 
 def same(one: str, other: str) -> bool:
     """Whether two texts differ only in white space, the case of the first letter, closing
-    punctuation, and words of `EMPTY_WORDS`."""
-    return one == other or folded(one) == folded(other)
+    punctuation, and words in `EMPTY_WORDS`."""
+    return one == other or fold(one) == fold(other)
 
 
-def folded(text: str) -> str:
-    """The text without what `same` overlooks. What is quoted, in code or indented is left alone,
-    and so is every word that is not a plain one at the very beginning."""
+def fold(text: str) -> str:
+    """The text without what `same` ignores. Quoted, indented and code parts are unchanged, and so
+    is a first word that is not a plain word."""
     text = text.strip()
     if _INDENTED.search(text):
         return text
@@ -122,16 +123,16 @@ the stored one, such as update-2."""
 def judge_prompt(new: str, entries: Sequence[str]) -> tuple[str, str]:
     """System text and prompt that ask a model for one word: same, update or distinct."""
     if len(entries) == 1:
-        facts, wanted = _shown(entries[0], new), "One word: same, update or distinct?"
+        facts, wanted = _both_texts(entries[0], new), "One word: same, update or distinct?"
     else:
-        stored = [f"Stored fact {n}: {_quoted(entry)}" for n, entry in enumerate(entries, 1)]
-        facts, wanted = "\n".join([*stored, f"New fact: {_quoted(new)}"]), _SEVERAL
+        stored = [f"Stored fact {n}: {_quote(entry)}" for n, entry in enumerate(entries, 1)]
+        facts, wanted = "\n".join([*stored, f"New fact: {_quote(new)}"]), _SEVERAL
     return _SYSTEM + "Answer with exactly one word.", f"{facts}\n\n{_WORDS}\n\n{wanted}"
 
 
 def read_judgment(answer: str, count: int = 1) -> tuple[Word, int] | None:
-    """The judge's word, strictly, and the position of the entry that it is about; without a number
-    it is the nearest. None when the answer is anything but one known word."""
+    """Parses the judge's word strictly, with the index of its entry; without a number it is the
+    nearest. None for anything but one known word."""
     found = _ANSWER.fullmatch(answer.strip().strip("\"'`*_.!:()[] \n\t").lower())
     number = int(found["number"] or 1) if found else 0
     if found is None or not 1 <= number <= count:
@@ -150,9 +151,9 @@ _ANSWER = re.compile(rf"(?P<word>{'|'.join(_MEANING)})(?:[- ]?(?P<number>[0-9]))
 
 
 def review_prompt(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """System text and prompt that ask for one word about each pair of an entry and a new text, on
-    lines of their own."""
-    listed = "\n\n".join(f"Pair {n}\n{_shown(*pair)}" for n, pair in enumerate(pairs, 1))
+    """System text and prompt that ask for one word about each pair of an entry and a new text, one
+    per line."""
+    listed = "\n\n".join(f"Pair {n}\n{_both_texts(*pair)}" for n, pair in enumerate(pairs, 1))
     question = (
         f"{listed}\n\n{_WORDS}\n\n"
         f"{len(pairs)} lines, one for each pair, such as `1: distinct`. Nothing else."
@@ -161,7 +162,7 @@ def review_prompt(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 
 def read_review(answer: str, count: int) -> list[Word | None]:
-    """The word about each pair; None where there is none, or two that differ."""
+    """The word about each pair; None for none, or two that differ."""
     said: dict[int, set[Word | None]] = {}
     for line in answer.splitlines():
         number, _, word = line.strip().strip("-*` ").removeprefix("Pair ").partition(":")
@@ -173,16 +174,16 @@ def read_review(answer: str, count: int) -> list[Word | None]:
 
 
 def kept(word: Word, new: str, entry: str) -> str:
-    """What remains of two texts that are one: the newer, but of two that say the same the one that
-    holds the other."""
-    return entry if word == "same" and folded(new) in folded(entry) else new
+    """What remains of two texts that are one: the newer, unless they say the same and the older
+    contains it."""
+    return entry if word == "same" and fold(new) in fold(entry) else new
 
 
-def _shown(entry: str, new: str) -> str:
-    return f"Stored fact: {_quoted(entry)}\nNew fact: {_quoted(new)}"
+def _both_texts(entry: str, new: str) -> str:
+    return f"Stored fact: {_quote(entry)}\nNew fact: {_quote(new)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -190,23 +191,23 @@ TIMEOUT_S = 15.0
 TOKENS_A_PAIR = 12
 
 Similarities = Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]]
-"""How near a new text is to each entry; None leaves it to the words."""
+"""(new text, entries) → similarity to each; None: compare words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What becomes of a new text among the entries it was compared with."""
+    """What to do with a new text, after comparing it with entries."""
 
     known: str = ""
-    """The entry that is the same text: nothing is written."""
+    """The entry with the same text: nothing is written."""
     entry: str = ""
-    """The entry that the model found to be one with it; "": it is added."""
+    """The entry that the model found equivalent; "": the text is added."""
     word: Word | None = None
-    """The model's, where it was asked and said one."""
+    """The model's word, if it was asked and answered."""
     kept: str = ""
     """What remains of the two."""
     unjudged: tuple[str, ...] = ()
-    """The entries that nobody could compare it with."""
+    """The entries it could not be compared with."""
     reason: str = ""
 
 
@@ -221,7 +222,7 @@ class Judge:
         self._similarities = similarities
 
     async def compare(self, text: str, entries: Sequence[str]) -> Plan:
-        """What to do with a text, by at most one question."""
+        """Decides about a text, with at most one question."""
         if text in entries:
             return Plan(known=text)
         if not self._settings.merge_on_write or not entries:
@@ -254,7 +255,7 @@ class Judge:
     async def review(
         self, pairs: Sequence[tuple[str, str]], timeout_s: float
     ) -> Sequence[Word | None]:
-        """The word on each pair of an entry and a new text, or None, by one question."""
+        """The word on each pair of an entry and a new text, or None, with one question."""
         if not pairs:
             return ()
         system, prompt = review_prompt(pairs)

@@ -1,8 +1,8 @@
-"""What an episode says that no longer holds: put beside it wherever a model is shown it.
+"""Finds statements in an episode that no longer hold, to be shown beside it to a model.
 
-An episode stays as it was written, the note of a day. But what the session kept as facts has a
-history: what superseded it, which code it rests on, how long it holds. That says what has become of
-it, in whatever words the episode puts it.
+An episode is never changed. But the facts that the session stored have a history: what superseded
+them, which code they cite, how long they hold. That shows what became of them, however the episode
+words it.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from kode.memory.tiered.facts import TARGET_PATH, FactStore, shorten
 
 HEAD = "Since then:"
 MOST_FOLLOWED = 20
-"""Changes of one entry; of what was changed more often, nothing is said."""
+"""Limit of changes per entry; beyond it nothing is reported."""
 QUOTED_CHARS = 200
 
 
 class Outdated:
-    """Looks at the facts that a session kept."""
+    """Checks the facts that a session stored."""
 
     def __init__(self, history: History, system: str, store: FactStore, project: Path) -> None:
         self._history = history
@@ -32,7 +32,7 @@ class Outdated:
         self._project = project
 
     def note(self, session_id: str, today: date) -> str:
-        """What of the facts of a session no longer holds, a line each; "" where all do."""
+        """The facts of a session that no longer hold, one per line; "" if all do."""
         lines = list(dict.fromkeys(self._lines(session_id, today)))
         return "\n".join([HEAD, *(f"- {line}" for line in lines)]) if lines else ""
 
@@ -44,15 +44,15 @@ class Outdated:
             doubt = stale.doubt(change, self._project, today)
             for text in _kept(change):
                 if doubt is not None:
-                    yield f"{doubt.mark}{_quoted(text)}"
+                    yield f"{doubt.mark}{_quote(text)}"
                     continue
                 fate = self._fate(change.target, text)
                 if fate:
-                    yield f"{_quoted(text)} {fate}"
+                    yield f"{_quote(text)} {fate}"
 
     def _fate(self, target: str, text: str) -> str:
-        """What became of a text, in words; "" while it may still hold. One that was removed may:
-        others needed the room."""
+        """What became of a text, in words; "" while it may still hold. A removed one may: others
+        needed the space."""
         standing = self._standing(target)
         now = text
         for _ in range(MOST_FOLLOWED):
@@ -62,10 +62,10 @@ class Outdated:
             now = then
         if covers(now, text):
             return ""
-        return f"superseded by {_quoted(now)}" if now in standing else "no longer holds"
+        return f"superseded by {_quote(now)}" if now in standing else "no longer holds"
 
     def _next(self, target: str, text: str) -> str:
-        """What the last change that took a text away left in its place; "" for nothing."""
+        """The replacement in the last change that removed a text; "" for none."""
         for change in self._history.naming(self._system, text):
             if change.target != target:
                 continue
@@ -84,10 +84,10 @@ class Outdated:
 
 
 def _kept(change: Change) -> list[str]:
-    """The texts that were first written by a change."""
+    """The texts that a change wrote first."""
     newer = change.before[-1:] if brings_newer(change) else ()
     return [text for text in change.after if text not in change.before or text in newer]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{shorten(text, QUOTED_CHARS)}"'

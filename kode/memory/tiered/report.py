@@ -1,4 +1,4 @@
-"""What a person reads of the tiered memory: show, status, the outcome of a change. Text only."""
+"""Renders the tiered memory for a person: show, status, the outcome of a change. Text only."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from kode.messages import plural
 
 
 def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
-    """Every entry with where it came from, and the buffer."""
+    """Every entry with its origin, and the buffer."""
     origins = history.origins(lambda change: () if change.kind == "archive" else change.after)
     parts = []
     for file in files:
@@ -77,7 +77,7 @@ def _episode_entry(episode: Episode) -> Entry:
 
 
 def episodes(newest: Sequence[Episode], project: str) -> str:
-    """The episodes, one a line, those of the project marked by `*`."""
+    """The episodes, one per line, with the project's marked by `*`."""
     return "\n".join(
         f"{'*' if episode.project == project else ' '} {episode.session_id}  "
         f"{episode.updated_at[:10]}  {episode.turns:3} turns  {summary_of(episode.narrative)}"
@@ -87,7 +87,7 @@ def episodes(newest: Sequence[Episode], project: str) -> str:
 
 
 def episode(one: Episode) -> str:
-    """One episode, whole."""
+    """One episode in full."""
     head = f"session {one.session_id} · {one.turns} turns · {one.created_at[:16]}"
     if one.updated_at[:10] != one.created_at[:10]:
         head += f" to {one.updated_at[:16]}"

@@ -1,8 +1,8 @@
-"""Pairs of facts that may be one: how near they are, and those that no model could be asked about,
-kept on disk until one can. And those that contradict each other, until a person decides.
+"""Pairs of facts that may be one: computes their similarity, and stores unjudged pairs until a
+model can be asked, and contradicting ones until a person decides.
 
-A pair is put down before its fact is written, and forgotten after its answer was carried out: a
-crash leaves at most a pair of texts that are not both there, which whoever settles passes over.
+A pair is stored before its fact is written, and deleted after its answer is applied: a crash leaves
+at most a pair with a missing text, which is skipped.
 """
 
 import json
@@ -19,23 +19,23 @@ from kode.memory.embed import Embedder, LocalEmbedder
 from kode.memory.stored import locked, read_row
 
 MAX_PAIRS = 40
-"""In one question; the others wait for the next."""
+"""Pairs per question; the others wait for the next."""
 MAX_ATTEMPTS = 5
-"""Questions without a usable word about a pair; then both texts stay."""
+"""Attempts without a usable word about a pair; then both texts stay."""
 MOST_KEPT = 500
-"""Facts have a limit: older pairs are of texts that were replaced long ago."""
+"""Facts are limited: older pairs are about texts that were replaced long ago."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingPair:
     target: str
-    """The fact file, as the history calls it."""
+    """The fact file, as named in the history."""
     entry: str
     new: str
     attempts: int = 0
-    """Questions that were asked about it."""
+    """Questions asked about it."""
     contradict: bool = False
-    """Whether the two were found to contradict each other: then a person decides, no model."""
+    """Whether the two contradict each other: then a person decides, not a model."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -51,13 +51,13 @@ class Review:
         self._notice = notice
 
     def waiting(self) -> list[WaitingPair]:
-        """All pairs, oldest first; none where the file is missing or damaged."""
+        """All pairs, oldest first; none if the file is missing or damaged."""
         return self._read() or []
 
     async def note(
         self, target: str, entries: Sequence[str], new: str, *, contradict: bool = False
     ) -> None:
-        """Puts down a pair of a new text and each entry, once. Raises: StorageError, BusyError."""
+        """Stores a pair of a new text and each entry, once. Raises: StorageError, BusyError."""
         fresh = WaitingPair(target=target, entry="", new=new, contradict=contradict)
         async with locked(self._folder):
             pairs = {pair.key: pair for pair in self._read_or_set_aside()}
@@ -67,7 +67,7 @@ class Review:
             self._write(list(pairs.values()))
 
     async def hand_over(self, target: str, old: str, new: str) -> None:
-        """What waited with a text waits with the one that superseded it. Raises as `note`."""
+        """Transfers a text's pairs to the one that superseded it. Raises as `note`."""
         others = {
             pair.entry if pair.new == old else pair.new
             for pair in self.waiting()
@@ -77,8 +77,8 @@ class Review:
             await self.note(target, sorted(others - {new}), new)
 
     async def take(self, targets: Collection[str]) -> list[WaitingPair]:
-        """The pairs of these files to ask a model about now, up to `MAX_PAIRS`. They stay on disk,
-        with the attempt counted: one whose answer never comes is not asked about for ever. Raises
+        """Returns the next pairs of these files to ask a model about, up to `MAX_PAIRS`. They stay
+        on disk with the attempt counted, so that one without an answer is not asked forever. Raises
         as `note`."""
         if not self._path.exists():
             return []
@@ -91,13 +91,13 @@ class Review:
         return list(taken.values())
 
     async def remove(self, pairs: Collection[WaitingPair]) -> None:
-        """Forgets pairs. Raises as `note`."""
+        """Deletes pairs. Raises as `note`."""
         gone = {pair.key for pair in pairs}
         async with locked(self._folder):
             self._write([pair for pair in self._read_or_set_aside() if pair.key not in gone])
 
     def _read(self) -> list[WaitingPair] | None:
-        """None when the file cannot be read as what it is."""
+        """None if the file is unreadable."""
         try:
             return read_row(list[WaitingPair], self._path.read_bytes())
         except FileNotFoundError:
@@ -126,13 +126,13 @@ class Review:
 
 
 COSINE_SCALE = 1.5
-"""Cosines of counted words run low: two texts that share one telling word of three have 0.2, and
-that is where a question begins to be worth its price, 0.3 on the scale of the thresholds."""
+"""Cosines of counted words run low: two texts that share one of three specific words have 0.2,
+where a question becomes worth its price, which is 0.3 on the scale of the thresholds."""
 BACKGROUND_TEXTS = 5
-"""Texts without any of the words, imagined beside those of a file: in a file of two entries every
-shared word would pass for one that stands everywhere."""
+"""Imaginary texts without any of the words: in a file of two entries every shared word would seem
+common."""
 SMALLEST_BAND = 0.05
-"""The two thresholds never come closer than this, whatever the embedder."""
+"""Minimum distance of the two thresholds, whatever the embedder."""
 
 SAME: tuple[tuple[str, str], ...] = (
     ("User prefers short answers", "The user likes brief replies"),
@@ -152,15 +152,15 @@ DIFFERENT: tuple[tuple[str, str], ...] = (
     ("Frontend is built with Vite", "User dislikes emojis in output"),
     ("Backups are kept for 30 days", "User prefers tabs over spaces"),
 )
-"""Pairs of texts that have nothing to do with each other."""
+"""Pairs of unrelated texts."""
 
 TEXTS: tuple[str, ...] = tuple(text for pair in (*SAME, *DIFFERENT) for text in pair)
-"""What to embed for `thresholds`, in its order."""
+"""The texts to embed for `thresholds`, in order."""
 
 
 def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
-    """Between 0 and 1 for each entry: what share of the telling words the two have in common, a
-    word counting the more the fewer texts hold it."""
+    """Similarity to each entry between 0 and 1: the share of specific words in common, weighted by
+    rarity."""
     bags = [terms.telling(text) for text in (*entries, new)]
     holding = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
@@ -174,12 +174,12 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
 
 
 async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:
-    """Between 0 and 1 for each entry, by a neural embedder, on the scale of the thresholds; None
-    for the built-in one, which knows no more than the words do."""
+    """Similarity to each entry between 0 and 1, by a neural embedder, on the scale of the
+    thresholds; None for the built-in one, which knows no more than the words."""
     if isinstance(embedder, LocalEmbedder):
         return None
-    # One call: between two the server may fail, and their vectors be of two spaces. The embedder
-    # keeps what it knows by content, so the fixed texts cost one request in a lifetime.
+    # One call: between two the server may fail, and their vectors be in two spaces. The embedder
+    # caches by content, so the fixed texts cost one request in a lifetime.
     vectors = await embedder.embed([*TEXTS, text, *entries])
     if not embedder.is_neural:
         return None
@@ -190,12 +190,11 @@ async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list
 
 
 def thresholds(cosines: Sequence[float]) -> tuple[float, float]:
-    """What 0.7 and 0.3 are to an embedder, in this order, by its cosines of the pairs of `SAME`
-    and then of `DIFFERENT`.
+    """An embedder's equivalents of 0.7 and 0.3, in this order, from its cosines of the pairs in
+    `SAME` and then `DIFFERENT`.
 
-    Cosines of neural embedders crowd in a narrow band of their own: two unrelated facts may well
-    have 0.5. The thresholds are 0.7 and 0.3 of the way from what unrelated pairs have to what
-    equal pairs have.
+    Cosines of neural embedders crowd in a narrow band: two unrelated facts may have 0.5. The
+    thresholds are 0.7 and 0.3 of the way from unrelated to equal pairs.
     """
     unrelated = median(cosines[len(SAME) :])
     equal = max(median(cosines[: len(SAME)]), unrelated + SMALLEST_BAND / 0.4)
@@ -204,6 +203,6 @@ def thresholds(cosines: Sequence[float]) -> tuple[float, float]:
 
 
 def on_scale(cosine: float, band: tuple[float, float]) -> float:
-    """A cosine between 0 and 1, where the thresholds of its embedder are 0.7 and 0.3."""
+    """Rescales a cosine to 0..1, so that its embedder's thresholds become 0.7 and 0.3."""
     merge_at, add_at = band
     return min(1.0, max(0.0, 0.3 + 0.4 * (cosine - add_at) / (merge_at - add_at)))

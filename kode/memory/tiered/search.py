@@ -1,4 +1,4 @@
-"""Search over facts and episodes, and what of the episodes travels with a message."""
+"""Searches facts and episodes, and selects what is recalled with a message."""
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
@@ -25,15 +25,14 @@ Marked = Callable[[Sequence[FactFile], Collection[str]], Sequence[FactFile]]
 
 RECALLED_A_TURN = 3
 RECALLED_CHARS = 1_200
-"""Of one episode, in a user message."""
+"""Limit of one episode in a user message."""
 NEWEST_READ = 8
-"""Of the newest episodes of a project so many are looked at for one that may be shown."""
+"""How many of a project's newest episodes are checked for one that may be shown."""
 RECALLED_FACTS = 5
 RECALLED_FACT_CHARS = 600
-"""Of all archived facts in one user message."""
+"""Limit of all archived facts in one user message."""
 REMEMBERED_AS_SHOWN = 60
-"""Episodes and archived facts that a session keeps in mind as shown; the oldest may be shown
-again."""
+"""How many shown episodes and archived facts a session remembers; older ones may be shown again."""
 COMMONPLACES = (
     "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
     "changed update updated remove delete write read file files folder line code project function "
@@ -46,20 +45,20 @@ COMMONPLACE_WEIGHT = 0.3
 
 @dataclass
 class Searcher:
-    """Facts and episodes, seen from one session; the one outside of sessions is None."""
+    """Facts and episodes, seen from one session, or from none (None)."""
 
     _index: EpisodeIndex
     _finder: Finder
     _session_id: str | None
     _outdated: Callable[[str], str]
-    """What no longer holds of what a session kept."""
+    """Session id → what it stored that no longer holds."""
     _marked: Marked
-    """The same of some entries of fact files."""
+    """The same for entries of fact files."""
     _now: Callable[[], datetime]
     _shown: list[str] = field(default_factory=list)
 
     async def search(self, query: str, k: int, files: Sequence[FactFile]) -> list[Hit]:
-        """The best `k`; nothing for a query that matches nothing."""
+        """The best `k`; empty if nothing matches."""
         facts = [Text(file.label, entry) for file in files for entry in file.shown]
         found = await self._finder.find(query, facts, k)
         found += await self._find_archived(query, k, files)
@@ -77,8 +76,8 @@ class Searcher:
         return [replace(hit, text=self._with_outdated(hit.text, _session_of(hit))) for hit in hits]
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
-        """The episodes that fit a request and were not shown in this session, each as text; with
-        the first message of a session also the newest one of the project."""
+        """Relevant episodes not yet shown in this session, as text; with a session's first message
+        also the project's newest one."""
         chosen: list[tuple[Episode, str]] = []
         if is_first and (newest := await self._newest()):
             of_project = " of this project" if newest.project else ""
@@ -98,8 +97,7 @@ class Searcher:
         return [head + self._as_recalled(episode) for episode, head in chosen]
 
     def recall_archived(self, query: str, files: Sequence[FactFile]) -> list[str]:
-        """The archived facts that fit a request and were not shown in this session, as a model is
-        shown facts."""
+        """Relevant archived facts not yet shown in this session, as a model sees facts."""
         places = _in_archives(files)
         texts = [Text(file.label, entry) for file, entry in places]
         ranked = rank.rank(query, texts, self._now(), typo_chars=rank.RECALL_TYPO_CHARS)
@@ -113,7 +111,7 @@ class Searcher:
         return chosen
 
     def find(self, id: str) -> Episode:
-        """The episode of a session, by any unique beginning of its id, or as a search names it.
+        """The episode of a session, by a unique prefix of its id, or its name in a search.
 
         Raises: MemoryRefused.
         """
@@ -127,14 +125,14 @@ class Searcher:
         return episode
 
     def shown(self) -> list[str]:
-        """The sessions whose episodes were shown last, to keep in the session."""
+        """The sessions whose episodes were shown last, to store in the session."""
         return self._shown[-REMEMBERED_AS_SHOWN:]
 
     def restore_shown(self, session_ids: Sequence[object]) -> None:
         self._shown = [id for id in session_ids if isinstance(id, str)]
 
     def whole(self, episode: Episode) -> str:
-        """An episode as a model may read it: with what of it no longer holds."""
+        """An episode for a model, with what no longer holds."""
         return self._with_outdated(report.episode(episode), episode.session_id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
@@ -150,13 +148,13 @@ class Searcher:
         ]
 
     def _as_shown(self, places: Sequence[Place]) -> list[tuple[Place, str]]:
-        """Each with the text that a model is shown of it; "" for what has expired."""
+        """Each with the text for the model; "" if expired."""
         files = list({file.path: file for file, _ in places}.values())
         marked = {file.path: file for file in self._marked(files, {entry for _, entry in places})}
         return [((file, entry), marked[file.path].as_shown(entry)) for file, entry in places]
 
     def _as_recalled(self, episode: Episode) -> str:
-        """As it travels with a user message."""
+        """As included in a user message."""
         head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
         text = keep_ends(episode.text, RECALLED_CHARS)
         return f"{head}\n{self._with_outdated(text, episode.session_id)}"
@@ -166,7 +164,7 @@ class Searcher:
         return f"{text}\n{note}" if note else text
 
     async def _newest(self) -> Episode | None:
-        """Of another session than this, and one that may be shown."""
+        """From another session, and allowed to be shown."""
         for episode in await self._index.newest(NEWEST_READ, of_project=True):
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
@@ -178,13 +176,13 @@ def _in_archives(files: Sequence[FactFile]) -> list[Place]:
 
 
 def _fingerprint(entry: str) -> str:
-    """Tells a fact that was shown from the ids of sessions, in little room."""
+    """A short key that distinguishes shown facts from session ids."""
     return hashlib.sha256(entry.encode(errors="replace")).hexdigest()[:16]
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:
-    """Sessions in another order: one gives way to a newer one that says as much of the request.
-    What was said of a thing last is nearer to what holds than what was said of it best."""
+    """Prefers a newer session to one that covers no more of the request: what was said last is more
+    likely to hold than what matches best."""
     rest, ordered = list(found), list[tuple[str, Ranked]]()
     while rest:
         wanted = set(rest[0][1].matched)
@@ -195,8 +193,8 @@ def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]
 
 
 def fits(ranked: Ranked) -> bool:
-    """Whether a text says enough of a request to be worth reading unasked: one telling word, or
-    several of those that every request in this trade has."""
+    """Whether a text covers enough of a request to be shown unasked: one specific word, or several
+    common ones of this trade."""
     weights = (
         COMMONPLACE_WEIGHT if terms.stem(w) in _commonplaces() else 1 for w in ranked.matched
     )

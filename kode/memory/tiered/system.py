@@ -48,10 +48,10 @@ ABOUT_FACTS = "What kode remembers about the user and the environment from earli
 ABOUT_ARCHIVED = "Archived facts that may bear on this request."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
 LEAST_SETTLING_S = 2.0
-"""With less left of the deadline, pairs wait for another session's end."""
+"""With less time left, pairs wait for another session's end."""
 LISTED_EPISODES = 20
 SHOWN_OVER_LIMIT = 2
-"""A file that was edited far over its limit is shown up to so many times the limit."""
+"""A file edited far over its limit is shown up to this many times the limit."""
 
 TITLES: Mapping[tuple[Target, Scope], str] = {
     ("user", "global"): "User Profile",
@@ -96,8 +96,8 @@ class Tiered(FactMemory):
             history=self.history,
             index=self._index,
         )
-        # In a session the model ranks whatever words found, as the document has it; a person at
-        # the shell waits for it and pays only where words found too little.
+        # In a session the model always ranks, as the design says; a person at the shell waits for
+        # it and pays only if words find too little.
         in_session = context.session_id is not None
         llm = settings.llm_search
         finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
@@ -112,7 +112,7 @@ class Tiered(FactMemory):
         )
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
-        self._lines = buffer.restored(state.get("buffer"), self._capacity)
+        self._lines = buffer.restore(state.get("buffer"), self._capacity)
         shown = state.get("shown")
         self._searcher.restore_shown(shown if isinstance(shown, list) else [])
 
@@ -142,7 +142,7 @@ class Tiered(FactMemory):
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)
         lines = buffer.lines_of(turn, self._context.now(), self._context.cwd)
-        self._lines = buffer.appended(self._lines, lines, self._capacity)
+        self._lines = buffer.append(self._lines, lines, self._capacity)
         self._recording.add(turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
@@ -176,7 +176,8 @@ class Tiered(FactMemory):
         return {name: value for name, value in state.items() if value}
 
     async def close(self, grace_s: float) -> None:
-        """A session that ends unheard (after an interruption) leaves what it recorded pending."""
+        """If the session ends without a last turn (after an interruption), its recording becomes
+        pending."""
         if not self._context.read_only:
             await self._episodes.leave_pending(self._recording)
         await super().close(grace_s)
@@ -184,13 +185,13 @@ class Tiered(FactMemory):
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and where each entry came from."""
+        """What the next session will see, and each entry's origin."""
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
         return report.shown(self.marked(files, entries), self.history, self._lines)
 
     async def status(self) -> str:
-        """Which system, how full, what is pending."""
+        """The active system, fill levels, and pending work."""
         return report.status(
             self._context.root,
             self.layers(notice=True),
@@ -199,21 +200,21 @@ class Tiered(FactMemory):
         )
 
     async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one a line."""
+        """The newest episodes, one per line."""
         newest = await self._index.newest(count)
         return report.episodes(newest, self._index.project) or "There is no episode yet."
 
     async def show_one(self, id: str) -> str:
-        """One episode, whole, also one that waits for approval. Raises: MemoryRefused."""
+        """One episode in full, including one that waits for approval. Raises: MemoryRefused."""
         return self._searcher.whole(self._searcher.find(id))
 
     async def newest_episodes(self) -> list[Episode]:
-        """Those that a model may read."""
+        """The ones that a model may read."""
         return [e for e in await self._index.newest(LISTED_EPISODES) if e.recallable]
 
     async def read_episodes(self, id: str) -> str:
-        """The same for the model: one episode whole, or without an id the newest ones; none that
-        waits for approval. Raises: MemoryRefused."""
+        """For the model: one episode in full, or without an id the newest ones; none that waits for
+        approval. Raises: MemoryRefused."""
         if not id.strip():
             listed = report.episodes(await self.newest_episodes(), self._index.project)
             about = "The newest episodes, those of this project marked by *."
@@ -231,7 +232,7 @@ class Tiered(FactMemory):
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
+        """Undoes one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
@@ -246,7 +247,7 @@ class Tiered(FactMemory):
         ]
 
     async def approve(self, session_id: str) -> str:
-        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
+        """Approves an episode that read untrusted content for recall. Raises: MemoryRefused."""
         self._check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
@@ -258,7 +259,7 @@ class Tiered(FactMemory):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _settle_pairs(self, timeout_s: float) -> None:
-        """The pairs of the files that this session's model has been shown."""
+        """Asks about pairs in the files that this session's model has seen."""
         if self._context.read_only or timeout_s < LEAST_SETTLING_S:
             return
         targets = [self._store.name_of(file) for file in self.files()]

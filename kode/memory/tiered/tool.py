@@ -1,4 +1,4 @@
-"""The `memory` tool: what the model may do with memory, in words the model can use."""
+"""The `memory` tool: the model's operations on memory."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal

@@ -1,7 +1,7 @@
-"""Changing facts: add (with merge on write), replace, remove, consolidate, settle pairs, undo.
+"""Changes facts: add (with merge on write), replace, remove, consolidate, settle pairs, undo.
 
-Every change goes the same way: scan, decide (asking the model if need be) with no lock held, then
-lock, read again, apply what was decided to the file as it is now; first to the history.
+Every change takes the same steps: scan, decide (asking the model if needed) without a lock, then
+lock, read again, and apply the decision to the current file, history first.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -30,31 +30,31 @@ from kode.memory.waiting import Pair
 
 SYSTEM = "tiered"
 CONTRADICT = "they contradict each other"
-"""The reason of a settlement of two that do."""
+"""The reason in a settlement of a contradicting pair."""
 MOST_REMOVED = 200
-"""Of what was removed from a file so much is compared with a new fact, the newest."""
+"""How many of a file's most recently removed texts are compared with a new fact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(base.Outcome):
     file: FactFile | None = None
-    """The file as it is now; None when what changed was no fact file."""
+    """The current file; None if the change was not in a fact file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """What became of the pairs that waited."""
+    """The result for pairs that waited."""
 
     changes: Sequence[Outcome]
     disputed: int
-    """Pairs that contradict each other and wait for the person now."""
+    """Contradicting pairs that now wait for the person."""
     given_up: int
-    """Pairs about which no model said anything, too often."""
+    """Pairs that a model failed to judge too often."""
 
 
 @dataclass
 class FactWriter:
-    """The operations on the facts of one session."""
+    """Operations on the facts of one session."""
 
     _store: FactStore
     _history: History
@@ -64,14 +64,15 @@ class FactWriter:
     may_consolidate: bool
 
     async def add(self, target: Target, scope: Scope, content: str, author: Author) -> Outcome:
-        """Adds a fact, or merges it into the entry that is one with it.
+        """Adds a fact, or merges it into an equivalent entry.
 
-        Raises: MemoryRefused (refused, no room), StorageError, BusyError; then nothing changed.
+        Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
-        text = checked(content, author.who)
+        text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name = self._store.name_of(file)
-        # What the model removed still counts: removing is no way around what the user had said.
+        # Removed texts still count: the model must not get around the user's words by removing
+        # them.
         removed = tuple(islice(self._history.removed(SYSTEM, name), MOST_REMOVED))
         removed = tuple(entry for entry in removed if entry not in file.entries)
         plan = await self._judge.compare(text, (*file.entries, *removed))
@@ -88,16 +89,16 @@ class FactWriter:
             await self._prepare(name, plan.entry, plan.kept, wins)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _planned(file, text, plan, author, wins),
+            lambda file: _plan(file, text, plan, author, wins),
             author,
         )
 
     async def replace(
         self, target: Target, scope: Scope, old_text: str, content: str, author: Author
     ) -> Outcome:
-        """Replaces the one entry that `old_text` means; one from a source that counts for more
-        stays beside the new text. Raises as `add`."""
-        text = checked(content, author.who)
+        """Replaces the one entry that `old_text` means; a higher-ranking one stays beside the new
+        text. Raises as `add`."""
+        text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name, old = self._store.name_of(file), file.entries[find(file, old_text)]
         wins = merge.same(text, old) or self._wins(name, author, text, old)
@@ -127,11 +128,11 @@ class FactWriter:
         )
 
     async def tend(self, name: str, edit: Callable[[FactFile], Edit], author: Author) -> Outcome:
-        """An edit of the file that the history calls `name`. Raises as `add`."""
+        """Applies an edit to the file with this name in the history. Raises as `add`."""
         return await self._change(lambda: self._store.read_named(name), edit, author)
 
     async def settle_pair(self, pair: Pair, kept: tuple[str, ...], author: Author) -> Outcome:
-        """Keeps what the person chose of a pair that waited. Raises as `add`."""
+        """Keeps what the person chose of a waiting pair. Raises as `add`."""
         name, first, second = pair.first.target, pair.first.key, pair.second.key
         reason = CONTRADICT if pair.contradict else ""
         done = await self.tend(
@@ -141,10 +142,10 @@ class FactWriter:
         return done
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Takes back one change to a fact file, if what it left is still there. Of a merge both
-        texts stand again; of two that contradict each other both do, and wait for the person.
+        """Undoes one change to a fact file, if its result is still there. Undoing a merge restores
+        both texts; a contradicting pair waits for the person again.
 
-        Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
+        Raises: MemoryRefused with the obstacle; StorageError, BusyError.
         """
         refuse_redacted(change, f"Edit {change.target} by hand.")
         if change.kind in ("supersede", "settle"):
@@ -160,10 +161,10 @@ class FactWriter:
     async def consolidate(
         self, target: Target, scope: Scope, author: Author, expired: Collection[str] = ()
     ) -> Outcome:
-        """Lets the model say the same in less, if nothing known is lost. Entries that rest on code
-        or hold until a day stay as they are, and `expired` ones make room.
+        """Lets the model shorten the facts without losing any. Entries that rest on code or hold
+        until a day are unchanged, and `expired` ones are removed.
 
-        Raises: MemoryRefused when it is refused or there is no model; the file stays.
+        Raises: MemoryRefused if refused or without a model; the file stays.
         """
         file = self._store.read(target, scope)
         if len(file.standing) < 2:
@@ -181,7 +182,9 @@ class FactWriter:
         free = tuple(entry for entry in file.standing if entry not in bound)
         kept = [entry for entry in file.standing if entry in bound and entry not in expired]
         fewer = (
-            await consolidate.shorter(self._door, replace(file, entries=free)) if free[1:] else free
+            await consolidate.shorten_facts(self._door, replace(file, entries=free))
+            if free[1:]
+            else free
         )
         entries = [*fewer, *kept]
         if set(entries) == set(file.standing):
@@ -198,9 +201,9 @@ class FactWriter:
         return await self._change(lambda: self._store.read(target, scope), shortened, author)
 
     async def settle(self, targets: Sequence[str], author: Author, timeout_s: float) -> Settled:
-        """Asks once about all pairs of these files that wait, and merges those that are one. What
-        was not answered waits on, but for pairs asked about in vain too often. Raises:
-        StorageError, BusyError; CancelledError."""
+        """Asks once about all waiting pairs of these files, and merges equivalent ones. Unanswered
+        pairs keep waiting, except those asked about too often. Raises: StorageError, BusyError;
+        CancelledError."""
         taken = await self._review.take(targets) if self._door.usable else []
         standing = [pair for pair in taken if self._both_stand(pair)]
         words = await self._judge.review([(pair.entry, pair.new) for pair in standing], timeout_s)
@@ -230,12 +233,12 @@ class FactWriter:
     # ── what counts ──────────────────────────────────────────────────────────────────────────
 
     def _wins(self, name: str, author: Author, text: str, entry: str) -> bool:
-        """Whether a new text counts in place of an entry that it contradicts."""
+        """Whether a new text replaces an entry that it contradicts."""
         older = self._standing(name).rank(entry, text)
         return supersedes(source_rank(author, text, entry), older)
 
     def _stands_higher(self, pair: WaitingPair) -> bool:
-        """The same of two entries that stand."""
+        """The same for two existing entries."""
         standing, old, new = self._standing(pair.target), pair.entry, pair.new
         return supersedes(standing.rank(new, old), standing.rank(old, new))
 
@@ -243,8 +246,8 @@ class FactWriter:
         return Standing(self._history, SYSTEM, name, self._store.project)
 
     async def _prepare(self, name: str, old: str, new: str, wins: bool) -> None:
-        """Before a text is written that takes the place of an entry, or stands beside it: what
-        waited with the old one waits with the new one, or they wait with each other."""
+        """Before a text is written that replaces an entry, or stands beside it: transfers the old
+        one's pairs, or pairs the two."""
         if not wins:
             await self._review.note(name, [old], new, contradict=True)
         elif old != new:
@@ -275,19 +278,19 @@ class FactWriter:
     async def _change(
         self, read: Callable[[], FactFile], edit: Callable[[FactFile], Edit], author: Author
     ) -> Outcome:
-        """One change of the file as it is inside the lock."""
+        """Applies one change to the file as read inside the lock."""
         async with self._store.lock(read()):
             file = read()
             return self._write(file, edit(file), author)
 
     def _write(self, file: FactFile, edit: Edit, author: Author) -> Outcome:
-        """History first, then the file: a crash in between loses nothing. Inside the lock, which
-        makes durable what a killed writer left, so that what is confirmed as known lasts too."""
+        """Records the change, then writes the file: a crash in between loses nothing. Call with the
+        lock held, which syncs what a killed writer left, so that a confirmation is durable."""
         if not edit.kind:
             return Outcome(file=file, line=edit.line, detail=edit.detail)
         after = edit.on(file)
         check_room(file, after)
-        # A text that was nowhere before counts as found where it was put.
+        # A text that is new counts as found where it was put.
         archived = file.archived | (after.archived - set(file.entries))
         change = self._history.record(
             author,
@@ -310,9 +313,9 @@ class FactWriter:
         return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
 
-def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
-    """The plan on the file as it is now: where what was compared with has gone meanwhile, the text
-    is added, which loses nothing."""
+def _plan(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
+    """Applies the plan to the current file: if a compared entry is gone meanwhile, the text is
+    added, which loses nothing."""
     for entry in (text, plan.known):
         if entry in file.entries:
             is_new = author.source_hash or author.since or author.until
@@ -328,8 +331,8 @@ def _planned(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) 
     return edits.added(file, text, near=near, reason=plan.reason, supersedes=supersedes)
 
 
-def checked(content: str, who: Who = "model") -> str:
-    """A text as it may be stored: trimmed, one entry, scanned as `who` wrote it.
+def check_text(content: str, who: Who = "model") -> str:
+    """A text as it will be stored: trimmed, one entry, scanned as written by `who`.
 
     Raises: MemoryRefused naming what is wrong with it.
     """

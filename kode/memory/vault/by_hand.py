@@ -1,4 +1,4 @@
-"""What a person may do with a vault: add, approve, drop, confirm and remove lines of the facts."""
+"""A person's operations on a vault: add, approve, drop, confirm and remove lines of the facts."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +20,7 @@ LISTED_CHARS = 100
 
 
 class VaultByHand(ProjectMemory):
-    """The vault of an open memory; who opens it sets what it is kept in."""
+    """The vault of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
     files: VaultFiles
@@ -36,7 +36,7 @@ class VaultByHand(ProjectMemory):
         return report.sides(self.files, change)
 
     async def add(self, addition: Addition) -> str:
-        """Adds an entry to a file, by a person. Raises: MemoryRefused, StorageError, BusyError."""
+        """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         addition.refuse_options(SYSTEM, allowed=())
         target = addition.target
@@ -51,11 +51,11 @@ class VaultByHand(ProjectMemory):
         return self._report(outcome)
 
     async def waiting(self) -> list[Waiting]:
-        """The tasks that read untrusted content and are still to be reflected on."""
+        """Tasks that read untrusted content and wait for reflection."""
         return list(map(_waiting, self._tainted_tasks()))
 
     async def approve(self, id: str) -> str:
-        """Lets a task that read untrusted content be reflected on. Raises: MemoryRefused,
+        """Approves a task that read untrusted content for reflection. Raises: MemoryRefused,
         StorageError."""
         self._check_writable()
         waits = self._tainted_tasks()
@@ -66,26 +66,26 @@ class VaultByHand(ProjectMemory):
         return f"approved {found}: it is reflected on at the next start"
 
     async def drop(self, id: str) -> str:
-        """Drops a task that waits for approval: it is not reflected on. Raises: MemoryRefused,
-        StorageError, BusyError."""
+        """Drops a waiting task without reflection. Raises: MemoryRefused, StorageError,
+        BusyError."""
         found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
         async with locked(self._pending.folder):
             return self._drop(f"pending/{found}.json")
 
     def facts(self) -> list[Entry]:
-        """Every line of the facts but for headings."""
+        """Every line of the facts except headings."""
         names = filter(is_facts, self.files.names())
         found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
         return [entry for entry in found if not entry.text.startswith("#")]
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """A line holds, by the person. Raises as `drop`."""
+        """Confirms a line for the person. Raises as `drop`."""
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
 
     async def remove_entry(self, entry: Entry) -> str:
-        """Removes a line of the facts, by the person. Raises as `drop`."""
+        """Removes a line of the facts for the person. Raises as `drop`."""
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         author = self._author("user")
@@ -101,7 +101,7 @@ class VaultByHand(ProjectMemory):
         return [p for p in map(self._pending.read, self._pending.ids()) if p and p.tainted]
 
     def _text(self, name: str) -> str:
-        """The text of a file; "" for one that cannot be read."""
+        """The text of a file; "" if unreadable."""
         try:
             return self.files.read(name) or ""
         except MemoryRefused:

@@ -1,4 +1,4 @@
-"""The vault's files as rows (export, import) and as pieces (to and from other systems)."""
+"""Converts the vault's files to rows (export, import) and pieces (other systems), and back."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class VaultCarrier(Carrier):
         self._entries: list[tuple[VaultFiles, str, str]] = []
 
     async def rows(self) -> list[Row]:
-        """Every file, whole: those that all projects share, then project by project."""
+        """Every file in full: shared ones, then project by project."""
         found: list[Row] = []
         for files, name in self._all():
             where = {"system": SYSTEM, "path": name}
@@ -48,7 +48,7 @@ class VaultCarrier(Carrier):
         ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """A file that is not there is made, another one is replaced where it differs."""
+        """Creates a missing file, and replaces one that differs."""
         files, name = self._of(row.get("project")), checked_name(str(row.get("path", "")))
         text = str(row["content"]).strip()
         scan.check(text)
@@ -59,8 +59,8 @@ class VaultCarrier(Carrier):
         return "added" if before is None else "changed"
 
     def place_piece(self, piece: Piece) -> str:
-        """What is about the person goes to the files that all projects share, the rest to those of
-        its project, episodes to this month."""
+        """What is about the person goes to the shared files, the rest to the project's, episodes to
+        this month."""
         refuse_misplaced(piece)
         if piece.untrusted:
             raise MemoryRefused("it came from untrusted content and was not approved")
@@ -83,7 +83,7 @@ class VaultCarrier(Carrier):
         return name
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryRefused; then what was written before is undone."""
+        """Raises: MemoryRefused; then earlier writes are undone."""
         done: list[tuple[VaultFiles, str]] = []
         try:
             for files, name, text in self._whole:

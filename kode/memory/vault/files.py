@@ -1,9 +1,9 @@
-"""The files of the vault as one project sees them: named, listed, read, put in place.
+"""Names, lists, reads and writes the files of the vault, as one project sees them.
 
     memory/vault/facts/user.md  preferences.md       of the person, the same in every project
     memory/vault/<path-hash>/facts/  episodes/       of one project, with its `pending/`
 
-A name (`facts/user.md`) says which of the two it is. A person may edit the files at any time.
+A name (`facts/user.md`) shows which of the two it is. A person may edit the files at any time.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _MONTH = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])\.md")
 
 
 def checked_name(path: str) -> str:
-    """`path` as a name below the vault, `./` and doubled slashes taken out.
+    """Normalizes `path` to a name below the vault, without `./` and doubled slashes.
 
     Raises: MemoryRefused that names the path and says what is allowed.
     """
@@ -49,8 +49,8 @@ def checked_name(path: str) -> str:
     return f"{parts[0]}/{name}"
 
 
-def confined(root: Path, name: str) -> Path:
-    """Where the file of a checked name is. A symlink on the way may not lead out of the vault.
+def resolve_name(root: Path, name: str) -> Path:
+    """The path of a checked name. Symlinks may not lead out of the vault.
 
     Raises: MemoryRefused naming the file.
     """
@@ -96,7 +96,7 @@ def _refused(path: str, why: str) -> MemoryRefused:
 
 
 HEAD_BYTES = 4096
-"""Where the Summary line is looked for when files are listed."""
+"""How much of a file is searched for the Summary line in a listing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,27 +113,27 @@ SYSTEM = "vault"
 
 
 class VaultFiles:
-    """Creates nothing before the first write."""
+    """The files of one project. Creates nothing before the first write."""
 
     def __init__(self, folder: ProjectFolder) -> None:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Where the file of a checked name is. Raises: MemoryRefused for a link out."""
-        return confined(self._base(name).path, name)
+        """The path of a checked name. Raises: MemoryRefused for a link to outside."""
+        return resolve_name(self._base(name).path, name)
 
     def target(self, name: str) -> str:
-        """How the history calls a file."""
+        """A file's name in the history."""
         return self._base(name).target(name)
 
     def of_target(self, target: str) -> "tuple[VaultFiles, str]":
-        """The files and the name that the history means. Raises: MemoryRefused."""
+        """The files and the name for a name in the history. Raises: MemoryRefused."""
         folder, name = self.folder.of_target(target)
         return VaultFiles(folder), checked_name(name)
 
     def names(self) -> list[str]:
-        """Every file: facts by name, then episodes, the newest month first. Links that lead out,
-        other kinds of files and folders are passed over."""
+        """Every file: facts by name, then episodes, newest month first. Skips links to outside,
+        other kinds of files and folders."""
         found: list[str] = []
         for folder in FOLDERS:
             names = sorted(self._names_in(folder), reverse=folder == "episodes")
@@ -154,9 +154,9 @@ class VaultFiles:
         return rows
 
     def read(self, name: str) -> str | None:
-        """The text of a checked name; None when there is no such file.
+        """The text of a checked name; None if there is no such file.
 
-        Raises: MemoryRefused when it is a link out, or no readable UTF-8 text.
+        Raises: MemoryRefused if it is a link to outside, or not readable UTF-8 text.
         """
         return read_text(self.path(name))
 
@@ -165,7 +165,7 @@ class VaultFiles:
         return locked(self.folder.system)
 
     def write(self, name: str, text: str) -> None:
-        """Puts a file in place; the caller holds the lock. Raises: MemoryRefused, StorageError."""
+        """Writes a file; the caller holds the lock. Raises: MemoryRefused, StorageError."""
         path = self.path(name)
         durable.make_folder(path.parent)
         durable.replace(path, text.encode(errors="replace"))
@@ -188,7 +188,7 @@ class VaultFiles:
 
 
 def fingerprint(text: str | None) -> str:
-    """Tells one version of a file from another; "" for a missing one."""
+    """Identifies a version of a file; "" for a missing one."""
     return "" if text is None else hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 

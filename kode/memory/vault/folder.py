@@ -1,4 +1,5 @@
-"""The vault's files as they are, without the Summary line that kode makes again at every write."""
+"""The vault's files unchanged, except for the Summary line that kode regenerates with every
+write."""
 
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ ABOUT = {
     "facts/preferences.md": "what they prefer; the same in every project",
     "facts/project.md": "conventions and architecture of this project",
 }
-"""Files that are offered where they are not there yet."""
+"""Files that are offered even if they do not exist yet."""
 
 
 class VaultFolder:
@@ -42,7 +43,7 @@ class VaultFolder:
         writer, author = self._desk.writer, self._desk.author(None)
         name = checked_name(name)
         if before:
-            # From here on the writer refuses to write over what somebody else puts there.
+            # From here on the writer refuses to overwrite changes by somebody else.
             _, text = writer.read(name)
             if without_summary(text) != before:
                 raise MemoryRefused(

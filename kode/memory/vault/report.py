@@ -1,4 +1,4 @@
-"""What a person and a model read of the vault: the index, `show`, `status`. Text only."""
+"""Renders the vault for a person and a model: the index, `show`, `status`. Text only."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,13 +16,13 @@ NO_SUMMARY = "(no summary)"
 
 
 def rows_of(files: VaultFiles) -> list[Row]:
-    """The index as it may be shown: a summary that looks like an attack is withheld, one that holds
-    a credential masked. Files are edited by hand, and their summaries stand outside any frame."""
+    """The index for display: a summary that looks like an attack is withheld, and credentials are
+    masked. Files are edited by hand, and their summaries are not framed."""
     return [replace(row, summary=_safe(row.summary)) for row in files.rows()]
 
 
 def index_message(rows: Sequence[Row]) -> str:
-    """The index for the model, in the grammar of its document; "" for an empty vault."""
+    """The index for the model, in its documented format; "" for an empty vault."""
     if not rows:
         return ""
     return (
@@ -41,7 +41,7 @@ def withheld(files: VaultFiles) -> list[str]:
 
 
 def shown(files: VaultFiles, history: History) -> str:
-    """The index that the next session will see, then every file with where it came from."""
+    """The index that the next session will see, then every file with its origin."""
     rows = rows_of(files)
     if not rows:
         return ""
@@ -61,7 +61,7 @@ def shown(files: VaultFiles, history: History) -> str:
 
 
 def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
-    """What one file holds: of facts each line, of a month each episode."""
+    """The entries of one file: each line of facts, each episode of a month."""
     lines = without_summary(text).split("\n")
     facts = [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
     found = facts if is_facts(name) else blocks_of(text)

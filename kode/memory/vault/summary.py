@@ -1,6 +1,7 @@
-"""The `> Summary:` line of a file: found, put in, and made from the file itself, without a model.
+"""The `> Summary:` line of a file: finds, replaces, and generates it from the file, without a
+model.
 
-It is what the index shows, so every word of it costs: about ten words, never over 120 characters.
+The index shows it, so every word costs tokens: about ten words, never over 120 characters.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 MAX_CHARS = 120
 MAX_WORDS = 10
 ENTRY_WORDS = 5
-"""Of one episode, where there are several."""
+"""Words per episode, if there are several."""
 
 _LINE = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$", re.MULTILINE)
 _KEY = re.compile(r"^(?:\s*[-*+]\s+)?\**([^\W_][^:*\n`|]{0,39}?)\**\s*:\**(?:\s+\S.*|\s*)$")
@@ -22,13 +23,13 @@ _SPEC = frozenset({"http", "https", "file"})
 
 
 def summary_of(text: str) -> str:
-    """What the first Summary line says; "" when there is none."""
+    """The text of the first Summary line; "" if there is none."""
     found = _LINE.search(text)
     return found[1].strip() if found else ""
 
 
 def with_summary(text: str, summary: str) -> str:
-    """`text` with its Summary line saying `summary`; a missing line is put below the title."""
+    """`text` with `summary` in its Summary line; a missing line is added below the title."""
     line = f"> Summary: {summary}"
     found = _LINE.search(text)
     if found:
@@ -48,21 +49,21 @@ def without_summary(text: str) -> str:
 
 
 def made_from(text: str, *, episodes: bool) -> str:
-    """The summary that the text itself gives; "" when it gives none."""
+    """A summary generated from the text; "" if that is impossible."""
     body = without_summary(text)
     phrases = _of_episodes(body) if episodes else _of_facts(body)
     return _cut(phrases)
 
 
 def clean(summary: str) -> str:
-    """A summary as it may stand on its line: one line, not over 120 characters."""
+    """A summary that fits its line: one line, not over 120 characters."""
     line = " ".join(summary.split()).removeprefix("> Summary:").strip()
     return line if len(line) <= MAX_CHARS else line[: MAX_CHARS - 1].rstrip(" ,;→") + "…"
 
 
 def blocks_of(text: str) -> list[str]:
-    """The parts of a file that can be found by themselves: its `## ` sections, or where there are
-    none its paragraphs and list entries."""
+    """The parts of a file for search: its `## ` sections, or without any its paragraphs and list
+    entries."""
     body = without_summary(text)
     sections = [part.strip() for part in _HEADING.split(body)]
     if any(section.startswith("## ") for section in sections):

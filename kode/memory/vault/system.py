@@ -1,4 +1,4 @@
-"""The vault: Markdown files that the model reads and writes by five tools, and a reflector."""
+"""The vault: Markdown files that the model reads and writes with five tools, and a reflector."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ from kode.memory.vault.write import IN_PART, VaultWriter
 from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
-"""Reflections on one task that did not come to their end; then it stays in `pending/` untried."""
+"""Reflections on one task that did not finish; then it stays in `pending/` untried."""
 SHORT_CHARS = 1_000
-"""Files of facts that together have no more go with the index, whole."""
+"""Facts files of at most this total size are included in full with the index."""
 ABOUT_SHORT = "What the files of facts say."
 ASIDE_S = 300.0
 """How long to wait for another process that reflects."""
@@ -75,8 +75,8 @@ class Vault(VaultByHand):
         return Injection(first_user=self._changed_index())
 
     async def recall(self, turn: Turn) -> str:
-        """The index once more when it is another than the model was shown, and what short files of
-        facts say: to read them would cost a request, which a weak model does not make."""
+        """The index again if it has changed since the model saw it, and the content of short facts
+        files: reading them would cost a request, which a weak model does not make."""
         self._hear(turn)
         return "\n\n".join(filter(None, (self._changed_index(), self._short_facts())))
 
@@ -91,7 +91,8 @@ class Vault(VaultByHand):
         return (folder_tool(VaultFolder(desk)),)
 
     async def after_turn(self, turn: Turn) -> None:
-        """Leaves every task that a person asked to the reflector: it judges what is worth it."""
+        """Passes every task of a person to the reflector, which judges what is worth
+        remembering."""
         self._hear(turn)
         session = self._context.session_id
         off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
@@ -156,11 +157,11 @@ class Vault(VaultByHand):
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and where each file came from."""
+        """What the next session will see, and each file's origin."""
         return report.shown(self.files, self.history)
 
     async def status(self) -> str:
-        """Which system, how full, what is pending."""
+        """The active system, fill levels, and pending work."""
         waits = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
         open_ = [p for p in waits if not p.tainted]
         given_up = sum(p.attempts >= MAX_ATTEMPTS for p in open_)
@@ -184,23 +185,23 @@ class Vault(VaultByHand):
         return self._reflecting
 
     async def _reflect_on_all(self) -> None:
-        """Every task that waits, one after the other. The lock of `pending/` is the turn of one
-        process to reflect; it guards no other file, so it may be held while the model works."""
+        """Reflects on every waiting task in turn. The lock of `pending/` lets one process reflect
+        at a time; it guards no other file, so it may be held while the model works."""
         try:
             if not self._door.hands_tools:
                 return
             async with locked(self._pending.folder, timeout_s=ASIDE_S):
                 await self._reflect_on_each()
         except BusyError:
-            return  # another process is at it, and does these too
+            return  # another process is working on these too
         except Exception as error:
-            # Mostly nobody waits for this task: an error not reported here is reported nowhere.
+            # Usually nobody awaits this task: an error not reported here is lost.
             why = reason_of(error)
             self._notice(f"Memory could not reflect on this task: {why} It is tried again later.")
 
     async def _reflect_on_each(self) -> None:
-        """Inside the lock; ends when none is left or the provider fails. When the session ends,
-        only its own tasks are still begun."""
+        """Call with the lock held; ends when none is left or the provider fails. When the session
+        ends, only its own tasks are still started."""
         tried: set[str] = set()
         self._again = True
         while self._again:
@@ -213,7 +214,7 @@ class Vault(VaultByHand):
                 tried.add(id)
 
     async def _reflect_on(self, id: str) -> bool:
-        """One task; False when the provider failed, so that the others need not be tried."""
+        """One task; False if the provider failed, so that the others need not be tried."""
         found = self._pending.read(id)
         if found is None or found.tainted:
             return True
@@ -268,7 +269,7 @@ class Vault(VaultByHand):
         return True
 
     def _give_up(self, pending: Pending, why: str = "kode ended in the middle of it") -> None:
-        """Says once that a task is not tried any more."""
+        """Notifies the person once that a task is given up."""
         if not pending.given_up:
             self._pending.write(replace(pending, given_up=True))
             self._notice(
@@ -290,7 +291,7 @@ class Vault(VaultByHand):
         return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
 
     def _short_facts(self) -> str:
-        """The files of facts that together are short, but for what the model was shown already."""
+        """The content of short facts files, except what the model has already seen."""
         read = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
         texts = {name: text for name, text in read.items() if not frame.suspicion(text)}
         digest = fingerprint("\n".join(texts.values()))
@@ -301,7 +302,7 @@ class Vault(VaultByHand):
         return self._framed(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
-        """The index as the model is to see it; "" when that is what it was shown last."""
+        """The index for the model; "" if it saw the same last time."""
         message = report.index_message(report.rows_of(self.files))
         digest = fingerprint(message)
         if not message or digest == self._index:

@@ -1,7 +1,7 @@
-"""The five tools over the vault, with the names and parameters of their document.
+"""The five tools over the vault, with their documented names and parameters.
 
-Both spellings of a patch are taken (`oldText` and `old_text`), and `content` for the `entry` of an
-append: models mix them up.
+A patch accepts both spellings (`oldText` and `old_text`), and an append accepts `content` for
+`entry`: models confuse them.
 """
 
 import json
@@ -33,14 +33,14 @@ Source = Annotated[str | None, "the code it rests on, as path:line-line"]
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """What the tools need: a writer, by whose hand, and the clock."""
+    """What the tools need: a writer, an author, and the clock."""
 
     writer: VaultWriter
     author: Callable[[str | None], Author]
-    """By the code that a change rests on."""
+    """(cited code) → the author of a change."""
     now: Callable[[], datetime]
     stale: Callable[[str], str] = lambda name: ""
-    """What of a file may not hold any more, sentences that begin with a space."""
+    """File name → what may not hold any more in it: sentences that begin with a space."""
 
 
 def vault_tools(desk: Desk) -> tuple[Tool, ...]:
@@ -128,7 +128,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         memory_read,
         memory_write,
         _forgiving(memory_patch, _one_spelling),
-        _forgiving(memory_append, lambda given: _renamed(given, {"content": "entry"})),
+        _forgiving(memory_append, lambda given: _rename_keys(given, {"content": "entry"})),
     )
 
 
@@ -146,12 +146,12 @@ def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
         given = others
     if not isinstance(patches, list):
         return given
-    mended = [_renamed(p, names) if isinstance(p, Mapping) else p for p in patches]
+    mended = [_rename_keys(p, names) if isinstance(p, Mapping) else p for p in patches]
     return {**given, "patches": mended}
 
 
-def _renamed(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Other names for known keys, where the known key is not given as well."""
+def _rename_keys(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Translates other names of known keys, unless the known key is given as well."""
     return {
         names[key] if key in names and names[key] not in given else key: value
         for key, value in given.items()

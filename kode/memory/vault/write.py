@@ -9,7 +9,7 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
-from kode.memory.lines import reverted
+from kode.memory.lines import revert_lines
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import (
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 QUOTED_CHARS = 80
 READ_CHARS = 40_000
-"""A longer file reaches no model whole."""
+"""No model sees a longer file in full."""
 IN_PART = "in part"
-"""In place of a fingerprint: somebody was shown a part of a file."""
+"""Replaces a fingerprint: only a part of the file was shown."""
 
 Patch = tuple[str, str]
-"""A text that is found exactly once, and what stands there afterwards."""
+"""A text that occurs exactly once, and its replacement."""
 
 
 class VaultWriter:
-    """The operations on the vault, by one author's hand.
+    """Operations of one author on the vault.
 
-    `seen` holds the versions of files that the author has read or written (name → fingerprint, or
-    IN_PART): writing over a file is refused when somebody else has changed it since, and when the
-    author does not know all of it.
+    `seen` holds the file versions that the author has read or written (name → fingerprint, or
+    IN_PART): overwriting a file is refused if somebody else has changed it since, or if the author
+    has not seen all of it.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class VaultWriter:
         self.seen = seen
 
     def read(self, path: str) -> tuple[str, str]:
-        """Name and text of a file. Raises: MemoryRefused when there is none."""
+        """Name and text of a file. Raises: MemoryRefused if there is none."""
         name = checked_name(path)
         text = self.files.read(name)
         if text is None:
@@ -70,15 +70,15 @@ class VaultWriter:
     async def write(self, path: str, content: str, author: Author) -> Outcome:
         """Creates or overwrites a file, with a new summary.
 
-        Raises: MemoryRefused (refused, no room), StorageError, BusyError; then nothing changed.
+        Raises: MemoryRefused (refused, full), StorageError, BusyError; then nothing changed.
         """
         name = self._writable(path)
-        body, noticed = _checked(content, author)
+        body, noticed = _check(content, author)
         async with self.files.lock():
             before = self.files.read(name)
             self._check_known(name, before)
             _check_keeps_episodes(name, before, body)
-            after = _ending(_summarized(name, body))
+            after = _ending(_with_summary(name, body))
             self._check_budget(name, before, len(content.encode(errors="replace")))
             whole = () if before is None else (before,)
             change = self._change(author, "write", name, before, before=whole, after=(after,))
@@ -97,7 +97,7 @@ class VaultWriter:
             before = self.files.read(name)
             if before is None:
                 raise MemoryRefused(f"There is no {name} to patch. `memory_write` creates it.")
-            after = _patched(name, before, patches)
+            after = _apply_patches(name, before, patches)
             if after == before and author.source_hash:
                 return self._confirmed(name, patches[-1][1].strip(), author)
             if after == before:
@@ -105,22 +105,22 @@ class VaultWriter:
             if not scan.scan(before):
                 scan.check(
                     after, max_chars=len(after)
-                )  # two harmless patches may make one harmful text
+                )  # two harmless patches may form one harmful text
             self._check_budget(name, before, _counted(after))
             change = self._change(author, "patch", name, before, before=(before,), after=(after,))
-            quoted = _quoted(patches[-1][1] or "(removed)")
+            quoted = _quote(patches[-1][1] or "(removed)")
             return self._put(name, before, after, change, f'patched {name} "{quoted}"')
 
     async def append(
         self, path: str, entry: str, author: Author, now: datetime, *, summary: str | None = None
     ) -> Outcome:
-        """Adds an entry at the end of a file, creating it with a title; `summary` overrides the one
-        made from the entries. Episodes go to the month of `now`, whatever month was asked for.
+        """Appends an entry to a file, creating it with a title; `summary` overrides the generated
+        one. Episodes go to the month of `now`, whatever month was given.
 
         Raises as `write`.
         """
         name = self._writable(path, month_file(now))
-        text, noticed = _checked(entry, author)
+        text, noticed = _check(entry, author)
         block = text.strip()
         if is_episodes(name) and not any(line.startswith("## ") for line in block.split("\n")):
             block = f"## {now:%Y-%m-%d %H:%M}\n{block}"
@@ -144,10 +144,10 @@ class VaultWriter:
             gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
             after = f"{body}{gap}{block}\n"
             given = summaries.clean(summary) if summary is not None else ""
-            after = summaries.with_summary(after, given) if given else _summarized(name, after)
+            after = summaries.with_summary(after, given) if given else _with_summary(name, after)
             self._check_budget(name, before, _counted(after))
             change = self._change(author, "append", name, before, after=(block,))
-            return self._put(name, before, after, change, f'appended to {name} "{_quoted(block)}"')
+            return self._put(name, before, after, change, f'appended to {name} "{_quote(block)}"')
 
     async def confirm(self, name: str, line: str, author: Author) -> Outcome:
         """Records that a line holds, and rests on what the author cites now. Raises as `write`."""
@@ -160,10 +160,10 @@ class VaultWriter:
         same = (text,)
         change = self._change(author, "confirm", name, text, before=same, after=same)
         written = self._history.append(change)
-        return Outcome(line=f'confirmed in {name} "{_quoted(text)}"', change_id=written.id)
+        return Outcome(line=f'confirmed in {name} "{_quote(text)}"', change_id=written.id)
 
     async def remove(self, path: str, author: Author) -> Outcome:
-        """Removes a file with all it holds. Raises as `write`."""
+        """Removes a file with its content. Raises as `write`."""
         name = self._writable(path)
         async with self.files.lock():
             before = self.files.read(name)
@@ -177,18 +177,18 @@ class VaultWriter:
         return Outcome(line=f"removed {name}", change_id=written.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
-        """Takes back one change, if what it left is still there.
+        """Undoes one change, if its result is still there.
 
-        Raises: MemoryRefused with what stands in the way; StorageError, BusyError.
+        Raises: MemoryRefused with the obstacle; StorageError, BusyError.
         """
         files, name = self.files.of_target(change.target)
         refuse_redacted(change, f"Edit {files.path(name)} by hand.")
-        if change.before and change.before == change.after:  # it was confirmed
+        if change.before and change.before == change.after:  # it was a confirmation
             written = self._history.append(undo_of(change, author))
             return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
         async with files.lock():
             now = files.read(name)
-            after = _taken_back(name, now, change)
+            after = _revert(name, now, change)
             whole = {
                 "before": () if now is None else (now,),
                 "after": () if after is None else (after,),
@@ -205,7 +205,7 @@ class VaultWriter:
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _writable(self, path: str, month: str | None = None) -> str:
-        """The name that a write goes to: with `month`, episodes go there."""
+        """The name to write to: with `month`, episodes go there."""
         name = checked_name(path)
         if is_episodes(name):
             if month is not None:
@@ -245,7 +245,7 @@ class VaultWriter:
             )
 
     def _check_budget(self, name: str, before: str | None, counted: int) -> None:
-        """`counted`: the bytes that the file would have, without its generated summary."""
+        """`counted`: the file's size in bytes, without its generated summary."""
         if self._budget_bytes is None or not is_facts(name):
             return
         own = _counted(before) if before is not None else 0
@@ -268,32 +268,33 @@ class VaultWriter:
         line: str,
         detail: str = "",
     ) -> Outcome:
-        """History first, then the file: a crash in between loses nothing. Inside the lock."""
+        """Records the change, then writes the file: a crash in between loses nothing. Call with the
+        lock held."""
         if after == before:
             return Outcome(line=f"{name} reads so already")
         change = self._history.append(change)
         self.files.write(name, after)
-        # Who has not seen what stood there must not write over it unread later.
+        # A writer that has not seen the old content must not overwrite it unread later.
         if before is None or change.kind == "write" or self.seen.get(name) == fingerprint(before):
             self.seen[name] = fingerprint(after)
         return Outcome(line=line, detail=detail, change_id=change.id)
 
 
-def _checked(content: str, author: Author) -> tuple[str, str]:
-    """The text with plain line ends, and what the scan noticed in what a person wrote."""
+def _check(content: str, author: Author) -> tuple[str, str]:
+    """The text with normalized line ends, and the scan's remark on what a person wrote."""
     text = plain_lines(content).removeprefix("\ufeff")
     if not text.strip():
         raise MemoryRefused("There is nothing to write: give the text in Markdown.")
     return text, scan.check(text, author=author.who)
 
 
-def _summarized(name: str, text: str) -> str:
-    """`text` with the summary that it gives; one that gives none keeps what it has."""
+def _with_summary(name: str, text: str) -> str:
+    """`text` with a generated summary; if none can be generated, the old one stays."""
     made = summaries.made_from(text, episodes=is_episodes(name))
     return summaries.with_summary(text, made) if made else text
 
 
-def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
+def _apply_patches(name: str, before: str, patches: Sequence[Patch]) -> str:
     """Raises: MemoryRefused naming the text that is missing or ambiguous."""
     text = before
     for number, (old, new) in enumerate(patches, 1):
@@ -302,7 +303,7 @@ def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
         if count != 1:
             found = f"occurs {count} times" if count else "was not found"
             hint = "Quote more of the lines around it" if count else "Read the file again"
-            what = f'"{_quoted(old)}"' if old else "an empty text"
+            what = f'"{_quote(old)}"' if old else "an empty text"
             raise MemoryRefused(
                 f"Patch {number} of {len(patches)}: oldText {what} {found} in {name}. "
                 f"{hint}, then send all patches again. Nothing was changed."
@@ -311,26 +312,26 @@ def _patched(name: str, before: str, patches: Sequence[Patch]) -> str:
         text = text[:at] + plain_lines(new) + text[at + len(old) :]
     made = summaries.made_from(before, episodes=is_episodes(name))
     was = summaries.summary_of(before)
-    # A summary that was made stays made; one that somebody worded stays theirs.
+    # A generated summary is regenerated; one that somebody worded stays.
     if was and was == made and summaries.summary_of(text) == was:
-        text = _summarized(name, text)
+        text = _with_summary(name, text)
     return text
 
 
 def _check_keeps_episodes(name: str, before: str | None, body: str) -> None:
-    """A month may be corrected by writing it again, but not lose an episode on the way."""
+    """A month may be corrected by rewriting it, but must not lose an episode."""
     if not is_episodes(name) or before is None:
         return
     kept = set(body.split("\n"))
     lost = [x for x in before.split("\n") if x.startswith("## ") and x not in kept]
     if lost:
         raise MemoryRefused(
-            f'{name} would lose {len(lost)} episodes, among them "{_quoted(lost[0][3:])}". '
+            f'{name} would lose {len(lost)} episodes, among them "{_quote(lost[0][3:])}". '
             "Use `memory_append` to add one, or `memory_patch` to change one. Nothing was changed."
         )
 
 
-def _taken_back(name: str, now: str | None, change: Change) -> str | None:
+def _revert(name: str, now: str | None, change: Change) -> str | None:
     """The text of the file without the change; None for no file. Raises: MemoryRefused."""
     before = change.before[0] if change.before else None
     after = change.after[0] if change.after else None
@@ -343,7 +344,7 @@ def _taken_back(name: str, now: str | None, change: Change) -> str | None:
     if _same(now, before):
         raise nothing_left(change)
     texts = (summaries.without_summary(text or "") for text in (now, before, after))
-    body = reverted(*texts)
+    body = revert_lines(*texts)
     if body is None:
         raise MemoryRefused(
             f"{name} was changed since {change.id} in the same lines. Undo the later change first "
@@ -353,25 +354,25 @@ def _taken_back(name: str, now: str | None, change: Change) -> str | None:
 
 
 def _whole(name: str, body: str, was: str) -> str | None:
-    """A file of this text, None where nothing but the title is left. A summary that was made is
-    made again; one that somebody worded stays theirs."""
+    """A file with this text, None if only the title is left. Regenerates a generated summary; keeps
+    one that somebody worded."""
     if body.strip() in ("", title_of(name).strip()):
         return None
     summary = summaries.summary_of(was)
     if not summary or summary == summaries.made_from(was, episodes=is_episodes(name)):
-        return _ending(_summarized(name, body))
+        return _ending(_with_summary(name, body))
     return _ending(summaries.with_summary(body, summary))
 
 
 def _without_entry(name: str, text: str, entry: str) -> str | None:
-    """None when nothing but the title is left."""
+    """None if only the title is left."""
     at = f"\n{text}".rindex(f"\n{entry}\n")
     rest = f"{text[:at].rstrip(chr(10))}\n{text[at + len(entry) + 1 :]}"
     return _whole(name, summaries.without_summary(rest), text)
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Whether two texts differ in no more than the summary and blank lines."""
+    """Whether two texts differ only in the summary and blank lines."""
     if one is None or other is None:
         return one is other
     lines = (
@@ -397,5 +398,5 @@ def _ending(text: str) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return shorten(text.lstrip("# "), QUOTED_CHARS)

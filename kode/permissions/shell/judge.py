@@ -175,7 +175,7 @@ class _Walk:
         if own:
             risk, reason = "system", own[0]
         self.parts.append(
-            Part(text=_shown(text), argv=argv if literal else None, risk=risk, reason=reason)
+            Part(text=_clip(text), argv=argv if literal else None, risk=risk, reason=reason)
         )
         for one in inner:
             first = len(self.parts)
@@ -287,7 +287,7 @@ class _Walk:
             return False
         argv = tuple(word.text for word in item.words)
         self.parts.append(
-            Part(text=_shown(item.text), argv=argv, risk="safe", reason="changes the folder")
+            Part(text=_clip(item.text), argv=argv, risk="safe", reason="changes the folder")
         )
         return True
 
@@ -345,7 +345,7 @@ def _part(
     offer: tuple[str, ...] = (),
 ) -> Part:
     return Part(
-        text=_shown(text),
+        text=_clip(text),
         argv=argv,
         risk=risk,
         reason=reason,
@@ -360,14 +360,14 @@ def _part(
 
 
 def _unknown(text: str, reason: str) -> Part:
-    return Part(text=_shown(text), argv=None, risk="unknown", reason=reason)
+    return Part(text=_clip(text), argv=None, risk="unknown", reason=reason)
 
 
 def _at_least_unknown(part: Part) -> Part:
     return replace(part, risk="unknown") if part.risk == "safe" else part
 
 
-def _shown(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
 
 

@@ -140,10 +140,10 @@ def word_of(source: str) -> Word:
 
 def decode(word: str) -> str:
     """A word without its quotes."""
-    return _PIECE.sub(_unquoted, word)
+    return _PIECE.sub(_unquote, word)
 
 
-def _unquoted(piece: re.Match[str]) -> str:
+def _unquote(piece: re.Match[str]) -> str:
     quoted = piece[0]
     if quoted.startswith("\\"):
         return quoted[1:]

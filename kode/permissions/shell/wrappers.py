@@ -34,7 +34,7 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
     if name in known.shells:
         return _text_of_shell(words, known.shell_options)
     if name == "find":
-        return _executed(words)
+        return _executed_words(words)
     if name in ("eval", "trap") and len(words) > 1 and all(w.kind == "literal" for w in words):
         texts = [word.text for word in words[1:] if word.text != "--"]
         text = " ".join(texts) if name == "eval" else texts[0] if texts else ""
@@ -73,7 +73,7 @@ def _text_of_shell(words: Sequence[Word], options: programs.Options) -> list[Inn
     return [Inner(text=words[at].text)]
 
 
-def _executed(words: Sequence[Word]) -> list[Inner]:
+def _executed_words(words: Sequence[Word]) -> list[Inner]:
     found: list[Inner] = []
     command: list[Word] | None = None
     for word in words:

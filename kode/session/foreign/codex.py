@@ -43,7 +43,7 @@ def is_one(lines: Sequence[Line]) -> bool:
 def read(data: bytes) -> Foreign:
     """The session of a file for which `is_one` holds."""
     lines, damaged = read_lines(data)
-    items = list(_unwrapped(lines, first_time(lines)))
+    items = list(_unwrap(lines, first_time(lines)))
     meta = next((item for kind, item, _ in items if kind == "session_meta"), {})
     contexts = [item for kind, item, _ in items if kind == "turn_context"]
     model = next((m for one in reversed(contexts) if (m := a_text(one, "model"))), "")
@@ -68,7 +68,7 @@ _Item = tuple[str, Line, str]
 """The kind of a line, its content, and its time."""
 
 
-def _unwrapped(lines: Iterable[Line], at: str) -> Iterator[_Item]:
+def _unwrap(lines: Iterable[Line], at: str) -> Iterator[_Item]:
     for line in lines:
         at = time_of(line, at)
         payload = line.get("payload")

@@ -23,7 +23,7 @@ def named(text, cwd):
 def test_a_folder_is_a_list_of_its_files_without_those_git_ignores(project):
     folder = read_folder("src/", project / "src")
 
-    assert folder.told == "3 files in src/"
+    assert folder.summary == "3 files in src/"
     assert folder.text.source == "attachment"
     assert folder.text.text == ('<folder path="src/">\napp.py\ndeep/a.py\ndeep/b.py\n</folder>')
 

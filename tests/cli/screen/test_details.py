@@ -66,7 +66,7 @@ def test_a_call_is_shown_with_all_its_arguments_and_its_whole_output(screen):
     output = "\n".join(f"line {n}" for n in range(200))
     asked = call(command="cd x\npytest -q", timeout_s=300)
 
-    text, line = details(replied(asked), finished(text=output)).rendered(screen)
+    text, line = details(replied(asked), finished(text=output)).render(screen)
 
     assert text.startswith("── Ran pytest -q · exit status 0 · 1.5s ─")
     assert "command: \n    cd x\n    pytest -q\ntimeout_s: 300\n" in text
@@ -78,7 +78,7 @@ def test_an_edit_shows_its_diff_instead_of_the_texts(screen):
     asked = call(name="edit_file", path="a.py", old_text="x\n", new_text="y\n")
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
 
-    text, _ = details(replied(asked), finished(name="edit_file", diff=diff)).rendered(screen)
+    text, _ = details(replied(asked), finished(name="edit_file", diff=diff)).render(screen)
 
     assert "path: a.py" in text
     assert "old_text: (1 line, see the diff)" in text
@@ -90,7 +90,7 @@ def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):
         ThinkingDelta(text="First.\n"), ThinkingDelta(text="Second."), replied(thinking="First. S")
     )
 
-    text, _ = kept.rendered(screen)
+    text, _ = kept.render(screen)
 
     assert "First.\nSecond." in text
     assert text.count("First.") == 1
@@ -100,7 +100,7 @@ def test_a_running_call_shows_what_has_come_so_far(screen):
     started = ToolStarted(call_id="c1", name="shell", subject="make")
     output = ToolOutput(call_id="c1", text="compiling\n")
 
-    text, _ = details(replied(call(command="make")), started, output).rendered(screen)
+    text, _ = details(replied(call(command="make")), started, output).render(screen)
 
     assert "── Running make" in text
     assert "compiling" in text
@@ -113,8 +113,8 @@ def test_the_newest_is_last_and_its_line_is_told(screen):
         finished("c2", subject="two", text="2"),
     )
 
-    text, line = kept.rendered(screen)
-    newest, _ = kept.rendered(screen, 1)
+    text, line = kept.render(screen)
+    newest, _ = kept.render(screen, 1)
 
     assert text.split("\n")[line - 1].startswith("── Ran two")
     assert "one" not in newest
@@ -128,8 +128,8 @@ def test_what_was_thought_since_the_last_call_is_below_it(screen):
         ThinkingDelta(text="So it is."),
     )
 
-    text, line = kept.rendered(screen, 1)
-    whole, whole_line = kept.rendered(screen)
+    text, line = kept.render(screen, 1)
+    whole, whole_line = kept.render(screen)
 
     assert line == 1
     assert text.startswith("── Ran two")
@@ -140,7 +140,7 @@ def test_what_was_thought_since_the_last_call_is_below_it(screen):
 def test_arguments_that_are_no_json_are_shown_as_they_are(screen):
     asked = ToolCall(id="c1", name="shell", arguments='{"command": "ls')
 
-    assert '{"command": "ls' in details(replied(asked), finished()).rendered(screen)[0]
+    assert '{"command": "ls' in details(replied(asked), finished()).render(screen)[0]
 
 
 def test_nothing_in_it_controls_the_terminal(screen):
@@ -149,7 +149,7 @@ def test_nothing_in_it_controls_the_terminal(screen):
         ThinkingDelta(text=evil), replied(call(command=evil)), finished(subject=evil, text=evil)
     )
 
-    text, _ = kept.rendered(screen)
+    text, _ = kept.render(screen)
 
     assert "\x1b" not in text
     assert "\x9b" not in text
@@ -164,4 +164,4 @@ def test_it_stays_bounded(screen):
         kept.take(finished(str(number), text="t"))
 
     assert len(kept.entries) == MAX_ENTRIES
-    assert len(kept.rendered(screen)[0]) < MAX_ENTRIES * 200
+    assert len(kept.render(screen)[0]) < MAX_ENTRIES * 200

@@ -9,7 +9,7 @@ from kode.cli.screen.lines import (
     clip_middle,
     count,
     duration,
-    explained,
+    explain,
     fold,
     money,
     one_line,
@@ -20,16 +20,16 @@ from kode.cli.screen.lines import (
 def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
     pairs = [("/a", "one two three four five six seven"), ("/longer", "short")]
 
-    assert explained(pairs, 44).split("\n") == [
+    assert explain(pairs, 44).split("\n") == [
         "  /a       one two three four five six seven",
         "  /longer  short",
     ]
-    assert explained(pairs, 41).split("\n") == [
+    assert explain(pairs, 41).split("\n") == [
         "  /a       one two three four five six",
         "           seven",
         "  /longer  short",
     ]
-    assert explained(pairs, 30).split("\n") == [
+    assert explain(pairs, 30).split("\n") == [
         "  /a",
         "      one two three four five",
         "      six seven",

@@ -7,7 +7,7 @@ import pytest
 
 from kode.contracts import ToolOutput
 from kode.extensions.brought import in_use
-from kode.extensions.hook_answer import answer_of, joined
+from kode.extensions.hook_answer import answer_of, join_answers
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.extensions.program import Ran
@@ -230,7 +230,7 @@ def test_of_several_answers_a_refusal_counts_and_all_context_stays(world: World)
         Ran(exit_code=0, stdout="note two"),
     ]
 
-    answer = joined(answer_of(hook, one) for one in ran)
+    answer = join_answers(answer_of(hook, one) for one in ran)
 
     assert answer.outcome == "deny"
     assert answer.context == "note one\n\nnote two"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.memory.lines import merged
+from kode.memory.lines import merge_lines
 
 LINES = st.lists(st.sampled_from("abcdef"), max_size=6).map("\n".join)
 
@@ -21,18 +21,18 @@ LINES = st.lists(st.sampled_from("abcdef"), max_size=6).map("\n".join)
     ],
 )
 def test_both_changes_are_there(base, current, update, result):
-    assert merged(base, current, update) == result
+    assert merge_lines(base, current, update) == result
 
 
 @given(LINES, LINES, LINES)
 def test_nothing_that_a_person_added_is_lost(base, current, update):
     added = set(current.split("\n")) - set(base.split("\n"))
 
-    assert added <= set(merged(base, current, update).split("\n"))
+    assert added <= set(merge_lines(base, current, update).split("\n"))
 
 
 @given(LINES, LINES, LINES)
 def test_nothing_that_the_model_added_is_lost(base, current, update):
     added = set(filter(str.strip, update.split("\n"))) - set(base.split("\n"))
 
-    assert added <= set(merged(base, current, update).split("\n"))
+    assert added <= set(merge_lines(base, current, update).split("\n"))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
-from kode.memory.exchange import read, written
+from kode.memory.exchange import read, text_of_rows
 from kode.memory.notes.note import (
     SOUL_CHARS,
     Note,
@@ -133,7 +133,7 @@ notes = st.builds(
 
 @given(notes)
 def test_a_note_written_as_a_line_reads_back_the_same(note):
-    (line,) = read(written([row_of(note)]))
+    (line,) = read(text_of_rows([row_of(note)]))
 
     assert note_of(line.row, now=NOW, user="default") == note
 

@@ -57,7 +57,7 @@ def test_a_credential_never_reaches_the_buffer():
 
 
 def test_the_oldest_line_goes_first():
-    lines = buffer.appended([f"line {n}" for n in range(20)], ["new"], 20)
+    lines = buffer.append([f"line {n}" for n in range(20)], ["new"], 20)
 
     assert len(lines) == 20
     assert lines[0] == "line 1"

@@ -15,7 +15,7 @@ from bench.merge import measure, read, replay, structure
 from kode.memory.tiered.merge import (
     EMPTY_WORDS,
     decide,
-    folded,
+    fold,
     judge_prompt,
     kept,
     read_judgment,
@@ -111,7 +111,7 @@ def test_a_changed_word_that_carries_something_always_makes_another_text(words, 
 def test_folding_once_is_enough_and_every_text_is_the_same_as_itself(text):
     assert same(text, text)
     assert same(text, f" {text}\n")
-    assert folded(f" {text} ") == folded(text)
+    assert fold(f" {text} ") == fold(text)
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
