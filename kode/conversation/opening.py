@@ -121,7 +121,7 @@ async def open_conversation(
 
 def not_kept(error: StorageError) -> UserError:
     """The error for a session that cannot be saved, before anything was done in it."""
-    return UserError(f"{error} Or keep nothing of the session: --no-session.")
+    return UserError(f"{error} Or do not save the session: --no-session.")
 
 
 def _check_rules(loaded: Loaded) -> None:

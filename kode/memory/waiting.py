@@ -29,7 +29,7 @@ HEADS: Mapping[Group, str] = {
 """The groups, in the order in which they are asked about."""
 
 LATELY_DAYS = 30
-NOTHING_WAITS = "Nothing waits for you."
+NOTHING_WAITS = "Nothing is pending."
 _PAIR: Mapping[Choice, str] = {
     "first": "keep the first",
     "second": "keep the second",

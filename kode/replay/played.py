@@ -209,7 +209,7 @@ class Played:
         """How the recorded turn went on, where it holds no further reply."""
         end = self.turn.end if self.turn is not None else None
         if end is not None and end.status == "success":
-            return Diverged("The recorded turn ended here, and the replay goes on.")
+            return Diverged("The recorded turn ended here, and the replay continues.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")
         return self.interruption()

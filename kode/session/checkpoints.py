@@ -261,11 +261,11 @@ class Checkpoints:
     def _obstacle(self, path: str, now: Seen, goal: Seen) -> str:
         """Why a file cannot be put back; "" when nothing is in the way."""
         if goal.state == TOO_LARGE or now.state == TOO_LARGE:
-            return "it is too large to keep"
+            return "it is too large to save"
         if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
-            return "it is no file that can be kept"
+            return "it is not a file that can be saved"
         if is_digest(goal.state) and self.contents.data(goal.state or "") is None:
-            return "what it held is not kept any more (the oldest goes first)"
+            return "its old content is no longer saved (oldest deleted first)"
         return ""
 
     def _moved(self, path: str, goal: Seen) -> Moved:

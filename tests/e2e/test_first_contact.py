@@ -131,7 +131,7 @@ def test_without_any_standard_input_kode_says_what_is_missing(
         timeout=60,
     )
     assert done.returncode in (1, 3)
-    assert "fault in kode" not in done.stderr
+    assert "error in kode" not in done.stderr
     assert "kode" in done.stdout + done.stderr
 
 
@@ -252,7 +252,7 @@ def test_an_output_that_cannot_be_written_is_one_sentence(place: Place, extra: l
         )
     assert done.returncode == 1
     assert "could not be written" in done.stderr
-    assert "fault in kode" not in done.stderr
+    assert "error in kode" not in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -204,7 +204,7 @@ def test_a_template_over_plain_folders_leaves_patches_and_folders_as_they_were(
     assert patch.count("diff --git a/one.txt b/one.txt") == 2
     refused = fleet.run("fleet", "collect", "--as", "branch")
     assert refused.code == 1
-    assert "is no repository here. Take its patch: --as patch." in refused.out
+    assert "is not a repository here. Use its patch: --as patch." in refused.out
 
 
 def test_what_failed_is_continued_in_its_session_when_that_is_wanted(fleet: FleetPlace) -> None:

@@ -219,7 +219,7 @@ async def test_a_server_that_comes_late_is_reached_through_the_pair(
     tools = await one.open(100_000)
     assert [tool.name for tool in tools] == ["mcp__fast__read", "mcp_search", "mcp_call"]
     late = {"server": "late", "tool": "read", "arguments": {}}
-    with pytest.raises(ToolError, match="being started"):
+    with pytest.raises(ToolError, match="It is starting"):
         await tools[2].run(context, late)
 
     gate.set()

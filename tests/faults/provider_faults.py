@@ -285,7 +285,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says nothing",
         replies=({"text": ""},),
-        says="gave an empty answer. Ask again, or use another model",
+        says="gave an empty answer. Try again, or use another model",
         kept=("assistant end:",),
     ),
     Fault(

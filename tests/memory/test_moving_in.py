@@ -89,7 +89,7 @@ def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, 
     assert "German" in memory("--memory", system, "search", "German")
     why = memory("--memory", system, "why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
-    assert memory("--memory", system, "approve").strip() == "Nothing waits for approval."
+    assert memory("--memory", system, "approve").strip() == "Nothing is pending."
 
 
 def test_what_an_agent_calls_itself_does_not_bring_it_in_with_an_import(home, memory):
@@ -130,7 +130,7 @@ def test_an_import_is_undone_as_one_and_redone(home, memory, system):
     shown = memory("--memory", system, "show")
     assert "tabs" not in shown
     assert "zebras" not in shown
-    assert "Nothing waits" in memory("--memory", system, "approve")
+    assert "Nothing is pending" in memory("--memory", system, "approve")
 
     redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
     memory("--memory", system, "undo", redo)
@@ -238,7 +238,7 @@ def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, 
     assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
     assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
     assert "kode memory import --from codex" in told
-    assert "Nothing waits" in memory("approve")
+    assert "Nothing is pending" in memory("approve")
 
     asked = answers("n")
     assert "Nothing was imported" in memory("import")
@@ -288,7 +288,7 @@ def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
 
     assert "~/notes.md:1  about the project" in told
     assert "likes tabs" in told
-    assert "1 would wait for you; nothing was imported" in told
+    assert "1 would be pending; nothing was imported" in told
     assert not (home / ".kode").exists()
 
 

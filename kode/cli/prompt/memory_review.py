@@ -30,7 +30,7 @@ KEYS: Mapping[str, str] = {
 """Of each choice about what waits."""
 _BESIDES: Mapping[str, tuple[str, str]] = {
     "skip": ("s", "skip"),
-    "why": ("w", "where it came from"),
+    "why": ("w", "show its source"),
     "undo": ("u", "undo the last decision"),
     "quit": ("q", "quit"),
 }
@@ -71,7 +71,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             screen.print(clean(str(error)), "warning")
             passed.add(item.id)
     left = len(await items_of(memory))
-    nothing = "" if decided or left else "Nothing waits for you."
+    nothing = "" if decided or left else "Nothing is pending."
     screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still wait.", "dim")
 
 

@@ -250,7 +250,7 @@ class Database:
         if isinstance(version, int) and version > VERSION:
             raise MemoryRefused(
                 f"{self.path} was made by a newer kode (its version is {version}, this one knows "
-                f"{VERSION}). It was left as it is: update kode."
+                f"{VERSION}). It was not changed: update kode."
             )
         return version != VERSION or not _index_on(connection, Able()).is_current()
 
