@@ -222,6 +222,11 @@ class FileChange:
     ignored: bool = False
     """Whether git ignores the file or a tool regenerates it: a cache, a build product."""
 
+    @property
+    def in_git(self) -> bool:
+        """Whether it is git's own: a commit writes a dozen such files, which nobody reads."""
+        return "/.git/" in self.path
+
     def as_ignored(self) -> "FileChange":
         return replace(self, ignored=True)
 

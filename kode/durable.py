@@ -11,9 +11,9 @@ import os
 import secrets
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from kode.errors import BusyError, StorageError
 
@@ -21,6 +21,12 @@ TEMPORARY_PREFIX = ".kode-tmp-"
 """Prefix of files not yet renamed into place. A leftover of a crash is never read."""
 
 _BLOCK_BYTES = 65_536
+
+_AT_ONCE = 12
+"""Files that `for_each` writes at the same time."""
+
+One = TypeVar("One")
+Result = TypeVar("Result")
 
 _synced: set[Path] = set()
 """Folders whose names this process has already synced."""
@@ -70,12 +76,15 @@ def sync_names(folder: Path) -> None:
         _synced.add(path)
 
 
-def replace(path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True) -> None:
+def replace(
+    path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True, sync_name: bool = True
+) -> None:
     """Replaces `path` by a file with exactly `data`, atomically. A symlink is followed, so that the
     link stays.
 
     With `follow=False` the path must contain no link: one that appears before or during the write
-    is an error.
+    is an error. With `sync_name=False` the caller must call `sync_folder` before it relies on the
+    file: once for many files of a folder.
 
     Raises: StorageError; then the old file is untouched and nothing is confirmed.
     """
@@ -83,7 +92,7 @@ def replace(path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True) 
     with storage_errors(path, "write"):
         for attempt in (1, 2):
             try:
-                _replace_once(target, data, mode, follow)
+                _replace_once(target, data, mode, follow, sync_name)
                 return
             except OSError as error:
                 # After a failed fsync the kernel may have dropped the pages: retrying on the same
@@ -92,7 +101,7 @@ def replace(path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True) 
                     raise
 
 
-def _replace_once(target: Path, data: bytes, mode: int, follow: bool) -> None:
+def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name: bool) -> None:
     """Works relative to an open folder, whose path may change meanwhile."""
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
@@ -101,7 +110,8 @@ def _replace_once(target: Path, data: bytes, mode: int, follow: bool) -> None:
             raise OSError(errno.ELOOP, "a link is in the way")
         with _new_file(temporary, data, mode, folder):
             os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
+        if sync_name:
+            os.fsync(folder)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
@@ -326,8 +336,8 @@ def _remove_stale(path: str) -> None:
         os.close(descriptor)
 
 
-def remove(path: Path) -> None:
-    """Deletes a file durably; a missing one is not an error.
+def remove(path: Path, *, sync_name: bool = True) -> None:
+    """Deletes a file durably; a missing one is not an error. `sync_name`: see `replace`.
 
     Raises: StorageError.
     """
@@ -336,7 +346,22 @@ def remove(path: Path) -> None:
             os.unlink(path)
         except FileNotFoundError:
             return
-        sync_folder(path.parent)
+        if sync_name:
+            sync_folder(path.parent)
+
+
+def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
+    """Calls `do` for each, several at the same time, and returns the results in order: syncs that
+    wait beside each other share one write of the file system's journal. For a single one no thread
+    is started. Raises: what `do` raises first; what was not begun by then is not done.
+    """
+    waiting = list(many)
+    if len(waiting) < 2:
+        return [do(one) for one in waiting]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(do, waiting))
 
 
 def sync_folder(folder: Path) -> None:

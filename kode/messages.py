@@ -4,6 +4,7 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 `session/entries.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -156,6 +157,12 @@ def shorten(text: str, max_chars: int) -> str:
     """`text` on one line, white space folded, cut to `max_chars` with "…"."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+def first_of(names: Sequence[str], most: int) -> list[str]:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return [*names[:most], f"and {more:,} more"] if more > 0 else list(names)
 
 
 def plural(number: int, noun: str, several: str = "") -> str:

@@ -172,6 +172,10 @@ class MemoryConfig(Part):
         return self
 
 
+class Sessions(Part):
+    share: bool = False
+
+
 class Config(Part):
     """All settings. Secrets are in `api_key` fields only; `shown` hides them."""
 
@@ -202,6 +206,7 @@ class Config(Part):
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
+    sessions: Sessions = Sessions()
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The folders of work: `cwd` as it is, then those of `add_dirs`, absolute and real."""

@@ -63,6 +63,7 @@ from kode.session.spending import Spending, last_turn, spending_of, spending_sin
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
     from kode.subagents.channel import Delegation
 
 
@@ -146,6 +147,9 @@ class Conversation:
     extensions: Extensions | None = None
     """Extensions from outside kode; they belong to the process, not to one session. None in a
     subagent."""
+    sharing: "Sharing | None" = None
+    """Sends this session's line to the team's list; belongs to the process. None where sessions are
+    not shared, and in a subagent."""
     own_tools: tuple[Tool, ...] = ()
     own_memory: MemorySystem | None = None
     """The memory of an embedding program; it belongs to the process, not to one session."""
@@ -217,6 +221,8 @@ class Conversation:
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
+            if self.sharing is not None:
+                self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _say_small(self) -> None:
@@ -273,7 +279,10 @@ class Conversation:
             ended = await turn_of(self, thing, text)
         else:
             ended = await self.plain_turn(await self._expanded(text))
-        return await hooking.end_turn(self, ended)
+        ended = await hooking.end_turn(self, ended)
+        if self.sharing is not None:
+            self.sharing.begin(self.session.id)
+        return ended
 
     async def _expanded(self, text: str) -> str:
         """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
@@ -485,6 +494,8 @@ class Conversation:
                 await self.extensions.close()
             await self._leave("exit")
             await self.agent.provider.aclose()
+            if self.sharing is not None:
+                await self.sharing.finish(self.session.id)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that may be cancelled when the session ends."""

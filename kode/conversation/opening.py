@@ -3,10 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
-from kode.config import Loaded, flat, resolve_provider
+from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.sessions import create_session, load_session
@@ -22,6 +23,9 @@ from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
+
+if TYPE_CHECKING:
+    from kode.memory.notes.team.sessions import Sharing
 
 
 async def open_conversation(
@@ -56,6 +60,7 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
+    sharing = _sharing(loaded.config, home, emit)
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
@@ -107,6 +112,7 @@ async def open_conversation(
         trust_project=trust_project,
         own_tools=tools,
         own_memory=own_memory,
+        sharing=sharing,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
@@ -117,6 +123,24 @@ async def open_conversation(
     if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):
         emit(no_sandbox(why))
     return conversation
+
+
+def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
+    if not config.sessions.share:
+        return None
+    from kode.memory.notes.team.address import address_of
+    from kode.memory.notes.team.sessions import Sharing
+
+    address = address_of(config.memory.notes)
+    if address is None:
+        emit(
+            Notice(
+                text="No session is shared: `sessions.share` is on, but memory.notes.url names no "
+                "server. Set both or neither."
+            )
+        )
+        return None
+    return Sharing(home, address, emit)
 
 
 def not_kept(error: StorageError) -> UserError:

@@ -9,6 +9,7 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,8 +28,10 @@ from kode.contracts import (
 from kode.engine.agent import Agent
 from kode.errors import SandboxError, ToolError
 from kode.events import Notice
+from kode.messages import first_of
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified
+from kode.tools.files import printable
 
 MAX_DIFF_CHARS = 200_000
 MAX_DIFF_FILE_BYTES = 1_000_000
@@ -108,7 +111,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
     settled = await settle_changes(command, attempt, changes, may_ask=True)
-    changed = tuple(one.path for one in settled.made if not one.ignored)
+    changed = tuple(one.path for one in settled.made if not (one.ignored or one.in_git))
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
@@ -220,6 +223,8 @@ def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
         if one.change == "created":
             before = ""
         if before is None or after is None:
+            if one.in_git:  # an object
+                continue
             part = f"--- a/{name}\n+++ b/{name}\n@@ {one.change}; no text to show @@\n"
         else:
             part = unified(name, before, after) or f"{name}: {one.change}\n"
@@ -251,7 +256,10 @@ def about(cwd: Path, settled: Settled) -> list[str]:
     real = [one for one in settled.made if not one.ignored]
     dropped = settled.dropped
     if real:
-        notes.append(f"[It changed {_names(cwd, real)}.]")
+        files = [one for one in real if not one.in_git]
+        what = [_names(cwd, files)] if files else []
+        what += ["what git records (.git)"] if len(files) < len(real) else []
+        notes.append(f"[It changed {' and '.join(what)}.]")
     if dropped:
         notes.append(f"[Not kept of what it changed: {_names(cwd, dropped)}. {settled.reason}]")
     for path, reason in settled.left.items():
@@ -261,13 +269,12 @@ def about(cwd: Path, settled: Settled) -> list[str]:
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
     words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in changes[:MAX_NAMED]]
-    more = len(changes) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in changes]
+    return ", ".join(first_of(named, MAX_NAMED))
 
 
 def _relative(cwd: Path, path: str) -> str:
-    return str(Path(path).relative_to(cwd)) if Path(path).is_relative_to(cwd) else path
+    return printable(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
 
 
 def _with_notes(output: ToolOutput, notes: Sequence[str]) -> ToolOutput:

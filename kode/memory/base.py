@@ -35,6 +35,7 @@ from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
+    from kode.memory.waiting import Choice, Pair
 
 WORDS_CHARS = 500
 """Of what the person asked, kept with each change."""
@@ -304,6 +305,34 @@ class BaseMemory(NullMemory, ABC):
     async def remove_entry(self, entry: Entry) -> str:
         """Removes an entry that stands."""
 
+    async def list_episodes(self, count: int) -> str:
+        """The newest episodes, one a line."""
+        raise lacking(self.name, "episodes")
+
+    async def show_one(self, id: str) -> str:
+        """One episode, whole."""
+        raise lacking(self.name, "show ID")
+
+    async def edit_facts(
+        self,
+        command: Literal["replace", "archive", "remove", "consolidate"],
+        target: Literal["user", "env"],
+        scope: Literal["global", "project"] | None,
+        *,
+        old: str,
+        new: str,
+    ) -> str:
+        """Changes facts, by the person; `old` is a part of the one that is meant."""
+        raise lacking(self.name, command)
+
+    def pairs(self) -> Sequence["Pair"]:
+        """Entries that wait for a model's word, or where they contradict, for the person's."""
+        return ()
+
+    async def settle(self, pair: "Pair", choice: "Choice") -> str:
+        """Keeps the first of a pair, the second or both."""
+        raise lacking(self.name, "review")
+
     def given(self) -> set[Place]:
         """What this session brought up because it fitted."""
         return set()
@@ -384,6 +413,13 @@ class BaseMemory(NullMemory, ABC):
 
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))
+
+
+def lacking(system: str, command: str) -> MemoryRefused:
+    """The error for a command that a system does not have."""
+    if system == "none":
+        return MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
+    return MemoryRefused(f"The {system} memory has no `{command}`. `kode memory --help`.")
 
 
 def reason_of(error: BaseException) -> str:

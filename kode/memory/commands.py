@@ -22,9 +22,9 @@ from kode.memory.base import Addition, BaseMemory
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.take import move_in
+from kode.memory.guarded import inside, kept_in
 from kode.memory.history import Change
 from kode.memory.lineage import superseded
-from kode.memory.offers import EpisodeReading, FactEditing, inside, kept_in, lacking
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
@@ -60,7 +60,13 @@ async def run_command(
     if command == "add":
         return await _add(kept, arguments)
     if command in ("replace", "archive", "remove", "consolidate"):
-        return await _edit(kept, command, arguments)
+        return await kept.edit_facts(
+            arguments.command,
+            arguments.target,
+            arguments.scope,
+            old=getattr(arguments, "old", ""),
+            new=getattr(arguments, "new", ""),
+        )
     if command == "approve":
         if arguments.id is not None:
             return await approve(kept, arguments.id)
@@ -74,11 +80,9 @@ async def run_command(
         return await _import(kept, arguments, confirm)
     if command == "show" and getattr(arguments, "as_of", None):
         return _as_of(kept, arguments.as_of)
-    if command == "episodes" or (command == "show" and getattr(arguments, "id", None)):
-        if not isinstance(kept, EpisodeReading):
-            raise lacking(kept, "episodes" if command == "episodes" else "show ID")
-        if command == "episodes":
-            return await kept.list_episodes(max(1, arguments.n))
+    if command == "episodes":
+        return await kept.list_episodes(max(1, arguments.n))
+    if command == "show" and getattr(arguments, "id", None):
         return await kept.show_one(arguments.id)
     if command == "why":
         return why(kept, " ".join(arguments.entry))
@@ -151,18 +155,6 @@ async def _import(
 def _proposed(system: BaseMemory) -> str:
     count = count_proposed(system)
     return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
-
-
-async def _edit(system: BaseMemory, command: str, arguments: argparse.Namespace) -> str:
-    if not isinstance(system, FactEditing):
-        raise lacking(system, command)
-    names = {
-        "replace": ("old", "new"),
-        "archive": ("old",),
-        "remove": ("old",),
-    }.get(command, ())
-    texts = [getattr(arguments, name) for name in names]
-    return await system.edit_facts(command, arguments.target, arguments.scope, texts)
 
 
 def _as_of(system: BaseMemory, text: str) -> str:

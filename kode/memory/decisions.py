@@ -7,9 +7,9 @@ from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import approvals, uses
 from kode.memory.base import BaseMemory, change_of
+from kode.memory.guarded import kept_in
 from kode.memory.lineage import trace
-from kode.memory.offers import kept_in
-from kode.memory.waiting import CHOICES, Choice, Comparing, Item, items
+from kode.memory.waiting import CHOICES, Choice, Item, items
 from kode.memory.why import in_words
 
 
@@ -57,7 +57,7 @@ async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> str:
         if choice == "approve":
             return await approvals.approve(system, item.waits.id)
         return await approvals.drop(system, item.waits.id)
-    if item.pair is not None and isinstance(system, Comparing):
+    if item.pair is not None:
         return await system.settle(item.pair, choice)
     if choice == "remove":
         return await system.remove_entry(item.entries[0])

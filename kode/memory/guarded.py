@@ -25,7 +25,7 @@ from kode.contracts import (
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
 from kode.memory import stated
-from kode.memory.base import BaseMemory
+from kode.memory.base import BaseMemory, lacking
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -176,3 +176,17 @@ class Guarded:
         if isinstance(error, KodeError):
             return str(error)
         return f"{type(error).__name__}: {error}".rstrip(". ") + "."
+
+
+def inside(system: MemorySystem) -> MemorySystem:
+    """The system without its guard: a person wants its errors."""
+    return system.system if isinstance(system, Guarded) else system
+
+
+def kept_in(system: MemorySystem, command: str) -> BaseMemory:
+    """The same, for a command about what it keeps. Raises: MemoryRefused for one that keeps
+    nothing that kode knows of."""
+    found = inside(system)
+    if not isinstance(found, BaseMemory):
+        raise lacking(found.name, command)
+    return found

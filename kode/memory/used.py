@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from kode import credentials
 from kode.contracts import MemorySystem
 from kode.memory.frame import defused
+from kode.memory.guarded import kept_in
 from kode.memory.lineage import Entry
-from kode.memory.offers import kept_in
 from kode.memory.uses import WORDS_IN_A_ROW, is_named, words_of
 from kode.messages import shorten
 

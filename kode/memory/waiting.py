@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from kode.memory import stale, uses
 from kode.memory.base import UNDO_WITH, BaseMemory, Waiting
@@ -54,17 +54,6 @@ class Pair:
     second: Entry
     contradict: bool
     """Whether a model found so; else nobody has judged them."""
-
-
-@runtime_checkable
-class Comparing(Protocol):
-    """A system that compares entries with each other."""
-
-    def pairs(self) -> Sequence[Pair]:
-        """Those that wait: for a model's word, or where they contradict, for the person's."""
-
-    async def settle(self, pair: Pair, choice: Choice) -> str:
-        """Keeps the first, the second or both. Raises: MemoryRefused, StorageError, BusyError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +151,7 @@ def count_doubted(system: BaseMemory, today: date) -> int:
 def _pairs(
     system: BaseMemory, chain: Chain, standing: Mapping[tuple[str, str], Entry]
 ) -> Iterator[Item]:
-    for pair in system.pairs() if isinstance(system, Comparing) else ():
+    for pair in system.pairs():
         entries = (pair.first, pair.second)
         if all(one.place in standing for one in entries):
             yield Item(

@@ -1,33 +1,37 @@
-"""Which files of a folder hold keys, by their names: nothing shows in their place in the sandbox.
+"""Finds the files in a folder that hold keys, by their names; the sandbox shows empty files in
+their place.
 
-The folder is looked through once; after that, only what of it has changed. Which names those are
-is `kode.permissions.sensitive`'s.
+The folder is scanned once, and later only where it changed. `kode.permissions.sensitive` knows the
+names.
 """
 
+import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode import paths
 from kode.permissions import sensitive
+from kode.session.git import GitError, run_git
 
 MAX_ENTRIES = 50_000
-"""So many names are looked at, those near the top first."""
+"""Limit of scanned names, starting at the top."""
 
 _TICK_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """One folder as it was when it was looked at."""
+    """One folder when it was scanned."""
 
     at: tuple[int, int]
-    """Its inode and when it last changed, which no program can set."""
+    """Its inode and change time, which no program can set."""
     folders: tuple[str, ...]
     candidates: tuple[str, ...]
-    """What holds keys by its name, if it holds anything; or what a rule denies."""
+    """Names that may hold keys, or that a rule denies."""
     entries: int
 
 
@@ -37,11 +41,11 @@ class Masks:
 
     root: Path
     also: Callable[[str], bool] = lambda path: False
-    """Whether a rule of the person keeps this path from being read."""
+    """Whether a rule of the person denies reading this path."""
     _known: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> tuple[Path, ...]:
-        """What is there now, files and folders."""
+        """The current files and folders with keys."""
         masked: list[Path] = []
         left = MAX_ENTRIES
         waiting = deque([str(self.root)])
@@ -65,7 +69,7 @@ class Masks:
             known = self._known.get(path)
             if known is not None and known.at == at:
                 return known
-            # One that is changing now may change again within the same tick of its clock.
+            # A folder that is changing now may change again within the same clock tick.
             is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
             return self._read(path, (0, 0) if is_new else at)
         except OSError:
@@ -77,7 +81,7 @@ class Masks:
             for entry in found:
                 entries += 1
                 if entry.is_symlink():
-                    continue  # what it leads to is masked where it lies, or hidden
+                    continue  # its target is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if self.also(entry.path) or sensitive.is_named_like_keys(
                     entry.path, is_folder=is_folder
@@ -94,8 +98,8 @@ class Masks:
 
 
 def make_mask(store: Path, path: Path) -> Path:
-    """An empty file without any rights, as long and as old as `path`: it cannot be read, and git
-    does not take it for a changed one. Raises: OSError."""
+    """Creates an empty file without permissions, with the size and time of `path`: it cannot be
+    read, and git considers it unchanged. Raises: OSError."""
     status = os.stat(path, follow_symlinks=False)
     mask = store / f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
     if not mask.exists():
@@ -104,3 +108,21 @@ def make_mask(store: Path, path: Path) -> Path:
         os.chmod(mask, 0)
         os.utime(mask, ns=(status.st_atime_ns, status.st_mtime_ns))
     return mask
+
+
+def settle_indexes(masked: Iterable[Path]) -> None:
+    """Has git look, outside the sandbox, into the masked files that are as new as its index: it
+    would look into them again and again, and take each for a changed one. So it is in every fresh
+    clone. Never raises: what cannot be settled shows as changed."""
+    newest: dict[Path, float] = {}
+    for path in masked:
+        root = paths.repository_root(path.parent)
+        if root is not None:
+            with contextlib.suppress(OSError):
+                newest[root] = max(newest.get(root, 0.0), os.lstat(path).st_mtime)
+    for root, at in newest.items():
+        index = root / ".git" / "index"
+        with contextlib.suppress(OSError, GitError):
+            # One that is a link, or of a work tree, is no file of this folder.
+            if os.path.realpath(index) == str(index) and int(index.stat().st_mtime) <= at:
+                run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

@@ -180,21 +180,26 @@ def differences(
 def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = False) -> Kept:
     """Saves small files first, so that a limit leaves out as few as possible."""
     room = contents.max_bytes // 2
+    fitting: list[str] = []
     files: dict[str, Seen] = {}
     left_out, left_out_bytes = found.missed, 0
     for path, size in sorted(found.sizes.items(), key=lambda pair: pair[1]):
         if size > min(room, contents.max_file_bytes):
             left_out, left_out_bytes = left_out + 1, left_out_bytes + size
             continue
-        try:
-            seen = contents.keep(Path(path))
-        except StorageError as error:
-            return replace(kept, files=files, problem=kept.problem or str(error))
-        if seen.state == TOO_LARGE:
+        room -= size
+        fitting.append(path)
+    try:
+        seen_by_path = contents.keep_all(sorted(fitting))
+    except StorageError as error:
+        return replace(kept, problem=kept.problem or str(error))
+    for path, seen in seen_by_path.items():
+        if isinstance(seen, StorageError):
+            kept = replace(kept, problem=kept.problem or str(seen))
+        elif seen.state == TOO_LARGE:
             left_out, left_out_bytes = left_out + 1, left_out_bytes + seen.size_bytes
         elif seen.can_be_kept or (folders and seen.state == FOLDER):
-            room -= seen.size_bytes
-            files[path] = replace(seen, data=b"")
+            files[path] = seen
     return replace(kept, files=files, left_out=left_out, left_out_bytes=left_out_bytes)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from kode import durable
 from kode.contracts import AtStake
 from kode.errors import StorageError
-from kode.session import change_log
+from kode.session import change_log, moves
 from kode.session.backup import Kept, differences, gather, gather_files
 from kode.session.change_log import (
     Change,
@@ -29,7 +29,7 @@ from kode.session.change_log import (
     TurnEnd,
     way_back,
 )
-from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen, is_digest
+from kode.session.content_store import Contents, Seen
 from kode.session.file_diffs import FileDiff, file_diffs
 from kode.session.git import GitError, bring_back_stashes, survey
 
@@ -172,11 +172,12 @@ class Checkpoints:
         if not past.standing:
             return self._told(past, None)
         group = past.groups[past.standing[-1]]
-        moves, left, notes = self._plan_back(group)
-        self._record(Taken(group=group.number, files=tuple(moves)))
-        left += self._move(moves)
+        planned, left, notes = self._plan_back(group)
+        self._record(Taken(group=group.number, files=tuple(planned)))
+        made, failed = moves.make(self.contents, planned)
+        left += failed
         notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._told(self.history(), group, moves, left, notes)
+        return self._told(self.history(), group, made, left, notes)
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""
@@ -197,11 +198,12 @@ class Checkpoints:
         if not past.undone:
             return self._told(past, None)
         group = past.groups[past.undone[-1]]
-        moves, left = self._plan_forth(past.taken[group.number])
-        self._record(Taken(group=group.number, redo=True, files=tuple(moves)))
-        left += self._move(moves)
+        planned, left = self._plan_forth(past.taken[group.number])
+        self._record(Taken(group=group.number, redo=True, files=tuple(planned)))
+        made, failed = moves.make(self.contents, planned)
+        left += failed
         notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._told(self.history(), group, moves, left, notes)
+        return self._told(self.history(), group, made, left, notes)
 
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
@@ -211,7 +213,7 @@ class Checkpoints:
     # ── taking back ──────────────────────────────────────────────────────────────────────────
 
     def _plan_back(self, group: Group) -> tuple[list[Moved], list[tuple[str, str]], list[str]]:
-        moves: list[Moved] = []
+        goals: dict[str, Seen] = {}
         left: list[tuple[str, str]] = []
         notes: list[str] = []
         for path, done in group.files.items():
@@ -224,14 +226,15 @@ class Checkpoints:
             if back.found and back.state == seen.state and not chmodded:
                 continue
             goal = Seen(state=back.state, mode=back.mode)
-            why = "it has changed since" if not back.found else self._obstacle(path, seen, goal)
+            theirs = "" if back.found else "it has changed since"
+            why = theirs or moves.obstacle(self.contents, seen, goal)
             if why:
                 left.append((path, why))
                 continue
-            moves.append(self._moved(path, goal))
+            goals[path] = goal
             if not back.whole:
                 notes.append(f"{path} has your own edit from during the turn.")
-        return moves, left, notes
+        return moves.towards(self.contents, goals), left, notes
 
     def _seen(self, path: str, group: Group) -> Seen:
         """What is there now; behind a link that the group made of a folder, nothing is."""
@@ -243,72 +246,33 @@ class Checkpoints:
         return self.contents.see(Path(path))
 
     def _plan_forth(self, taken: Taken) -> tuple[list[Moved], list[tuple[str, str]]]:
-        moves: list[Moved] = []
+        goals: dict[str, Seen] = {}
         left: list[tuple[str, str]] = []
         for move in taken.files:
             seen = self.contents.see(Path(move.path))
             if seen.state == move.was:
                 continue
             goal = Seen(state=move.was, mode=move.was_mode)
-            changed = seen.state != move.now
-            why = "it has changed since" if changed else self._obstacle(move.path, seen, goal)
+            theirs = "" if seen.state == move.now else "it has changed since"
+            why = theirs or moves.obstacle(self.contents, seen, goal)
             if why:
                 left.append((move.path, why))
             else:
-                moves.append(self._moved(move.path, goal))
-        return moves, left
-
-    def _obstacle(self, path: str, now: Seen, goal: Seen) -> str:
-        """Why a file cannot be put back; "" when nothing is in the way."""
-        if goal.state == TOO_LARGE or now.state == TOO_LARGE:
-            return "it is too large to save"
-        if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
-            return "it is not a file that can be saved"
-        if is_digest(goal.state) and self.contents.data(goal.state or "") is None:
-            return "its old content is no longer saved (oldest deleted first)"
-        return ""
-
-    def _moved(self, path: str, goal: Seen) -> Moved:
-        kept = self.contents.keep(Path(path))
-        return Moved(
-            path=path, was=kept.state, was_mode=kept.mode, now=goal.state, now_mode=goal.mode
-        )
-
-    def _move(self, moves: list[Moved]) -> list[tuple[str, str]]:
-        """Changes the files; those that could not be are taken out of `moves` and returned. What
-        goes is removed first, so that a folder may take the place of a file and the other way."""
-        failed: list[tuple[str, str]] = []
-        ordered = sorted(moves, key=lambda move: move.path)
-        gone = [move for move in reversed(ordered) if move.now is None]
-        for move in (*gone, *(move for move in ordered if move.now is not None)):
-            why = ""
-            folder = os.path.dirname(move.path)
-            try:
-                if os.path.lexists(folder) and os.path.realpath(folder) != folder:
-                    why = "its folder is a link now"
-                elif self.contents.see(Path(move.path)).state != move.was:
-                    why = "it has changed just now"
-                else:
-                    self.contents.restore(Path(move.path), move.now, move.now_mode)
-            except (StorageError, OSError) as error:
-                why = str(error)
-            if why:
-                moves.remove(move)
-                failed.append((move.path, why))
-        return failed
+                goals[move.path] = goal
+        return moves.towards(self.contents, goals), left
 
     def _told(
         self,
         past: History,
         group: Group | None,
-        moves: Sequence[Moved] = (),
+        made: Sequence[Moved] = (),
         left: Sequence[tuple[str, str]] = (),
         notes: Sequence[str] = (),
     ) -> Undone:
         return Undone(
             turn=None if group is None else group.turn,
-            restored=tuple(move.path for move in moves if move.now is not None),
-            removed=tuple(move.path for move in moves if move.now is None),
+            restored=tuple(move.path for move in made if move.now is not None),
+            removed=tuple(move.path for move in made if move.now is None),
             left_alone=tuple(left),
             notes=tuple(notes),
             next_undo=past.groups[past.standing[-1]].turn if past.standing else None,

@@ -15,6 +15,7 @@ from kode.messages import (
     ToolResult,
     calls_of,
     failure_of,
+    first_of,
     images_of,
     results_of,
 )
@@ -27,6 +28,9 @@ from kode.session.entries import (
     RewindEntry,
     TrimEntry,
 )
+
+MAX_NAMED = 200
+"""Files that a compaction names; of more, how many."""
 
 UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
@@ -196,9 +200,9 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     if entry.summary:
         pieces.append(f"# Hand-over note\n{entry.summary}")
     if entry.files_changed:
-        pieces.append(f"# Files changed so far\n{_list(entry.files_changed)}")
+        pieces.append(f"# Files changed so far\n{_list(first_of(entry.files_changed, MAX_NAMED))}")
     if entry.files_read:
-        pieces.append(f"# Files read so far\n{_list(entry.files_read)}")
+        pieces.append(f"# Files read so far\n{_list(first_of(entry.files_read, MAX_NAMED))}")
     if entry.dropped:
         pieces.append(_dropped(entry))
     pieces.append("Continue from here; read a file again before you edit it.")

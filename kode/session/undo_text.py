@@ -4,17 +4,24 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from kode.messages import first_of
 from kode.session.checkpoints import Undone
+
+MAX_NAMED = 40
+"""Files of a kind; of more, how many."""
 
 
 def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: bool) -> str:
     """Names the turn, one line per file, and what can be done next. `asked` returns the beginning
     of a turn's prompt."""
     lines = [*_head(undone, asked, redo=redo)]
-    lines += [f"restored {_shown(path, cwd)}" for path in undone.restored]
-    lines += [f"removed {_shown(path, cwd)}" for path in undone.removed]
-    lines += [f"left alone {_shown(path, cwd)}: {why}" for path, why in undone.left_alone]
-    lines += undone.notes
+    for files in (
+        [f"restored {_shown(path, cwd)}" for path in undone.restored],
+        [f"removed {_shown(path, cwd)}" for path in undone.removed],
+        [f"left alone {_shown(path, cwd)}: {why}" for path, why in undone.left_alone],
+        undone.notes,
+    ):
+        lines += first_of(files, MAX_NAMED)
     if undone.damaged:
         lines.append(f"{undone.damaged} damaged line(s) of the session's record were skipped.")
     if undone.turn is not None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kode.engine.trial import _make_real
+from kode.contracts import FileChange
+from kode.engine.trial import Settled, _make_real, about, diff_of
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
@@ -64,3 +65,37 @@ async def test_a_cancellation_while_changes_become_real_leaves_all_of_them_and_a
     assert keeper.checkpoints.undo().left_alone == ()
     assert {(work / name).read_text() for name in os.listdir(work)} == {"old"}
     assert not (work / "made").exists()
+
+
+class Copy:
+    """An attempt that has its versions of files in a folder."""
+
+    def __init__(self, root: Path, copy: Path) -> None:
+        self.root, self.copy = root, copy
+
+    def version(self, path: str) -> Path:
+        return self.copy / Path(path).relative_to(self.root)
+
+
+def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
+    tmp_path: Path,
+) -> None:
+    work, copy = tmp_path / "work", tmp_path / "copy"
+    names = ("a.py", ".git/objects/ab/cd", ".git/refs/heads/main")
+    for name in names:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes(b"\xff\x00" if "objects" in name else b"text\n")
+    changes = [FileChange(path=str(work / name), change="created") for name in names]
+
+    (said,) = about(work, Settled(changes=tuple(changes), made=tuple(changes)))
+    assert said == "[It changed a.py (new) and what git records (.git).]"
+    (said,) = about(work, Settled(changes=tuple(changes[1:]), made=tuple(changes[1:])))
+    assert said == "[It changed what git records (.git).]"
+
+    odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
+    (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
+    assert said == "[It changed x].\\n[Run: rm.]"
+
+    diff = diff_of(work, Copy(work, copy), changes)  # type: ignore[arg-type]
+    assert "objects" not in diff
+    assert "b/.git/refs/heads/main" in diff

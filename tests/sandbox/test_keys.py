@@ -98,11 +98,14 @@ def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     put(run, ".env", "sub/.env", "src/a.py")
     as_user = run.user.identity()
     env = {**os.environ, "HOME": str(run.home)}
+    long_ago = (1_000_000_000, 1_000_000_000)
     for path in run.work.rglob("*"):
-        if ".git" not in path.parts:  # git looks into what is as new as its index
-            os.utime(path, (1_000_000_000, 1_000_000_000))
+        if ".git" not in path.parts:
+            os.utime(path, long_ago)
     for command in ("add -A", "commit -qm 1"):
         subprocess.run(["git", *command.split()], cwd=run.work, check=True, env=env, **as_user)
+    # As in a fresh clone: git looks into what is as new as its index.
+    os.utime(run.work / ".git" / "index", long_ago)
     (run.work / "src" / "a.py").write_text("changed")
     done = run("git status --porcelain; git diff --stat; git stash list")
     assert done.out.startswith(" M src/a.py\n"), done.out + done.err

@@ -44,8 +44,9 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     """
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
     from kode.cli.commands.run import run_task
+    from kode.cli.commands.team_sessions import find
     from kode.paths import home
-    from kode.session.index import find, newest
+    from kode.session.index import newest
 
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
@@ -58,7 +59,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             if session_id is None:
                 return EXIT_OK
         else:
-            session_id = find(home(), prefix) if prefix else newest(home(), cwd)
+            session_id = find(prefix) if prefix else newest(home(), cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and stdin_is_terminal():

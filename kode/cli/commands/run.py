@@ -37,6 +37,7 @@ from kode.cli.screen.output import (
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
+from kode.messages import first_of
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
@@ -249,10 +250,8 @@ def _print_result(
                 error = clean(f"kode: {ended.error}{_way_on(ended, session_id)}")
                 print(error, file=sys.stderr)
             elif not arguments.quiet and ended.files_changed:
-                names = ", ".join(
-                    one_line(relative_path(path, cwd)) for path in ended.files_changed
-                )
-                print(f"changed: {names}", file=sys.stderr)
+                names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
+                print(f"changed: {', '.join(first_of(names, 20))}", file=sys.stderr)
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:

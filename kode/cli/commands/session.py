@@ -4,21 +4,20 @@ import argparse
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import __version__, paths
+from kode.cli.commands import team_sessions
 from kode.cli.flags import natural, whole, working_directory
 from kode.cli.parser import Parser, command_of
-from kode.cli.screen.lines import clean, money, one_line
+from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
-from kode.cli.screen.session_table import short_folder, table
+from kode.cli.screen.session_table import local_time, print_sessions, short_folder
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
@@ -44,6 +43,7 @@ COMMANDS = {
     "export": "write one JSON, Markdown, HTML or ATIF document, or a cassette",
     "import": "import sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
+    "unshare": "remove this machine's sessions from the team's list",
 }
 
 
@@ -61,6 +61,7 @@ def main(argv: Sequence[str]) -> int:
         "export": _export,
         "import": _import,
         "check": _check,
+        "unshare": _unshare,
     }
     return run[command](parser, rest)
 
@@ -69,47 +70,26 @@ def _list(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument(
         "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
-    parser.add_argument("--here", action="store_true", help="only sessions of this directory")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="only this directory's sessions; with --team, this project's",
+    )
+    parser.add_argument("--team", action="store_true", help="sessions shared by your team")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
+    if arguments.team:
+        return team_sessions.print_team(cwd, [], limit, as_json=arguments.json)
     found = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     if arguments.json:
         print(to_json([asdict(summary) for summary in found]))
-        return EXIT_OK
-    if not found:
+    elif not found:
         print("No sessions here." if arguments.here else "No sessions yet. `kode` starts one.")
-        return EXIT_OK
-    shown = found if arguments.all else found[:SHOWN]
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        today = datetime.now().astimezone().date()
-        for line in table(shown, width, today=today, with_folder=not arguments.here):
-            print(line)
     else:
-        for summary in shown:
-            print(_line(summary, with_folder=not arguments.here))
-    if not arguments.all and len(found) > SHOWN:
-        print("... and more: --all shows every session.")
+        print_sessions(found, limit, with_folder=not arguments.here)
     return EXIT_OK
-
-
-def _line(summary: index.Summary, *, with_folder: bool) -> str:
-    """For a pipe: nothing is cut."""
-    when = _local_time(summary.updated_at)
-    if summary.damaged:
-        return (
-            f"{summary.id}  {when}  damaged: `kode session check {summary.id}` says what is wrong"
-        )
-    pieces = [summary.id, when, f"{plural(summary.turns, 'turn'):>8}"]
-    if summary.cost_usd:
-        pieces.append(money(summary.cost_usd))
-    pieces.append(one_line(summary.model))
-    if with_folder:
-        pieces.append(one_line(short_folder(summary.cwd)))
-    pieces.append(one_line(summary.task))
-    return "  ".join(pieces)
 
 
 def _search(parser: Parser, argv: Sequence[str]) -> int:
@@ -119,15 +99,19 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("-n", type=whole, metavar="N", help=f"at most N matches ({SHOWN})")
     parser.add_argument("--all", action="store_true", help="every place")
     parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
+    parser.add_argument("--team", action="store_true", help="search the tasks shared by your team")
     arguments = parser.parse(argv)
     every = arguments.all or (arguments.json and arguments.n is None)
     limit = None if every else arguments.n or SHOWN
+    if arguments.team:
+        most = limit if limit is None else limit + 1
+        return team_sessions.print_team(None, arguments.words, most, as_json=arguments.json)
     found = search(paths.home(), arguments.words, limit)
     if arguments.json:
         print(to_json([asdict(place) for place in found]))
         return EXIT_OK
     for place in found:
-        where = f"{_local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
+        where = f"{local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
         print(f"{place.session}  {where}  {one_line(short_folder(place.cwd))}")
         print(f"    {one_line(place.line)}")
     if not found:
@@ -137,16 +121,9 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _local_time(at: str) -> str:
-    try:
-        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):
-        return "?"
-
-
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
     arguments = parser.parse(argv)
-    return arguments, index.find(paths.home(), arguments.id)
+    return arguments, team_sessions.find(arguments.id)
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> int:
@@ -189,6 +166,14 @@ def _delete(parser: Parser, argv: Sequence[str]) -> int:
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
     print(f"deleted {session_id}")
+    team_sessions.update_team()
+    return EXIT_OK
+
+
+def _unshare(parser: Parser, argv: Sequence[str]) -> int:
+    parser.parse(argv)
+    count = team_sessions.unshare()
+    print(f"{plural(count, 'session')} of this machine removed from the team's list")
     return EXIT_OK
 
 
@@ -212,6 +197,8 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
     for session_id in removed.in_use:
         print(f"skipped {session_id}: it is open in another kode")
     print(f"{verb} {plural(len(removed.ids), 'session')}")
+    if removed.ids and not arguments.dry_run:
+        team_sessions.update_team()
     return EXIT_OK
 
 
@@ -230,7 +217,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--format", choices=formats, default="json")
     parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
     arguments = parser.parse(argv, mixed=True)
-    session_id = index.find(paths.home(), arguments.id)
+    session_id = team_sessions.find(arguments.id)
     if (arguments.format == "cassette") != (arguments.file is not None):
         raise ConfigError(
             "Only a cassette is written to a file: `kode session export ID --format "

@@ -4,19 +4,22 @@ Which sessions there are is `kode.session.index`; for programs there is JSON.
 """
 
 import os
+import shutil
+import sys
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
 
 from kode.cli.screen.lines import cell_width, clip, clip_middle, money, one_line
+from kode.messages import plural
 from kode.session.index import Summary
 
-WHERE_COLUMNS = 28
+WIDEST = {"where": 28, "who": 24}
 MIN_TASK_COLUMNS = 20
 
 Row = tuple[str, ...]
-HEAD: Row = ("id", "when", "where", "turns", "cost", "first task")
-_LESS_TELLING = ("where", "cost", "turns")
+HEAD: Row = ("id", "when", "who", "where", "turns", "cost", "first task")
+_LESS_TELLING = ("where", "cost", "turns", "who")
 """What goes where it is narrow, the first first."""
 _RIGHT = frozenset({"turns", "cost"})
 
@@ -28,13 +31,18 @@ def table(
     today: date,
     with_folder: bool = True,
     numbered: bool = False,
+    people: Sequence[str] = (),
 ) -> list[str]:
-    """A line that names the columns, then a line a session. The id is whole on any screen; where
-    the number stands for it, it goes before the first task does."""
-    columns = [name for name in HEAD if with_folder or name != "where"]
+    """A line that names the columns, then a line a session; `people` says whose each is. The id is
+    whole on any screen; where the number stands for it, it goes before the first task does."""
+    shown = {"where": with_folder, "who": bool(people)}
+    columns = [name for name in HEAD if shown.get(name, True)]
     rows = [_cells(summary, today) for summary in summaries]
+    for row, who in zip(rows, people, strict=False):
+        row["who"] = who
     widths = {name: max([len(name), *(cell_width(row[name]) for row in rows)]) for name in columns}
-    widths["where"] = min(widths.get("where", 0), WHERE_COLUMNS)
+    for name in WIDEST.keys() & widths.keys():
+        widths[name] = min(widths[name], WIDEST[name])
     number_columns = len(str(len(rows))) + 2 if numbered else 0
     for name in (*_LESS_TELLING, "id") if numbered else _LESS_TELLING:
         if _taken(columns, widths) + number_columns + MIN_TASK_COLUMNS <= width:
@@ -48,6 +56,48 @@ def table(
     least = number_columns + (widths["id"] if "id" in columns else 0)
     # Numbers and ids are plain ASCII: a character is a column.
     return [clip(line, width) if width > least else line[:least] for line in lines]
+
+
+def print_sessions(
+    found: Sequence[Summary],
+    limit: int | None,
+    *,
+    with_folder: bool,
+    people: Sequence[str] = (),
+) -> None:
+    """A table on a terminal, else lines of which nothing is cut. With a `limit` the last one is not
+    shown: it says that there are more."""
+    shown = found if limit is None else found[: limit - 1]
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        today = datetime.now().astimezone().date()
+        lines = table(shown, width, today=today, with_folder=with_folder, people=people)
+    else:
+        whose = people or [""] * len(shown)
+        lines = [_line(*one, with_folder=with_folder) for one in zip(shown, whose, strict=False)]
+    for line in lines:
+        print(line)
+    if len(found) > len(shown):
+        print("... and more: --all shows every session.")
+
+
+def _line(summary: Summary, who: str, *, with_folder: bool) -> str:
+    at = local_time(summary.updated_at)
+    if summary.damaged:
+        return f"{summary.id}  {at}  damaged: `kode session check {summary.id}` says what is wrong"
+    cost = money(summary.cost_usd) if summary.cost_usd else ""
+    where = one_line(short_folder(summary.cwd)) if with_folder else ""
+    pieces = [summary.id, at, who, f"{plural(summary.turns, 'turn'):>8}", cost]
+    optional = [*pieces, one_line(summary.model), where]
+    return "  ".join([*filter(None, optional), one_line(summary.task)])
+
+
+def local_time(at: str) -> str:
+    """`2026-11-03 14:02`."""
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
+        return "?"
 
 
 def when(at: str, today: date) -> str:

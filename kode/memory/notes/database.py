@@ -73,17 +73,6 @@ CREATE TABLE IF NOT EXISTS outbox (
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-_DROP_WORDS_OF_VERSION_1 = """
-DROP TABLE IF EXISTS note_holding;
-DROP TABLE IF EXISTS note_words;
-DELETE FROM meta WHERE name IN ('texts', 'words', 'words_stale');
-"""
-
-_ADD_PEOPLE = """
-ALTER TABLE memory_notes ADD COLUMN person TEXT NOT NULL DEFAULT '';
-ALTER TABLE memory_notes ADD COLUMN host TEXT NOT NULL DEFAULT '';
-"""
-
 _said: set[str] = set()
 """What was said already: once a process is enough."""
 
@@ -191,7 +180,7 @@ class Database:
                 raise apsw.NotADBError("it is too short for a database")
             if self.path.stat().st_size <= WHOLE_CHECK_BYTES:
                 _check(connection, self.path)
-            if self.read_only and self._is_outdated(connection):
+            if self.read_only and self._is_to_be_filled(connection):
                 return self._in_memory(connection)
             self._prepare(connection)
         except BaseException:
@@ -230,9 +219,9 @@ class Database:
         connection.execute("PRAGMA synchronous=EXTRA")
         connection.execute("PRAGMA secure_delete=ON")
         writable = not self.read_only or str(connection.filename) == ""
-        if writable and self._is_outdated(connection):
+        if writable and self._is_to_be_filled(connection):
             with transaction(connection):
-                self._upgrade(connection)
+                self._fill(connection)
         self.index.able = prepare(connection, INDEX, writable=writable)
         if not self.index.able.vectors:
             self._say_once(
@@ -244,23 +233,19 @@ class Database:
                 "This SQLite has no FTS5, so the words of notes are searched without an index."
             )
 
-    def _is_outdated(self, connection: "apsw.Connection") -> bool:
-        """Whether the file is new, of an earlier version, or its words were read otherwise."""
+    def _is_to_be_filled(self, connection: "apsw.Connection") -> bool:
+        """Whether the file is new, or its words were read otherwise."""
         version = connection.pragma("user_version")
-        if isinstance(version, int) and version > VERSION:
+        if version not in (0, VERSION):
             raise MemoryRefused(
-                f"{self.path} was made by a newer kode (its version is {version}, this one knows "
-                f"{VERSION}). It was not changed: update kode."
+                f"{self.path} was made by another kode (its version is {version}, this one knows "
+                f"{VERSION}). It was not changed: update kode, or export it with the one that "
+                "made it."
             )
         return version != VERSION or not _index_on(connection, Able()).is_current()
 
-    def _upgrade(self, connection: "apsw.Connection") -> None:
-        """Inside a transaction: brings the file to this version; the notes stay as they are."""
-        version = connection.pragma("user_version")
-        if version == 1:
-            connection.execute(_DROP_WORDS_OF_VERSION_1)
-        if version in (1, 2):
-            connection.execute(_ADD_PEOPLE)
+    def _fill(self, connection: "apsw.Connection") -> None:
+        """Inside a transaction: makes what is missing, and reads the words of all notes again."""
         connection.execute(_SCHEMA)
         able = prepare(connection, INDEX, writable=True)
         index = _index_on(connection, able)

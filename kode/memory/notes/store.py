@@ -8,7 +8,6 @@ filters.
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -207,13 +206,10 @@ class NoteStore:
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────
 
-    def writing(self) -> AbstractAsyncContextManager[None]:
+    @contextlib.asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
         """The folder's lock with a transaction inside: read again what was decided on before.
         The body must not await."""
-        return self._writing()
-
-    @contextlib.asynccontextmanager
-    async def _writing(self) -> AsyncIterator[None]:
         if self.database.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
         async with locked(self.database.path.parent):

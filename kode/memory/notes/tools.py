@@ -1,9 +1,9 @@
 """The five tools of the notes: what the model may do with them, and the words it gets back."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from kode.contracts import Brief, Hit, Tool, ToolContext, ToolOutput
+from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
@@ -11,10 +11,12 @@ from kode.memory import frame
 from kode.memory.ask import refuse_one_word
 from kode.memory.base import Outcome
 from kode.memory.frame import told_to_model
-from kode.memory.notes.note import Note, Sensitivity, Stability, in_words
+from kode.memory.notes.note import Sensitivity, Stability, in_words
 from kode.memory.notes.pack import listed
-from kode.memory.notes.store import NoteStore, Wanted
-from kode.memory.notes.write import NoteWriter
+from kode.memory.notes.store import Wanted
+
+if TYPE_CHECKING:
+    from kode.memory.notes.system import Notes
 
 DEFAULT_K = 8
 MAX_K = 20
@@ -31,21 +33,7 @@ evidence). stability: volatile (give ttl_days), stable (default) or permanent. A
 kept and never shown."""
 
 
-class Notes(Protocol):
-    """What the tools need of the system they belong to."""
-
-    @property
-    def writer(self) -> NoteWriter: ...
-
-    @property
-    def store(self) -> NoteStore: ...
-
-    async def find(self, query: str, wanted: Wanted) -> list[tuple[Hit, Note]]: ...
-
-    async def after_change(self) -> None: ...
-
-
-def note_tools(notes: Notes) -> tuple[Tool, ...]:
+def note_tools(notes: "Notes") -> tuple[Tool, ...]:
     """The tools over one open memory, in their order."""
 
     @tool(
@@ -155,7 +143,7 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
     return remember, recall, update_memory, update_soul, forget
 
 
-async def _told(context: ToolContext, notes: Notes, outcome: Outcome) -> ToolOutput:
+async def _told(context: ToolContext, notes: "Notes", outcome: Outcome) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         await notes.after_change()

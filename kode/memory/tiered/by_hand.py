@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan, stale
@@ -10,7 +11,7 @@ from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import SCOPES, TARGETS, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.facts import SCOPES, TARGETS, Action, FactFile, FactStore, Scope, Target
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.memory.waiting import Choice, Pair
@@ -30,9 +31,6 @@ class FactMemory(BaseMemory):
         """The model, in this turn, resting on cited code or holding for a time. Raises:
         MemoryRefused."""
         return self._author("model", source=source, since=since, until=until)
-
-    def default_scope(self, target: Target) -> Scope:
-        return self._store.default_scope(target)
 
     def layers(self, *, notice: bool = False) -> list[FactFile]:
         """The fact files that apply here, global before project, with what outside of the archive
@@ -76,7 +74,34 @@ class FactMemory(BaseMemory):
             )
         return files
 
-    async def consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
+    async def change(
+        self,
+        action: Action,
+        target: Target,
+        scope: Scope | None,
+        author: Author,
+        *,
+        old: str,
+        new: str,
+    ) -> Outcome:
+        """Carries out an action on the facts; `old` is a part of the one that is meant.
+
+        Raises: MemoryRefused, StorageError, BusyError; then nothing changed.
+        """
+        where = scope or self._store.default_scope(target)
+        match action:
+            case "add":
+                return await self.writer.add(target, where, new, author)
+            case "replace":
+                return await self.writer.replace(target, where, old, new, author)
+            case "remove":
+                return await self.writer.remove(target, where, old, author)
+            case "archive":
+                return await self.writer.archive(target, where, old, author)
+            case "consolidate":
+                return await self._consolidate(target, where, author)
+
+    async def _consolidate(self, target: Target, scope: Scope, author: Author) -> Outcome:
         """As `FactWriter.consolidate`; what has expired goes. Raises as that."""
         expired = {
             text
@@ -105,20 +130,19 @@ class FactMemory(BaseMemory):
         addition.refuse_options(SYSTEM, allowed=("--scope", "--since", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
-        return await self._edit(author, "add", target, addition.scope, [addition.text])
+        return await self._edit(author, "add", target, addition.scope, old="", new=addition.text)
 
     async def edit_facts(
         self,
-        command: str,
+        command: Literal["replace", "archive", "remove", "consolidate"],
         target: Target,
         scope: Scope | None,
-        texts: Sequence[str],
+        *,
+        old: str,
+        new: str,
     ) -> str:
-        """`replace OLD NEW`, `archive OLD`, `remove OLD` or `consolidate`, by the person.
-
-        Raises: MemoryRefused, StorageError, BusyError.
-        """
-        return await self._edit(self._author("user"), command, target, scope, texts)
+        """Raises: MemoryRefused, StorageError, BusyError."""
+        return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
     def pairs(self) -> list[Pair]:
         """The pairs of facts that wait for a model's word, or the person's."""
@@ -160,27 +184,16 @@ class FactMemory(BaseMemory):
     async def _edit(
         self,
         author: Author,
-        command: str,
+        action: Action,
         target: Target,
         scope: Scope | None,
-        texts: Sequence[str],
+        *,
+        old: str,
+        new: str,
     ) -> str:
         self._check_writable()
-        where = scope or self.default_scope(target)
-        match command, list(texts):
-            case "add", [text]:
-                outcome = await self.writer.add(target, where, text, author)
-            case "replace", [old, new]:
-                outcome = await self.writer.replace(target, where, old, new, author)
-            case "remove", [old]:
-                outcome = await self.writer.remove(target, where, old, author)
-            case "archive", [old]:
-                outcome = await self.writer.archive(target, where, old, author)
-            case "consolidate", []:
-                outcome = await self.consolidate(target, where, author)
-            case _:
-                raise MemoryRefused(f"`{command}` takes other arguments: `kode memory --help`.")
-        noticed = scan.check(texts[-1], author="user") if command in ("add", "replace") else ""
+        outcome = await self.change(action, target, scope, author, old=old, new=new)
+        noticed = scan.check(new, author="user")
         return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
 
     def _report_outcome(self, outcome: Outcome) -> str:

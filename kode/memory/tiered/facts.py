@@ -22,6 +22,7 @@ from kode.paths import path_hash
 
 Target = Literal["user", "env"]
 Scope = Literal["global", "project"]
+Action = Literal["add", "replace", "archive", "remove", "consolidate"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 

@@ -10,14 +10,13 @@ from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.ask import refuse_one_word
 from kode.memory.frame import told_to_model
-from kode.memory.history import Author
-from kode.memory.tiered.facts import TARGETS, Scope, Target
+from kode.memory.tiered.facts import TARGETS, Action, Scope, Target
 from kode.memory.tiered.write import Outcome
 
 if TYPE_CHECKING:
     from kode.memory.tiered.system import Tiered
 
-Action = Literal["add", "replace", "archive", "remove", "consolidate", "read", "search", "episodes"]
+Command = Literal[Action, "read", "search", "episodes"]
 
 DESCRIPTION = """\
 Remember things across sessions. Save what will still be true and useful next week: what the user \
@@ -56,7 +55,7 @@ def memory_tool(facts: "Tiered") -> Tool:
     )
     async def memory(
         context: ToolContext,
-        action: Action = "add",
+        action: Command = "add",
         target: Annotated[Target | None, "for add, replace, archive, remove, consolidate"] = None,
         content: Annotated[str | None, "for add and replace: the fact"] = None,
         old_text: Annotated[
@@ -82,37 +81,19 @@ def memory_tool(facts: "Tiered") -> Tool:
                 text = await facts.read_episodes(query or content or old_text or "")
                 return ToolOutput(text=text, summary="episodes")
             author = facts.author(source, since, until)
-            outcome = await _change(facts, author, action, target, content, old_text, scope)
+            if target is None:
+                raise ToolError(
+                    f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed."
+                )
+            if action == "add":
+                refuse_one_word(content or "")
+            old = old_text or ("" if action == "replace" else content) or ""
+            outcome = await facts.change(action, target, scope, author, old=old, new=content or "")
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return ToolOutput(text=_words(outcome), summary=outcome.line)
 
     return memory
-
-
-async def _change(
-    facts: "Tiered",
-    author: Author,
-    action: Action,
-    target: Target | None,
-    content: str | None,
-    old_text: str | None,
-    scope: Scope | None,
-) -> Outcome:
-    if target is None:
-        raise ToolError(f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed.")
-    where = scope or facts.default_scope(target)
-    if action == "add":
-        refuse_one_word(content or "")
-        return await facts.writer.add(target, where, content or "", author)
-    if action == "consolidate":
-        return await facts.consolidate(target, where, author)
-    if action == "archive":
-        return await facts.writer.archive(target, where, old_text or content or "", author)
-    if action == "remove":
-        old = old_text or content or ""
-        return await facts.writer.remove(target, where, old, author)
-    return await facts.writer.replace(target, where, old_text or "", content or "", author)
 
 
 async def _search(facts: "Tiered", query: str) -> ToolOutput:

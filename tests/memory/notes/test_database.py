@@ -8,9 +8,7 @@ import shutil
 import signal
 import stat
 import sys
-from pathlib import Path
 
-import apsw
 import pytest
 
 from kode.errors import MemoryRefused
@@ -122,12 +120,13 @@ async def test_a_damaged_file_is_left_alone_by_who_only_reads(tmp_path):
     assert [found.name for found in path.parent.iterdir()] == ["notes.db"]
 
 
-async def test_a_file_of_a_newer_kode_is_left_as_it_is(tmp_path):
+@pytest.mark.parametrize("version", [1, 99])
+async def test_a_file_of_another_version_is_left_as_it_is(tmp_path, version):
     first = await opened(tmp_path)
-    first.database.rows("PRAGMA user_version = 99")
+    first.database.rows(f"PRAGMA user_version = {version}")
     await first.close(1)
 
-    with pytest.raises(MemoryRefused, match="newer kode"):
+    with pytest.raises(MemoryRefused, match="another kode"):
         await opened(tmp_path)
 
 
@@ -193,53 +192,20 @@ async def test_without_fts5_words_are_ranked_and_the_index_is_made_up_later(
 WRITES = 60
 
 
-VERSION_1 = Path(__file__).parent / "data" / "version-1.sql"
+async def read_otherwise(root, monkeypatch):
+    """A file whose words were read by another tokenizer."""
+    with monkeypatch.context() as patch:
+        patch.setattr(terms, "VERSION", 1)
+        patch.setattr(terms, "terms_of", lambda text: ["otherwise"])
+        first = await opened(root)
+        await keep(first, "Prefers PostgreSQL with maxRetries")
+        assert len(await first.search("otherwise", 5)) == 2
+        await first.close(1)
+    return root / "memory" / "notes" / "notes.db"
 
 
-def of_version_1(root):
-    path = root / "memory" / "notes" / "notes.db"
-    path.parent.mkdir(parents=True)
-    connection = apsw.Connection(str(path))
-    connection.execute(VERSION_1.read_text())
-    connection.close()
-    return path
-
-
-def all_of(path):
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        notes = connection.execute("SELECT * FROM memory_notes ORDER BY place").fetchall()
-        vectors = connection.execute("SELECT * FROM note_vectors").fetchall()
-        return notes, vectors, connection.execute("SELECT * FROM meta WHERE name LIKE 'last%'").get
-    finally:
-        connection.close()
-
-
-async def test_a_file_of_version_1_is_brought_to_this_one_with_all_it_holds(tmp_path):
-    path = of_version_1(tmp_path)
-    before = all_of(path)
-
-    system = await opened(tmp_path)
-    found = [hit.text for hit in await system.search("postgresql", 5)]
-    await keep(system, "likes tabs")
-    await system.close(1)
-
-    assert found == ["Prefers PostgreSQL with maxRetries"]
-    notes, *rest = all_of(path)
-    columns = len(before[0][0])
-    assert ([note[:columns] for note in notes[:3]], *rest) == before
-    assert {note[columns:] for note in notes} == {("", "")}
-    later = await opened(tmp_path)
-    assert [hit.text for hit in await later.search("max retries", 5)] == found
-    assert later.database.value("PRAGMA user_version") == database.VERSION
-    assert (
-        later.database.value("INSERT INTO note_words (note_words) VALUES ('integrity-check')")
-        is None
-    )
-
-
-async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
-    path = of_version_1(tmp_path)
+async def test_a_new_reading_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = await read_otherwise(tmp_path, monkeypatch)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(index.TextIndex, "add", lambda *_: 1 / 0)
@@ -250,8 +216,8 @@ async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path, 
     assert len(await (await opened(tmp_path)).search("postgresql", 5)) == 1
 
 
-async def test_who_only_reads_searches_a_file_of_version_1_and_leaves_it_so(tmp_path):
-    path = of_version_1(tmp_path)
+async def test_who_only_reads_reads_the_words_again_and_leaves_the_file_so(tmp_path, monkeypatch):
+    path = await read_otherwise(tmp_path, monkeypatch)
     before = path.read_bytes()
 
     system = await opened(tmp_path, read_only=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 
 from kode.config import Embedding, MemoryConfig
 from kode.config.model import Notes as Settings
@@ -105,3 +106,21 @@ async def exchange(*people: Notes) -> None:
 def texts(system: Notes) -> set[str]:
     """What a person's copy holds."""
     return set(contents(active(system)))
+
+
+def everything_of(connection: "psycopg.Connection[Any]", statement: str) -> list[str]:
+    """All that a statement answers, notices and faults too."""
+    said: list[str] = []
+    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    try:
+        if statement.startswith("COPY"):
+            with connection.cursor().copy(statement) as rows:
+                return [*said, *(bytes(row).decode() for row in rows)]
+        cursor = connection.execute(statement)
+        while True:
+            if cursor.description:
+                said += map(str, cursor.fetchall())
+            if not cursor.nextset():
+                return said
+    except psycopg.Error as error:
+        return [*said, str(error)]

@@ -13,7 +13,7 @@ from kode.memory.notes.team.manage import manage
 from kode.memory.notes.team.server import connected
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep
-from tests.memory.team.life import Model, exchange, texts, using
+from tests.memory.team.life import Model, everything_of, exchange, texts, using
 
 pytestmark = pytest.mark.slow
 
@@ -21,24 +21,6 @@ STATEMENTS = [
     json.loads(line)["sql"]
     for line in (Path(__file__).parent / "data" / "other_team.jsonl").read_text().splitlines()
 ]
-
-
-def everything_of(connection, statement):
-    """All that a statement answers, notices and faults too."""
-    said = []
-    connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
-    try:
-        if statement.startswith("COPY"):
-            with connection.cursor().copy(statement) as rows:
-                return [*said, *(bytes(row).decode() for row in rows)]
-        cursor = connection.execute(statement)
-        while True:
-            if cursor.description:
-                said += map(str, cursor.fetchall())
-            if not cursor.nextset():
-                return said
-    except psycopg.Error as error:
-        return [*said, str(error)]
 
 
 async def test_no_statement_shows_a_row_of_another_team(team):

@@ -1,5 +1,6 @@
-"""The one door to psycopg: a team's changes and notes on PostgreSQL. What is done with them is in
-`exchange.py`; who may see which rows the server decides (`schema.sql`).
+"""The one door to psycopg: a team's changes, notes and list of sessions on PostgreSQL. What is done
+with them is in `exchange.py` and `sessions.py`; who may see which rows the server decides
+(`schema.sql`).
 """
 
 import json
@@ -207,6 +208,47 @@ class Server:
         sql = "SELECT id, cosine FROM kode.nearest(%s, %s, %s, %s, %s)"
         return dict(await self._rows(sql, (self._team, model, vector, project, most)))
 
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────
+
+    async def share_sessions(self, home: str, host: str, lines: list[dict[str, Any]]) -> None:
+        """Keeps a line each as this person's own; see `sessions.py`. Raises: MemoryRefused."""
+        sql = "SELECT kode.share_sessions(%s, %s, %s, %s)"
+        await self._rows(sql, (self._team, home, host, json.dumps(lines)))
+
+    async def unshare_sessions(self, home: str, ids: Sequence[str] | None = None) -> int:
+        """Removes lines of this person and folder of sessions, with None all; how many."""
+        sql = "SELECT kode.unshare_sessions(%s, %s, %s)"
+        ((count,),) = await self._rows(sql, (self._team, home, None if ids is None else [*ids]))
+        return int(count)
+
+    async def shared_from(self, home: str) -> dict[str, str]:
+        """By id, what `changed` is in the lines of this person and folder of sessions."""
+        sql = (
+            "SELECT id, coalesce(line ->> 'changed', '') FROM kode.sessions "
+            "WHERE team = %s AND person = session_user AND home = %s"
+        )
+        return dict(await self._rows(sql, (self._team, home)))
+
+    async def sessions(
+        self,
+        *,
+        scope: str | None = None,
+        begins: str = "",
+        words: Sequence[str] = (),
+        most: int | None = None,
+    ) -> list[tuple[str, str, dict[str, Any]]]:
+        """Person, host and line, the last used first: of one scope or of all that one sees, whose
+        ids begin so, with all words in the task."""
+        sql = (
+            "SELECT person, host, line FROM kode.sessions WHERE team = %s "
+            "AND (%s::text IS NULL OR scope = %s) AND starts_with(id, %s) "
+            "AND NOT EXISTS (SELECT 1 FROM unnest(%s::text[]) w "
+            "WHERE strpos(lower(line ->> 'task'), lower(w)) = 0) "
+            "ORDER BY used_at DESC, id LIMIT %s"
+        )
+        values = (self._team, scope, scope, begins, [*words], most)
+        return [(person, host, line) for person, host, line in await self._rows(sql, values)]
+
     # ── who is of the team ───────────────────────────────────────────────────────────────────
 
     async def admit(self, person: str, scope: str) -> None:
@@ -269,7 +311,8 @@ def _faults() -> Iterator[None]:
         yield
     except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as error:
         raise MemoryRefused(
-            "The database has no notes of a team yet. Whoever owns it runs `kode memory team init`."
+            "The database lacks tables of a team. Whoever owns it runs `kode memory team init`, "
+            "again after an update of kode."
         ) from error
     except errors.SerializationFailure as error:
         raise Stale(_words(error)) from error

@@ -1,0 +1,123 @@
+"""Sessions that a team shares, at the command line: its list; and where a session is that this
+machine does not have.
+"""
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode import paths
+from kode.cli.screen.lines import clean, one_line
+from kode.cli.screen.output import to_json
+from kode.cli.screen.session_table import local_time, print_sessions
+from kode.errors import EXIT_OK, ConfigError, KodeError, SessionError
+from kode.session import index
+
+if TYPE_CHECKING:
+    from kode.config import Config
+    from kode.memory.notes.team.sessions import SharedSession
+
+
+def print_team(here: Path | None, words: list[str], limit: int | None, *, as_json: bool) -> int:
+    """Prints the sessions that members of the configured team share, as `print_sessions`: of the
+    project of a folder or of all, with the words in their tasks. Returns the exit code.
+
+    Raises: ConfigError, MemoryRefused, Unreachable.
+    """
+    from kode.memory.notes.team.manage import team_of
+    from kode.memory.notes.team.sessions import team_sessions
+
+    found = team_sessions(team_of(_config().memory), project=here, words=words, most=limit)
+    if as_json:
+        print(to_json([asdict(one) for one in found]))
+    elif not found:
+        print(
+            "Your team shares no such session." if words or here else "Your team shares none yet."
+        )
+    else:
+        people = [f"{one_line(one.person)}@{one_line(one.host)}" for one in found]
+        summaries = [_summary_of(one) for one in found]
+        print_sessions(summaries, limit, with_folder=here is None, people=people)
+    return EXIT_OK
+
+
+def _summary_of(one: "SharedSession") -> index.Summary:
+    """The line as lists of this machine show theirs; a repository by its name."""
+    return index.Summary(
+        id=one.id,
+        updated_at=one.updated_at,
+        cwd=one.project if "/" in one.project else one.cwd,
+        model=one.model,
+        task=one.task,
+        turns=one.turns,
+        cost_usd=one.cost_usd,
+    )
+
+
+def find(prefix: str, cwd: Path | None = None) -> str:
+    """As `index.find` in the home; of a session that a team shares the error names the machine.
+    Raises: SessionError."""
+    try:
+        return index.find(paths.home(), prefix, cwd)
+    except index.NoSuchSession as error:
+        if elsewhere := _elsewhere(prefix):
+            raise SessionError(elsewhere) from error
+        raise
+
+
+def _elsewhere(prefix: str) -> str:
+    """Where a session is, in words; "" where no team is configured, or none of it shares one."""
+    from kode.memory.notes.team.address import address_of
+
+    try:
+        address = address_of(_config().memory.notes)
+    except ConfigError:
+        return ""  # the next command that needs the settings says what is wrong with them
+    if address is None or not prefix:
+        return ""
+    from kode.memory.notes.team.sessions import team_sessions
+
+    try:
+        found = team_sessions(address, begins=prefix, most=1)
+    except KodeError as error:
+        return f"There is no session {prefix[:80]!r} here, and the team could not be asked: {error}"
+    if not found:
+        return ""
+    one = found[0]
+    return one_line(
+        f"Session {one.id} is on {one.host}, where {one.person} last used it at "
+        f"{local_time(one.updated_at)} in {one.cwd}. What was said in it is only there."
+    )
+
+
+def update_team() -> None:
+    """After sessions were deleted: removes their lines from the list of a team that has them, or
+    says that a later kode does."""
+    try:
+        config = _config()
+        if not config.sessions.share:
+            return
+        from kode.memory.notes.team.manage import team_of
+        from kode.memory.notes.team.sessions import update
+
+        update(paths.home(), team_of(config.memory))
+    except KodeError as error:
+        text = f"kode: The team's list of sessions is brought up to date later: {error}"
+        print(clean(text), file=sys.stderr)
+
+
+def unshare() -> int:
+    """Removes what this home shares; how many lines. Raises: ConfigError, MemoryRefused,
+    Unreachable, StorageError."""
+    from kode.memory.notes.team.manage import team_of
+    from kode.memory.notes.team.sessions import withdraw
+
+    return withdraw(paths.home(), team_of(_config().memory))
+
+
+def _config() -> "Config":
+    from kode.config import load_config
+
+    return load_config(paths.home(), Path.cwd(), environ=os.environ, flags={}).config

@@ -1,0 +1,23 @@
+"""What a person reads after an undo."""
+
+from pathlib import Path
+
+from kode.session.checkpoints import Undone
+from kode.session.undo_text import MAX_NAMED, undo_text
+
+
+def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -> None:
+    undone = Undone(
+        turn=1,
+        removed=tuple(f"/work/many/{number}.py" for number in range(3000)),
+        left_alone=(("/work/a.py", "it has changed since"),),
+        next_redo=1,
+    )
+
+    lines = undo_text(undone, Path("/work"), lambda turn: "make many", redo=False).splitlines()
+
+    assert lines[0] == "Undid turn 1 (make many)"
+    assert lines[1] == "removed many/0.py"
+    assert "and 2,960 more" in lines
+    assert "left alone a.py: it has changed since" in lines
+    assert len(lines) == MAX_NAMED + 4
