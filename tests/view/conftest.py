@@ -135,7 +135,9 @@ async def remember(place: Place) -> None:
     await system.open(outside_context(place.config, place.cwd, emit=silent), {})
     for target, text in (("user", "prefers tabs"), ("env", "the port is 8080")):
         await system.add(Addition(target=target, text=text))  # type: ignore[attr-defined]
-    await system.edit_facts("replace", "env", None, ["8080", "the port is 9090"])  # type: ignore[attr-defined]
+    await system.edit_facts(  # type: ignore[attr-defined]
+        "replace", "env", None, old="8080", new="the port is 9090"
+    )
     await system.close(1.0)
     files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
     async with files.lock():
