@@ -290,7 +290,7 @@ def busy(folder: Path, waited_s: float) -> BusyError:
     """The error for a lock that stays taken."""
     return BusyError(
         f"Another kode has held {folder} locked for {waited_s:g} s. "
-        "Wait for it to finish, or end it, and try again."
+        "Wait for it to finish, or stop it, and try again."
     )
 
 

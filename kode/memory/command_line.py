@@ -43,7 +43,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     """
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
     show = commands.add_parser("show", help="show what the next session will see, or one episode")
-    show.add_argument("id", nargs="?", metavar="ID", help="one episode, whole")
+    show.add_argument("id", nargs="?", metavar="ID", help="one full episode")
     show.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
     episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
     episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
@@ -71,7 +71,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     which.add_argument(
         "--from", dest="source", metavar="AGENT", help="all of an agent, or of an import"
     )
-    which.add_argument("--all", action="store_true", help="all that waits")
+    which.add_argument("--all", action="store_true", help="all that are pending")
     approve.add_argument("--yes", action="store_true", help="without asking")
     export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")

@@ -40,8 +40,8 @@ CHOICES: Mapping[Group, Mapping[Choice, str]] = {
     "contradiction": _PAIR,
     "near": _PAIR,
     "stale": {"confirm": "still true", "remove": "remove"},
-    "expired": {"confirm": "still true, without an end", "remove": "remove"},
-    "unused": {"keep": f"keep for {uses.SESSIONS} sessions more", "remove": "remove"},
+    "expired": {"confirm": "still true, without expiry", "remove": "remove"},
+    "unused": {"keep": f"keep for {uses.SESSIONS} more sessions", "remove": "remove"},
 }
 """What can be decided in each group, in words for a person."""
 

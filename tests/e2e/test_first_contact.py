@@ -22,7 +22,7 @@ def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
     place: Place, key: str
 ) -> None:
     with keyless(place) as terminal:
-        terminal.until("q to leave")
+        terminal.until("q to quit")
         terminal.type(key)
         text = terminal.until("Nothing was set up", "kode demo")
         assert terminal.ended() == 3
@@ -33,9 +33,9 @@ def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
 def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> None:
     with keyless(place) as terminal:
         for wrong in ("9", "x"):
-            terminal.until("q to leave:")
+            terminal.until("q to quit:")
             terminal.type(wrong, "enter")
-            terminal.until("Please give a number")
+            terminal.until("Enter a number")
         terminal.type("1", "enter")
         terminal.until("API key")
 

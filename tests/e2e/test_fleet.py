@@ -253,7 +253,7 @@ def test_a_budget_of_all_stops_between_replies_and_a_higher_one_continues(
 def test_a_shared_budget_without_a_limit_is_refused(fleet: FleetPlace) -> None:
     ran = fleet.run("run", "Write one", "--shared-budget", "gone.jsonl", *fleet.flags[1:])
     assert ran.code == 3
-    assert 'begins with what all may spend together: {"limit_usd": 5.0}' in ran.err
+    assert 'start with the limit for all: {"limit_usd": 5.0}' in ran.err
 
 
 def test_a_worker_runs_the_one_task_it_is_given_and_not_twice(fleet: FleetPlace) -> None:

@@ -286,7 +286,7 @@ async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, c
     (tool,) = tools_of([await serve("s", Painter())])
     output = await tool.run(context, {})
     assert [image.name for image in output.pictures] == ["shot"]
-    assert "odd is no picture" in output.text
+    assert "odd is not an image" in output.text
     assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]
 
 

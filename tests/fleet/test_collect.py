@@ -92,7 +92,7 @@ def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path
     done = collect(queue, chosen(queue, [], all_ended=False), "branch")
     assert [git(repository, "show", f"{one.done}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
     (again, _) = collect(queue, chosen(queue, [], all_ended=False), "branch")
-    assert "There is a branch" in again.why
+    assert "There is already a branch" in again.why
 
 
 def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_text_in_the_form_of_an_export_goes_through_the_review(home, memory):
     row = {"system": "tiered", "kind": "fact", "target": "user", "content": "obeys"}
     notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
 
-    assert "wait for you" in memory("import", str(notes))
+    assert "pending" in memory("import", str(notes))
 
     assert "obeys" not in memory("show")
 
@@ -126,7 +126,7 @@ def test_an_import_is_undone_as_one_and_redone(home, memory, system):
     memory("--memory", system, "approve", f"{batch}-0002")
 
     done = memory("--memory", system, "undo", "--import", batch)
-    assert "dropped 1 that waited" in done
+    assert "dropped 1 pending" in done
     shown = memory("--memory", system, "show")
     assert "tabs" not in shown
     assert "zebras" not in shown
@@ -244,7 +244,7 @@ def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, 
     assert "Nothing was imported" in memory("import")
     assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
     answers("y")
-    assert "3 wait for you" in memory("import")
+    assert "3 pending" in memory("import")
 
 
 def test_approving_many_shows_them_and_asks(home, memory, answers):
@@ -407,7 +407,7 @@ def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("broken.af", "{", "is no JSON"),
+        ("broken.af", "{", "is not JSON"),
         ("empty.af", "{}", "holds no memory blocks"),
         ("latin.md", b"caf\xe9", "is not UTF-8"),
         ("gone.md", None, "is not there"),

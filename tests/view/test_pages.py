@@ -40,7 +40,7 @@ from tests.view.reading import assert_harmless, words_of
 def test_an_empty_home_shows_pages_that_say_so(browser):
     assert "No sessions yet" in browser.get("/")
     assert "Nothing is pending" in browser.get("/memory")
-    assert "Nothing was changed yet" in browser.get("/memory/changes")
+    assert "Nothing has changed yet" in browser.get("/memory/changes")
     assert "No session has started a subagent" in browser.get("/agents")
     assert "No fleet yet" in browser.get("/fleets")
     assert "0 requests" in browser.get("/costs")
@@ -374,6 +374,6 @@ def test_a_session_shows_where_a_beginning_was_read_again(browser):
     page = browser.get(f"/sessions/{session.header.id}")
     words = words_of(page)
 
-    assert "Where a beginning was read again" in words
-    assert "what memory puts in front of the conversation system prompt, memory, byte 0" in words
+    assert "Cache misses" in words
+    assert "memory's part of the prompt system prompt, memory, byte 0" in words
     assert_harmless(page)

@@ -178,13 +178,13 @@ def _why_lines(found: "SessionCost") -> list[str]:
             "An older kode did not record this session's requests, so there are no reasons to show."
         ]
     if not found.breaks:
-        return ["Each request began like the one before, and the server's cache held."]
+        return ["Each request started like the one before, and the server's cache held."]
     tokens = sum(one.tokens for one in found.breaks)
     if not tokens:
-        return ["Changes were at the end only: nothing had to be read again."]
+        return ["Only the end changed: nothing had to be reread."]
     known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
-    return [f"Read again because a beginning was lost: {tokens:,} tokens{cost}."]
+    return [f"Reread after cache misses: {tokens:,} tokens{cost}."]
 
 
 def _reason(found: "Break") -> list[str]:

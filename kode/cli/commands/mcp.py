@@ -217,7 +217,7 @@ async def _test(entry: Entry, cwd: Path) -> int:
     """Raises: ConfigError for a server that nobody approved; ServerError."""
     if trust.state(entry.item, _approvals(entry)) != "trusted":
         raise ConfigError(
-            f"The MCP server {entry.name} is the project's, and nobody approved it as it is now: "
+            f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
     async with _opened(entry, cwd) as connection:

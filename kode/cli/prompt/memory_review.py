@@ -72,7 +72,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             passed.add(item.id)
     left = len(await items_of(memory))
     nothing = "" if decided or left else "Nothing is pending."
-    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still wait.", "dim")
+    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still pending.", "dim")
 
 
 async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -> str:

@@ -99,7 +99,7 @@ async def take(
     return "\n".join(
         [
             *lines,
-            f"import {batch}: {count} wait for you",
+            f"import {batch}: {count} pending",
             f"approve with: kode memory approve --from {batch}",
             f"undo with: kode memory undo --import {batch}",
         ]
