@@ -66,6 +66,8 @@ class Attempt:
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
+        if self.probe is None:
+            settle_indexes(self.sandbox.masked())  # before it counts as somebody else's change
         self.started_ns = time.time_ns()
         if self.probe is None:
             self._wall = Wall(self._view())
@@ -144,7 +146,6 @@ class Attempt:
         alone = self.kind == "landlock"
         inside = sandbox.temporary_inside(self.kind)
         masked = sandbox.masked()
-        settle_indexes(masked)
         masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
         if alone:
             write = view.landlock_write(ground, inside)

@@ -89,6 +89,7 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
+    found = [one for one in found if not _is_index_as_it_was(layer, one)]
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
 
 
@@ -239,10 +240,23 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
 
 
 def _is_noise(layer: Layer, one: FileChange, name: str) -> bool:
-    """A cache, an empty folder, or git's index, which `git status` writes."""
-    if not CACHES.isdisjoint(name.split("/")) or name == ".git/index":
+    """A cache, or an empty folder."""
+    if not CACHES.isdisjoint(name.split("/")):
         return True
     return one.change == "created" and version(layer, one.path).is_dir()
+
+
+def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
+    """Git writes its index to note when it looked at files: what is staged may be the same. Where
+    it is not, the index belongs to the commit that wrote it."""
+    if one.change != "changed" or one.path != str(layer.root / ".git" / "index"):
+        return False
+    new = {"GIT_INDEX_FILE": str(version(layer, one.path))}
+    listing = ["ls-files", "--stage", "-v", "-z"]
+    try:
+        return run_git(layer.root, listing, environ=new) == run_git(layer.root, listing)
+    except GitError:
+        return False
 
 
 def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:

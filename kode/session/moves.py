@@ -79,7 +79,7 @@ def _make_one(contents: Contents, move: Moved) -> str:
 def _sync(folder: Path) -> str:
     try:
         durable.sync_folder(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""  # removed together with its contents
     except OSError as error:
         return str(error)

@@ -82,7 +82,7 @@ class _Found:
         return True
 
     def _count(self, path: str) -> None:
-        steps = os.path.relpath(path, self.root).split("/")
+        steps = path.removeprefix(f"{self.root}/").split("/")
         for depth, counter in enumerate(self.by_depth, 1):
             counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
             if len(counter) > MAX_FOLDERS:

@@ -249,6 +249,32 @@ def test_nothing_is_changed_by_a_command_that_only_reads_or_writes_the_same(
     assert done.changes == ()
 
 
+def test_what_is_staged_is_a_change_and_that_git_looked_is_none(made: Sandbox, work: Path) -> None:
+    (work / "a").write_text("1\n")
+    for command in ("add a", "commit -qm 1"):
+        subprocess.run(["git", *command.split()], cwd=work, check=True)
+    os.utime(work / "a", (1_000_000_000, 1_000_000_000))
+
+    index = (".git/index", "changed", False)
+    assert attempted_in(made, "layered", "git update-index --refresh").changes == ()
+    assert index in attempted_in(made, "layered", "echo 2 > a; git commit -qam 2").changes
+    assert attempted_in(made, "layered", "git rm -q --cached a").changes == (index,)
+
+
+def test_a_commit_of_the_first_command_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
+    long_ago = (1_000_000_000, 1_000_000_000)
+    for name in (".env", "a"):
+        (work / name).write_text("KEY=1\n")
+        os.utime(work / name, long_ago)
+    for command in ("add .", "commit -qm 1"):
+        subprocess.run(["git", *command.split()], cwd=work, check=True)
+    os.utime(work / ".git" / "index", long_ago)
+
+    attempted_in(made, "layered", "echo 2 > a; git commit -qam 2", apply=True)
+    status = ["git", "status", "--porcelain"]
+    assert subprocess.run(status, cwd=work, check=True, capture_output=True).stdout == b""
+
+
 def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> None:
     (work / ".gitignore").write_text("*.o\nout/\n")
     (work / "old").write_text("x")

@@ -391,3 +391,20 @@ def test_files_come_back_in_the_order_of_their_paths(tmp_path: Path) -> None:
     contents = contents_in(tmp_path / "kept")
     kept = gather_files(contents, [str(tmp_path / name) for name in ("b", "c", "a")])
     assert [Path(path).name for path in kept.files] == ["a", "b", "c"]
+
+
+def test_a_folder_that_a_command_made_of_a_file_gives_way_to_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "d").write_text("a file")
+    contents = contents_in(tmp_path / "kept")
+    checkpoints = Checkpoints(folder=tmp_path / "kept", contents=contents, roots=(work,))
+    before = checkpoints.begin_changes(1, [str(work / "d"), str(work / "d" / "e")])
+    (work / "d").unlink()
+    (work / "d").mkdir()
+    (work / "d" / "e").write_text("2")
+    checkpoints.end_command(1, before)
+    checkpoints.end_turn()
+
+    assert checkpoints.undo().left_alone == ()
+    assert (work / "d").read_text() == "a file"
