@@ -1,7 +1,7 @@
-"""The methods that a client calls, and the sessions that it has open.
+"""The methods that a client calls, and its open sessions.
 
-Every fault that kode foresees is an error of the protocol whose message says what to do next; none
-ends the process.
+Every foreseen fault becomes an error of the protocol whose message says what to do next; none ends
+the process.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from kode.session.index import find, list_sessions
 
 SESSIONS_A_PAGE = 50
 ANSWER_GRACE_S = 2.0
-"""For the answers of prompts that were stopped to be written."""
+"""Time to write the answers of stopped prompts."""
 TITLE_CHARS = 80
 
 
@@ -65,7 +65,7 @@ class KodeAgent:
     """kode, as a client sees it; what `acp` calls an agent."""
 
     flags: Mapping[str, Any]
-    """By dotted config key: what was given on the command line."""
+    """The flags of the command line, by dotted config key."""
     trust_project: bool = False
     keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class KodeAgent:
         self._client = conn
 
     async def close(self) -> list[BaseException]:
-        """Ends all sessions, at the same time, and waits until stopped prompts are answered;
-        returns what went wrong."""
+        """Ends all sessions concurrently, and waits until stopped prompts are answered; returns the
+        errors."""
         open_ones, self.sessions = list(self.sessions.values()), {}
         closing = (one.close() for one in open_ones)
         ended = await asyncio.gather(*closing, return_exceptions=True)
@@ -101,7 +101,7 @@ class KodeAgent:
         client_info: Implementation | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """Answers with the one version kode speaks; a client that lacks it disconnects."""
+        """Answers with the one version kode supports; a client that lacks it disconnects."""
         self.can = client_capabilities or ClientCapabilities()
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -125,7 +125,7 @@ class KodeAgent:
 
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Checks that a key is set up by now: kode takes none through the protocol."""
+        """Checks that a key is set up: kode accepts none through the protocol."""
         require_provider(self._load(Path.cwd(), ()))
         return AuthenticateResponse()
 
@@ -196,7 +196,7 @@ class KodeAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
-        """The sessions of a directory or of all, the last used first. The cursor is a number."""
+        """The sessions of a directory or of all, last used first. The cursor is a number."""
         if cursor is not None and not cursor.isdecimal():
             raise UserError("This cursor is none that kode gave out. List from the beginning.")
         start = int(cursor or 0)
@@ -227,7 +227,7 @@ class KodeAgent:
     @translate_faults
     async def prompt(self, session_id: str, prompt: Sequence[Block], **_: Any) -> PromptResponse:
         live = self._live(session_id)
-        # It ends when the answer is written: it is the task of the request.
+        # It ends when the answer is written: it is the request's task.
         if (request := asyncio.current_task()) is not None:
             self.answers.add(request)
             request.add_done_callback(self.answers.discard)
@@ -282,7 +282,7 @@ class KodeAgent:
         directories: Sequence[str] | None,
         servers: Sequence[Named] | None,
     ) -> Live:
-        """Opens a session, or takes the one of this id that is open already.
+        """Opens a session, or returns the open one with this id.
 
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
@@ -320,13 +320,13 @@ class KodeAgent:
 
     def _release(self, live: Live) -> None:
         """Lets updates be sent once the client has the session's id: the answer is queued in the
-        step of the loop in which the method returns, before the next one."""
+        loop step in which the method returns, before the next one."""
         live.send_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
 
 
 def _folder(path: str) -> Path:
-    """Raises: UserError for what is no absolute path of a directory."""
+    """Raises: UserError if it is not an absolute path of a directory."""
     folder = Path(path)
     if not folder.is_absolute() or not folder.is_dir():
         raise UserError(f"{path[:200]!r} is no directory of this machine. Give an absolute path.")

@@ -1,6 +1,5 @@
-"""A call of a tool as a client shows it: its kind, title and place, and what it changes as old and
-new text. Pure functions of the call and of a diff.
-"""
+"""A tool call for display in a client: kind, title and place, and its edits as old and new text.
+Pure functions of the call and a diff."""
 
 import json
 import os
@@ -34,12 +33,12 @@ KINDS: Mapping[str, ToolKind] = {
     "delegate": "think",
     "none": "think",
 }
-"""By the tool's effect; all else is `other`."""
+"""By the tool's effect; anything else is `other`."""
 
 SEARCHES = ("search_files", "list_files")
 TITLE_CHARS = 200
 MAX_LINE = 2**32 - 1
-"""The protocol has no larger numbers for lines."""
+"""The protocol's maximum line number."""
 NO_LINE_FEED = "\\ No newline at end of file"
 
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -47,14 +46,14 @@ _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What is shown of a call before anything is known of its outcome."""
+    """A call for display before its outcome is known."""
 
     id: str
     name: str
     title: str
     kind: ToolKind
     arguments: Mapping[str, Any]
-    """Empty for a text that is no JSON object."""
+    """Empty if they are not a JSON object."""
     subject: str = ""
     path: str = ""
     """Absolute; "" for a call about no file."""
@@ -66,7 +65,7 @@ class Shown:
 
 
 def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
-    """A call of the model, by the tools that there are."""
+    """A call of the model, using the available tools."""
     tool = next((one for one in tools if one.name == call.name), None)
     arguments = _arguments(call.arguments)
     subject = _subject(tool, arguments)
@@ -88,7 +87,7 @@ def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
 
 
 def title_of(name: str, subject: str) -> str:
-    """One line: a command as it is, `Reading a.py` for others."""
+    """One line: a command unchanged, `Reading a.py` for others."""
     words = subject if name == "shell" else f"{verbs_of(name)[0]} {subject}"
     return shorten(words, TITLE_CHARS) or name
 
@@ -103,7 +102,7 @@ def text_content(text: str) -> ContentToolCallContent:
 
 
 def proposed_edits(shown: Shown) -> list[Content]:
-    """What the arguments of an edit say about old and new text; [] for other calls."""
+    """The old and new text in an edit's arguments; [] for other calls."""
     given = shown.arguments
     if shown.kind != "edit" or not shown.path:
         return []
@@ -126,15 +125,15 @@ class Hunk:
 
     path: str
     line: int
-    """Where it is in the new text, from 1."""
+    """Its line in the new text, from 1."""
     old: str | None
     """None for a new file."""
     new: str
 
 
 def hunks_of(diff: str, cwd: Path) -> Iterator[Hunk]:
-    """The changed places of a unified diff whose names are relative to `cwd`; what is not a diff,
-    or is cut off, is skipped."""
+    """The changed places of a unified diff whose names are relative to `cwd`; anything else, or a
+    truncated part, is skipped."""
     lines, at, path = diff.split("\n"), 0, ""
     while at < len(lines):
         line = lines[at]
@@ -163,7 +162,7 @@ def hunks_of(diff: str, cwd: Path) -> Iterator[Hunk]:
 
 
 def edits_of(diff: str, cwd: Path) -> tuple[list[Content], list[ToolCallLocation]]:
-    """A diff as old and new texts, and where they are."""
+    """A diff as old and new texts, and their locations."""
     hunks = list(hunks_of(diff, cwd))
     return (
         [_edit(one.path, one.old, one.new) for one in hunks],
@@ -177,7 +176,7 @@ def _edit(path: str, old: str | None, new: str) -> FileEditToolCallContent:
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        # `NaN` is no JSON for the client.
+        # `NaN` is not JSON for the client.
         value = json.loads(text, parse_constant=lambda name: None)
     except (ValueError, RecursionError):
         return {}
@@ -187,5 +186,5 @@ def _arguments(text: str) -> Mapping[str, Any]:
 def _subject(tool: Tool | None, arguments: Mapping[str, Any]) -> str:
     try:
         return subject_of(tool, arguments) if tool is not None else ""
-    except Exception:  # a tool says what well-formed arguments are about; these may be others
+    except Exception:  # a tool expects valid arguments here; these may not be
         return ""

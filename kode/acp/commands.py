@@ -1,6 +1,6 @@
-"""kode's own slash commands in a client: what a message does that begins with `/undo`.
+"""kode's own slash commands in a client: handles a message that begins with `/undo`.
 
-Commands and skills that files bring, and prompts of MCP servers, are the conversation's business.
+The conversation handles commands and skills from files, and prompts of MCP servers.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from kode.errors import UserError
 from kode.session.plan import read_plan, write_plan
 
 Run = Callable[[Conversation, str], Awaitable[str]]
-"""Does what the command says, with the words after it; returns what the person reads."""
+"""(conversation, the words after the command) → what the person reads."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Command:
 
     summary: str
     hint: str
-    """At what may follow it; "" for nothing."""
+    """What may follow it; "" for nothing."""
     run: Run
 
 
@@ -44,7 +44,7 @@ async def _compact(talk: Conversation, argument: str) -> str:
 
 
 async def _plan(talk: Conversation, argument: str) -> str:
-    """Without a word: mode plan, and the plan if there is one."""
+    """Without a word: switches to mode plan, and shows the plan if there is one."""
     path = talk.agent.place.plan
     if argument not in ("", "show", "drop"):
         raise UserError("/plan takes show, go, drop or nothing.")
@@ -83,7 +83,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def command_in(text: str) -> tuple[Command, str] | None:
-    """The command that a message is, and the words after it; None for a message."""
+    """The command in a message and the words after it; None for an ordinary message."""
     line = text.strip()
     if "\n" in line or not line.startswith("/"):
         return None

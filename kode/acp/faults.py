@@ -1,4 +1,5 @@
-"""What kode raises, as errors of the protocol: a code that clients know, and what to do next."""
+"""Turns kode's errors into errors of the protocol: a code that clients know, and what to do
+next."""
 
 import asyncio
 import functools
@@ -22,7 +23,7 @@ R = TypeVar("R")
 def translate_faults(
     method: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """What kode raises becomes an error of the protocol."""
+    """Turns what a method raises into errors of the protocol."""
 
     @functools.wraps(method)
     async def answer(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,6 +1,6 @@
-"""One open session of a client: its conversation, its prompts one after the other, its questions.
+"""One open session of a client: its conversation, its prompts in sequence, its questions.
 
-What its events are to the client is `updates`; which sessions there are is `agent`.
+`updates` converts its events; `agent` has all sessions.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ from kode.session.plan import read_plan
 
 NAMED_MODELS = 8
 LAST_UPDATES_S = 2.0
-"""For the last updates of a session that is closed to be written."""
+"""Time to write the last updates of a closed session."""
 
 
 @dataclass
 class Live:
-    """An open session; made by `open_live`."""
+    """An open session, created by `open_live`."""
 
     client: Client
     outbox: Outbox
@@ -64,7 +64,7 @@ class Live:
     """As last sent."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     work: "set[asyncio.Task[PromptResponse]]" = field(default_factory=set)
-    """The prompt that runs, and those that wait for its end."""
+    """The running prompt, and those that wait for it."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -74,13 +74,13 @@ class Live:
 
     @property
     def id(self) -> str:
-        """The session's id; also of a session that is not saved."""
+        """The session's id, even if it is not saved."""
         return self.talk.session.header.id
 
     # ── what the conversation is given ───────────────────────────────────────────────────────
 
     def emit(self, event: Event) -> None:
-        """From any thread; never waits."""
+        """From any thread; never blocks."""
         if threading.get_ident() != self.thread:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the client
                 self.loop.call_soon_threadsafe(self.emit, event)
@@ -88,7 +88,7 @@ class Live:
         self.outbox.put(*self.updates.of(event))
 
     async def ask(self, question: Question) -> Answer:
-        """Asks the person for permission, once all earlier updates are written."""
+        """Asks the person for permission, after writing all earlier updates."""
         await self.outbox.sent()
         about = next(
             (
@@ -110,10 +110,10 @@ class Live:
     # ── what the client asks for ─────────────────────────────────────────────────────────────
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
-        """Runs a turn, or a command, when those before it have ended. All its updates are written
-        when this returns.
+        """Runs a turn or a command after earlier ones. All its updates are written when this
+        returns.
 
-        Raises: KodeError; RequestError for a turn that failed.
+        Raises: KodeError; RequestError for a failed turn.
         """
         task = asyncio.ensure_future(self._prompt(blocks))
         self.work.add(task)
@@ -123,13 +123,13 @@ class Live:
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
-            # Stopped outside of a turn: before it had begun, or in the question about a plan.
+            # Stopped outside of a turn: before it started, or in the question about a plan.
             return PromptResponse(stop_reason="cancelled")
         finally:
             await self.outbox.sent()
 
     def cancel(self) -> None:
-        """Stops the prompt that runs, and drops those that wait."""
+        """Stops the running prompt, and drops those that wait."""
         for task in self.work:
             task.cancel()
 
@@ -151,7 +151,7 @@ class Live:
         self.send_options()
 
     async def set_model(self, model: str) -> None:
-        """Raises: UserError for a model that is not on offer, or cannot be used."""
+        """Raises: UserError for a model that is not offered, or cannot be used."""
         if model not in (self.talk.status().model, *self.models):
             named = ", ".join(self.models[:NAMED_MODELS])
             raise UserError(f"There is no model {model[:80]!r} on offer. There are: {named}.")
@@ -159,7 +159,7 @@ class Live:
         self.send_options()
 
     def send_options(self) -> None:
-        """Sends mode and model as they are now."""
+        """Sends the current mode and model."""
         mode = CurrentModeUpdate(
             session_update="current_mode_update", current_mode_id=self.talk.mode
         )
@@ -169,7 +169,7 @@ class Live:
         self.outbox.put(mode, options)
 
     def send_commands(self) -> None:
-        """Sends what a message may begin with, where it has changed."""
+        """Sends the commands that a message may begin with, if they have changed."""
         talk = self.talk
         own = {name: (one.summary, one.hint) for name, one in COMMANDS.items()}
         brought = {name: (what, "") for name, what in talk.offered().items() if name not in own}
@@ -181,7 +181,7 @@ class Live:
             self.outbox.put(available_commands(offered))
 
     async def look_up_models(self) -> None:
-        """Looks up which models are on offer; asks a server on this machine."""
+        """Finds the available models; asks a local server."""
         talk = self.talk
         found = await asyncio.to_thread(
             offered_models, talk.config, talk.agent.provider, ServedModels()
@@ -205,7 +205,7 @@ class Live:
                     talk.attach_picture(small.name, small.data)
                 talk.attachments += prompt.attachments
                 ended = await self._turn(text)
-            except BaseException:  # not begun: what came with it is not for the next prompt
+            except BaseException:  # not started: its attachments are not for the next prompt
                 talk.attachments = waiting
                 raise
             while talk.fresh_plan and ended.status == "success":
@@ -220,12 +220,13 @@ class Live:
         ended = await self.talk.turn(text)
         status = self.talk.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
-        if not opened_before:  # servers have come up since, and what was approved counts
+        if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
         return ended
 
     async def _approve_plan(self, mode: PermissionMode) -> str:
-        """Switches to `mode`; the text that begins the work. Raises: UserError without a plan."""
+        """Switches to `mode`; returns the text that starts the work. Raises: UserError without a
+        plan."""
         text = await approve_plan(self.talk, mode)
         self.send_options()
         return text
@@ -243,7 +244,7 @@ class Live:
         return PromptResponse(stop_reason="end_turn")
 
     def _response(self, ended: TurnEnded) -> PromptResponse:
-        """Raises: RequestError for a turn that failed, with what to do next."""
+        """Raises: RequestError for a failed turn, with what to do next."""
         usage = Usage(
             input_tokens=ended.usage.input_tokens,
             output_tokens=ended.usage.output_tokens,
@@ -282,9 +283,9 @@ async def open_live(
     keep_session: bool,
     trust_project: bool,
 ) -> Live:
-    """Opens a new session, or the one named, for a client. Nothing is sent before `release`.
+    """Opens a new session, or the one named, for a client. Sends nothing before `release`.
 
-    Raises: what `open_conversation` raises.
+    Raises: as `open_conversation`.
     """
     live: Live
 

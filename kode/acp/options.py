@@ -1,6 +1,5 @@
-"""What a client can offer the person to choose: the permission mode, the model, and the commands
-that a message may begin with.
-"""
+"""The choices that a client can offer: the permission mode, the model, and the commands that a
+message may begin with."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,14 +25,14 @@ MODE, MODEL = "mode", "model"
 
 
 def mode_named(name: str) -> PermissionMode:
-    """Raises: UserError for what is no mode."""
+    """Raises: UserError for an unknown mode."""
     if name not in MODE_CALLED:
         raise UserError(f"There is no mode {name[:40]!r}. The modes are: {', '.join(MODE_MEANS)}.")
     return MODE_CALLED[name]
 
 
 def modes(current: PermissionMode) -> SessionModeState:
-    """The modes, for clients that know no options."""
+    """The modes, for clients without support for options."""
     return SessionModeState(
         current_mode_id=current,
         available_modes=[
@@ -43,7 +42,7 @@ def modes(current: PermissionMode) -> SessionModeState:
 
 
 def config_options(mode: PermissionMode, model: str, models: Sequence[str]) -> list[ConfigOption]:
-    """Mode and model as options; the model in use is among those on offer."""
+    """Mode and model as options; the current model is always among them."""
     return [
         SessionConfigOptionSelect(
             type="select",

@@ -1,6 +1,5 @@
-"""Updates on their way to the client, in order. `put` never waits; a client that reads slowly gets
-the pieces of a text joined, and of a command's output the latest state.
-"""
+"""Queues updates to the client, in order. `put` never blocks; for a slow client, pieces of a text
+are joined, and only the latest state of a command's output is kept."""
 
 import asyncio
 from collections import deque
@@ -12,7 +11,7 @@ from acp.schema import AgentMessageChunk, AgentThoughtChunk, TextContentBlock, T
 from kode.acp.updates import Update
 
 Send = Callable[[Update], Awaitable[None]]
-"""Raises: ConnectionError when the client has gone."""
+"""Raises: ConnectionError if the client is gone."""
 
 
 @dataclass
@@ -22,11 +21,11 @@ class Outbox:
     send: Send
     waiting: "deque[Update]" = field(default_factory=deque)
     held: bool = True
-    """While the client does not know the session yet, nothing is sent."""
+    """While True, nothing is sent: the client does not know the session yet."""
     _sending: "asyncio.Task[None] | None" = None
 
     def put(self, *updates: Update) -> None:
-        """Adds updates behind those that wait."""
+        """Adds updates to the queue."""
         for update in updates:
             merged = _merge(self.waiting[-1], update) if self.waiting else None
             if merged is not None:
@@ -35,12 +34,12 @@ class Outbox:
         self._begin()
 
     def release(self) -> None:
-        """From now on updates are sent."""
+        """Starts sending."""
         self.held = False
         self._begin()
 
     async def sent(self, timeout_s: float | None = None) -> None:
-        """Waits until all that waits is written; with a limit, since a client may read no more."""
+        """Waits until the queue is written; with a limit, because a client may stop reading."""
         self.release()
         if self._sending is not None:
             await asyncio.wait([self._sending], timeout=timeout_s)
@@ -58,7 +57,7 @@ class Outbox:
 
 
 def _merge(last: Update, new: Update) -> Update | None:
-    """One update for two, where that says the same."""
+    """One update in place of two, if that says the same."""
     match last, new:
         case (
             AgentMessageChunk(content=TextContentBlock(text=begun)),

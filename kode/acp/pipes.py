@@ -1,7 +1,7 @@
-"""The two pipes to the client: JSON messages, one a line.
+"""The two pipes to the client: JSON messages, one per line.
 
-Nothing else of the process reads or writes them: standard input is empty and standard output goes
-to standard error for whoever prints, also in programs that kode starts.
+Nothing else in the process uses them: other readers find an empty standard input, and other output
+goes to standard error, also for programs that kode starts.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from kode.errors import UserError
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""Of one line: pictures travel inside messages."""
+"""Limit of one line: images travel inside messages."""
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
@@ -29,8 +29,8 @@ class Pipes:
         """Set when the client no longer reads."""
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None at the end of input. What is no message is answered with an
-        error and skipped."""
+        """The next message; None at the end of input. Invalid messages are answered with an error
+        and skipped."""
         while True:
             try:
                 line = await self._reader.readline()
@@ -51,12 +51,11 @@ class Pipes:
             await self._refuse(INVALID_REQUEST, "A message has to be a JSON object.")
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Writes a message. To a client that no longer reads nothing is written, silently: its
-        absence is `lost`."""
+        """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
         if self.lost.is_set():
             return
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
-        # Halves of characters, which no JSON reader takes, become "?".
+        # Lone surrogates, which no JSON reader accepts, become "?".
         self._writer.write(text.encode("utf-8", "replace") + b"\n")
         try:
             await self._writer.drain()
@@ -73,9 +72,9 @@ class Pipes:
 
 
 async def open_pipes() -> Pipes:
-    """Takes standard input and output for the protocol.
+    """Takes over standard input and output for the protocol.
 
-    Raises: UserError where they are files.
+    Raises: UserError if they are files.
     """
     if not all(map(_can_talk, (0, 1))):
         raise UserError(
@@ -85,7 +84,7 @@ async def open_pipes() -> Pipes:
     incoming, outgoing = _take_descriptors()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-    # The writer needs a protocol of its own, for its flow control.
+    # The writer needs a separate protocol for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
@@ -97,7 +96,7 @@ async def open_pipes() -> Pipes:
 
 
 def _can_talk(descriptor: int) -> bool:
-    """Whether a loop can wait for it."""
+    """Whether an event loop can wait for it."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 

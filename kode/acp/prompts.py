@@ -1,7 +1,7 @@
-"""What a client sends with a prompt: text, links, embedded files and pictures → one message.
+"""Converts a client's prompt to one message: text, links, embedded files and images.
 
-What is linked or embedded from outside the folders of work is text from outside, as with
-`kode run --ctx`.
+Anything linked or embedded from outside the working folders is outside text, as with `kode run
+--ctx`.
 """
 
 import base64
@@ -50,9 +50,9 @@ class Prompt:
 
 
 def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
-    """Reads linked files: call it in a thread.
+    """Converts a prompt. Reads linked files: call it in a thread.
 
-    Raises: UserError for what kode cannot take, or a prompt with nothing in it.
+    Raises: UserError for unsupported content, or an empty prompt.
     """
     words: list[str] = []
     attachments: list[Text] = []
@@ -94,7 +94,7 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
 
 
 def path_of(uri: str) -> Path | None:
-    """The path of a file's URI; None for another's."""
+    """The path of a file URI; None for other URIs."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
@@ -102,10 +102,10 @@ def path_of(uri: str) -> Path | None:
 
 
 def _mention(uri: str, cwd: Path) -> str:
-    """How a message names what goes with it: `@src/a.py`, where a client put it."""
+    """How a message refers to an attachment: `@src/a.py`, where a client put it."""
     path = path_of(uri)
     if path is None or not unquote(uri).isprintable():
-        return uri  # the name of a file is no sentence of the person's
+        return uri  # a file name must not read like a sentence of the person's
     name = os.path.relpath(path, cwd) if path.is_relative_to(cwd) else str(path)
     return f"@{name}{_part_of(uri)}"
 
@@ -143,7 +143,7 @@ def _read_embedded(resource: TextResourceContents, talk: Conversation) -> Text:
 
 
 def _join(words: Sequence[str]) -> str:
-    """The pieces of a message as one text; a link may stand in the middle of a sentence."""
+    """Joins the pieces of a message; a link may stand in the middle of a sentence."""
     text = ""
     for word in words:
         glued = re.search(r"(?:^|[\s(\[\"'`])$", text) or re.match(r"[\s.,;:!?)\]\"'`]", word)

@@ -1,6 +1,5 @@
-"""What kode asks the person, put to them by the client: permission, the approval of a plan, forms
-of MCP servers. No answer is a no.
-"""
+"""Asks the person through the client: permission, the approval of a plan, forms of MCP servers. No
+answer means no."""
 
 import uuid
 from collections.abc import Mapping
@@ -56,8 +55,8 @@ Property = (
 async def ask_permission(
     client: Client, session_id: str, question: Question, call: Shown | None, cwd: Path, new_id: str
 ) -> Answer:
-    """Puts a permission question to the person. `call` is the one it is about, as the client knows
-    it; without one it is shown as a call of its own, `new_id`."""
+    """Puts a permission question to the person. `call` is the call in question as the client knows
+    it; without one it is shown as a separate call, `new_id`."""
     content, places = _content(question, cwd)
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     chosen = await _choose(
@@ -82,7 +81,7 @@ async def ask_permission(
 
 
 def permission_options(question: Question) -> list[PermissionOption]:
-    """The choices of a question; those that last name the rules that they add."""
+    """The choices of a question; lasting ones name the rules that they add."""
     options = [
         PermissionOption(
             option_id=way,
@@ -97,7 +96,7 @@ def permission_options(question: Question) -> list[PermissionOption]:
 async def ask_about_plan(
     client: Client, session_id: str, plan: str, call_id: str
 ) -> PermissionMode | None:
-    """After a turn that ended with a plan: the mode in which to work through it; None to keep
+    """After a turn that ended with a plan: returns the mode to work through it; None to keep
     planning."""
     update = ToolCallUpdate(
         tool_call_id=call_id,
@@ -116,7 +115,8 @@ async def ask_about_plan(
 
 
 async def fill_form(client: Client, session_id: str, form: Form) -> Mapping[str, Any] | None:
-    """What the person filled in; None when they declined, or the client has no such form."""
+    """Returns what the person filled in; None if they declined, or the client does not support such
+    a form."""
     said = (
         f"The MCP server {visible(form.server)} asks (never type a key here): "
         f"{visible(form.message)}"
@@ -144,7 +144,7 @@ def _mode(session_id: str, form: Form) -> ElicitationMode:
 async def _choose(
     client: Client, session_id: str, call: ToolCallUpdate, options: list[PermissionOption]
 ) -> str:
-    """The id of the option chosen; "" for none."""
+    """The id of the chosen option; "" for none."""
     try:
         response = await client.request_permission(session_id, call, options)
     except (RequestError, ConnectionError):
@@ -154,7 +154,7 @@ async def _choose(
 
 
 def _content(question: Question, cwd: Path) -> tuple[list[Content], Any]:
-    """Why it is asked, what it would destroy, and what would happen, whole."""
+    """Why it is asked, what it would destroy, and what would happen, in full."""
     why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
     content: list[Content] = [text_content(why)]
     edits, places = edits_of(question.diff, cwd)

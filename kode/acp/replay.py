@@ -1,4 +1,4 @@
-"""A session on disk → the updates of its whole history, for a client that loads it."""
+"""Converts a session on disk to updates of its full history, for a client that loads it."""
 
 import base64
 import re
@@ -19,8 +19,8 @@ _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
 def history(entries: Sequence[AnyEntry], updates: Updates, plan: Path | None) -> Iterator[Update]:
-    """All that was said and done and was not rewound, oldest first; last the plan and the title
-    as it is now. `updates` are those of the session that is loaded."""
+    """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
+    the loaded session."""
     last_plan: AgentPlanUpdate | None = None
     first_words = ""
     for message in said(entries):

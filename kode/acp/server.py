@@ -1,7 +1,7 @@
-"""The life of `kode acp`: from the first message to the last session closed.
+"""The process of `kode acp`: from the first message to the last closed session.
 
-It ends with the end of its input, with SIGTERM, SIGINT or SIGHUP, or when the client no longer
-reads: every turn that runs is stopped and recorded, every session closed.
+It ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer reads:
+running turns are stopped and recorded, and sessions closed.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool) -> int:
-    """Serves a client until it leaves; returns the exit code. `flags` go by dotted config key.
+    """Serves a client until it leaves; returns the exit code. `flags` use dotted config keys.
 
-    Raises: UserError where standard input or output is a file.
+    Raises: UserError if standard input or output is a file.
     """
     if sys.stdin is not None and sys.stdin.isatty():
         print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
@@ -56,14 +56,15 @@ async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions:
 
 
 class _OneLine(logging.Formatter):
-    """The package logs what a client does wrong, with a traceback that helps nobody."""
+    """Shortens log records: the package logs clients' mistakes with a traceback that helps
+    nobody."""
 
     def formatException(self, ei: Any) -> str:
         return "".join(traceback.format_exception_only(ei[1])).strip()
 
 
 def _log_in_lines() -> None:
-    """What the package logs goes to stderr, a line or two each."""
+    """Sends the package's log to stderr, a line or two per record."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("kode acp: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -1,4 +1,4 @@
-"""MCP servers that a client names for a session: trusted as the person's own, written nowhere."""
+"""MCP servers that a client names for a session: trusted like the person's own, stored nowhere."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from kode.extensions.mcp_config import Entry
 Named = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 ORIGIN = Path("the editor")
-"""Where an error says that such a server was configured."""
+"""The origin of such a server in error messages."""
 
 
 def entries_of(servers: Sequence[Named], cwd: Path) -> tuple[Entry, ...]:
-    """The servers as kode knows them. They may change the project and use the network, since a
-    client starts them without a sandbox and has no way to say what they need.
+    """Converts the servers to kode's entries. They may change the project and use the network,
+    because clients start them without a sandbox and cannot say what they need.
 
-    Raises: UserError for a kind of server that kode does not speak with.
+    Raises: UserError for an unsupported kind of server.
     """
     entries: dict[str, Entry] = {}
     for server in servers:

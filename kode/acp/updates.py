@@ -1,6 +1,5 @@
-"""Events → updates of a session. It keeps what of earlier events an update needs: the calls, their
-output so far, the message that is being said.
-"""
+"""Converts events to updates of a session. Keeps the state that updates need: the calls, their
+output so far, the current message."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -69,7 +68,7 @@ Update = (
 )
 
 MAX_LIVE_CHARS = 16_000
-"""Of the output of a command while it runs: its end."""
+"""How much of a running command's output is shown: its end."""
 MAX_RESULT_CHARS = 60_000
 TITLE_CHARS = 80
 
@@ -82,29 +81,29 @@ TODO_STATUS: dict[str, PlanEntryStatus] = {
 
 @dataclass
 class Updates:
-    """What the events of one session are to its client."""
+    """Converts the events of one session for its client."""
 
     cwd: Path
     tools: Callable[[], Sequence[Tool]] = tuple
-    """Those of the moment."""
+    """The current tools."""
     mask: Callable[[str], str] = lambda text: text
-    """Hides the values of keys, in what the model wrote."""
+    """Masks the values of keys in the model's text."""
     cost_usd: Callable[[], float | None] = lambda: None
-    """Of the session's turns that have ended."""
+    """Cost of the session's finished turns."""
     last_stop: StopReason | None = None
-    """Of the last reply."""
+    """The stop reason of the last reply."""
     titled: bool = False
     calls: dict[str, Shown] = field(default_factory=dict)
-    """Those without a result, in the order asked."""
+    """Calls without a result, in order."""
     _output: dict[str, str] = field(default_factory=dict)
     _agents: dict[int, str] = field(default_factory=dict)
     _message_id: str = ""
     _usage: UsageUpdate | None = None
     _turn_usd: float = 0.0
-    """Of the turn that runs: the session counts it at its end."""
+    """Cost of the running turn: the session counts it at its end."""
 
     def of(self, event: Event) -> list[Update]:
-        """The updates that say what has happened; none for what a client does not show."""
+        """The updates for an event; none if a client does not show it."""
         match event:
             case TurnStarted():
                 return self._title(event.text)
@@ -150,7 +149,7 @@ class Updates:
                 assert_never(event)
 
     def start(self, call: ToolCall) -> ToolCallStart:
-        """A call that the model has asked for, before anything became of it."""
+        """A call that the model has made, before any outcome."""
         masked = ToolCall(id=call.id, name=call.name, arguments=self.mask(call.arguments))
         shown = self.calls[call.id] = show_call(masked, self.tools(), self.cwd)
         return ToolCallStart(
@@ -165,8 +164,7 @@ class Updates:
         )
 
     def usage(self, used: int, size: int) -> list[Update]:
-        """How full the model's window is, and what the session has cost so far; nothing where that
-        was the last that was said."""
+        """How full the model's window is, and the session's cost so far; nothing if unchanged."""
         known = self.cost_usd()
         cost = None if known is None else known + self._turn_usd
         usage = UsageUpdate(
@@ -187,7 +185,7 @@ class Updates:
         return [title_update(text, now())]
 
     def _announce_retry(self, event: RetryScheduled) -> list[Update]:
-        if event.discards_text:  # what is said again is another message
+        if event.discards_text:  # repeated text is another message
             self._message_id = str(uuid.uuid4())
         tries = f"attempt {event.attempt + 1} of {event.max_attempts}"
         return [note(f"{event.reason} Trying again in {event.delay_s:.0f} s ({tries}).")]
@@ -199,7 +197,7 @@ class Updates:
         return [*starts, *self.usage(event.context_tokens, event.context_window)]
 
     def _end_turn(self) -> list[Update]:
-        """Calls that never came to their end were stopped, or not begun."""
+        """Marks calls that never finished as stopped, or not started."""
         stopped: list[Update] = [progress(call_id, status="failed") for call_id in self.calls]
         self.calls.clear()
         self._output.clear()
@@ -210,7 +208,7 @@ class Updates:
         ]
 
     def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
-        """What a command of the person's own runs was asked for by no reply."""
+        """A call made by the person's command belongs to no reply."""
         if call_id in self.calls:
             return []
         call = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
@@ -243,7 +241,7 @@ class Updates:
         return updates
 
     def _show_agent(self, index: int, line: str) -> list[Update]:
-        """Subagents work in the one call that started them."""
+        """Subagents work within the one call that started them."""
         self._agents[index] = line
         running = [one.id for one in self.calls.values() if one.name == "delegate_tasks"]
         if not running:
@@ -265,7 +263,7 @@ def thought(text: str, message_id: str | None = None) -> AgentThoughtChunk:
 
 
 def note(text: str) -> AgentThoughtChunk:
-    """A word of kode's own, which is no part of the answer."""
+    """A note of kode's own, which is not part of the answer."""
     return thought(f"{text}\n", str(uuid.uuid4()))
 
 
@@ -274,7 +272,7 @@ def block(text: str) -> TextContentBlock:
 
 
 def progress(call_id: str, **changed: Any) -> ToolCallProgress:
-    """What has changed of a call."""
+    """What has changed about a call."""
     return ToolCallProgress(session_update="tool_call_update", tool_call_id=call_id, **changed)
 
 
@@ -287,7 +285,7 @@ def title_update(text: str, updated_at: str) -> SessionInfoUpdate:
 
 
 def todo_update(call: Shown) -> AgentPlanUpdate:
-    """The plan that the model's list of things to do is."""
+    """The model's todo list as a plan."""
     items = call.arguments.get("items")
     entries = [
         _entry(str(one.get("text", "")), TODO_STATUS.get(str(one.get("status")), "pending"))
@@ -298,7 +296,7 @@ def todo_update(call: Shown) -> AgentPlanUpdate:
 
 
 def plan_update(plan: str) -> AgentPlanUpdate:
-    """The steps of the plan in a session's plan file."""
+    """The steps of the session's plan file."""
     entries = [_entry(text, "completed" if done else "pending") for text, done in steps_of(plan)]
     return AgentPlanUpdate(session_update="plan", entries=entries)
 

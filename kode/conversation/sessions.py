@@ -45,4 +45,5 @@ async def remove_stale_temporaries(
             durable.remove_all_stale_temporaries(folder)
         drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
-    await asyncio.to_thread(remove)
+    # Shielded: a busy machine may not have started the thread when a short session ends.
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))

@@ -9,6 +9,7 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from kode.events import Notice
 from kode.messages import first_of
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified
+from kode.tools.files import printable
 
 MAX_DIFF_CHARS = 200_000
 MAX_DIFF_FILE_BYTES = 1_000_000
@@ -272,7 +274,7 @@ def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
 
 
 def _relative(cwd: Path, path: str) -> str:
-    return str(Path(path).relative_to(cwd)) if Path(path).is_relative_to(cwd) else path
+    return printable(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
 
 
 def _with_notes(output: ToolOutput, notes: Sequence[str]) -> ToolOutput:

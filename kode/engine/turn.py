@@ -63,6 +63,9 @@ UNREAD_CALL = (
     "Call tools through the tool interface, with all required arguments. The tools: {tools}. "
     "To show a call without making it, write a sentence after it."
 )
+SILENT = "Your reply was empty. Continue with the task, or give your answer."
+"""Once in a turn: models fall silent behind a result, and most answer when they are asked."""
+
 NO_PARSER = (
     "The model {model} writes tool calls into its text, and they cannot be read: nothing was run. "
     "Have the server read them by the model's chat template (llama.cpp: start it with `--jinja`; "
@@ -172,6 +175,7 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
 
 async def _steps(run: Run) -> None:
     cut = unread = 0
+    was_silent = False
     while True:
         _check_limits(run)
         run.steps += 1
@@ -194,6 +198,10 @@ async def _steps(run: Run) -> None:
             _record_steering(run)
             continue
         run.answer = text_of(message)
+        if message.stop == "end" and not run.answer.strip() and not was_silent:
+            was_silent = True
+            _note(run, SILENT)
+            continue
         _check_answer(run.agent, message)
         if not _record_steering(run):
             return
@@ -227,7 +235,11 @@ def _refuse_unread_call(run: Run, *, give_up: bool) -> None:
         f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
         for spec in run.context.specs
     )
-    part = Text(text=UNREAD_CALL.format(tools=tools), source="note")
+    _note(run, UNREAD_CALL.format(tools=tools))
+
+
+def _note(run: Run, text: str) -> None:
+    part = Text(text=text, source="note")
     run.context.session.append_message(Message(role="user", parts=(part,)))
 
 

@@ -1,1 +1,2 @@
-"""What others bring: MCP servers, skills, commands, hooks, agents; whether a person trusts it."""
+"""Extensions that others provide: MCP servers, skills, commands, hooks, agents; and a person's
+trust in them."""

@@ -1,6 +1,5 @@
 """Definitions of agents: Markdown files that say what a subagent is for, which tools it has, and
-how it works. How one is started is the business of `kode.subagents`.
-"""
+how it works. `kode.subagents` starts one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +24,15 @@ class AgentDefinition:
     """When to use it, for the model."""
     prompt: str
     tools: frozenset[str] | None = None
-    """The names of the only tools it has; None: those of every subagent."""
+    """The names of its only tools; None: those of every subagent."""
     model: str = ""
-    """"": the one in use."""
+    """"": the current one."""
     mode: PermissionMode | None = None
-    """Narrows the parent's; it never widens it."""
+    """Restricts the parent's mode; never widens it."""
 
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
-    """The agents there are, the nearest first, and a sentence for each that cannot be used."""
+    """The available agents, nearest first, and a sentence for each unusable one."""
     found: list[AgentDefinition] = []
     problems: list[str] = []
     for place in places(around, "agents", FAMILIES):
@@ -49,7 +48,7 @@ def _agent(path: Path, place: Place) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(path, place)
     document = front_matter.read(text)
-    if document.problem:  # without its limits it would do more than it was written for
+    if document.problem:  # without its limits it would do more than intended
         raise ConfigError(f"{path}: {document.problem}")
     description = document.text("description")
     if not description or not document.body:

@@ -1,7 +1,7 @@
-"""All that others bring to a working directory, and what of it counts: found, held against what a
-person approved, and by name the nearest.
+"""Finds all extensions for a working directory, and which of them count: checks approvals, and
+picks the nearest of each name.
 
-What each is, and how it is read, is in `skills`, `commands`, `agents` and `hooks`.
+`skills`, `commands`, `agents` and `hooks` read each kind.
 """
 
 import os
@@ -42,18 +42,18 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Brought:
-    """What there is, in the order in which it counts."""
+    """The extensions found, in order of precedence."""
 
     skills: tuple[Found[Skill], ...] = ()
     commands: tuple[Found[Command], ...] = ()
     agents: tuple[Found[AgentDefinition], ...] = ()
     hooks: tuple[Found[Hook], ...] = ()
-    """All that are trusted count: none shadows another."""
+    """All trusted ones count: none shadows another."""
     problems: Mapping[Kind, Sequence[str]] = field(default_factory=dict)
-    """A sentence for each that cannot be used."""
+    """A sentence for each unusable one."""
 
     def items(self) -> tuple[Item, ...]:
-        """All of it, whether it counts or not: what a person may be asked about."""
+        """All of them, counting or not: what a person may be asked about."""
         found: tuple[Found[Thing], ...] = (
             *self.skills,
             *self.commands,
@@ -69,13 +69,13 @@ def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
-    """All that is there for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
+    """Everything found for `cwd`, trusted or not; `home` is `$KODE_HOME`. Never raises."""
     around = surroundings(cwd, home, Path(os.path.expanduser("~")))
     return find(around, Approvals()).items()
 
 
 def find(around: Surroundings, approvals: Approvals) -> Brought:
-    """Looks for all that is brought to the working directory. Never raises."""
+    """Finds all extensions for the working directory. Never raises."""
     skills, of_skills = find_skills(around)
     commands, of_commands = find_commands(around)
     agents, of_agents = find_agents(around)
@@ -95,7 +95,7 @@ def find(around: Surroundings, approvals: Approvals) -> Brought:
 
 
 def _standing(things: Sequence[T], approvals: Approvals) -> tuple[Found[T], ...]:
-    """Only what is trusted shadows: what a repository brings unasked takes no name away."""
+    """Only trusted ones shadow: an unapproved one of a repository takes no name away."""
     taken: dict[str, Path] = {}
     found = []
     for thing in things:

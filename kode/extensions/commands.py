@@ -1,7 +1,7 @@
-"""Commands of a prompt, written as Markdown: `/review 12` stands for the text of `review.md`.
+"""Prompt commands, written as Markdown: `/review 12` stands for the text of `review.md`.
 
-What a text runs first, between !` and `, goes through the gate like any command; that is the
-business of `kode.conversation.prepared`.
+What a text runs first, between !` and `, passes the gate like any command; see
+`kode.conversation.prepared`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from kode.permissions.rules import parse
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 200
 MAX_FILES = 20
-"""That a command may bring along after `@`."""
+"""Limit of files that a command may include with `@`."""
 
 _ARGUMENT = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 _RUN = re.compile(r"(?:^|(?<=[\s(]))!`([^`\n]+)`", re.MULTILINE)
@@ -37,22 +37,22 @@ class Command:
     body: str
     argument_hint: str = ""
     model: str = ""
-    """For the turn it begins; "": the one in use."""
+    """For the turn it starts; "": the current one."""
     allowed: tuple[str, ...] | None = None
-    """Rules that name the only calls its turn may make; None: no such limit. They allow nothing."""
+    """Rules that the calls of its turn must match; None: no such limit. They allow nothing."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of what a command says."""
+    """A part of a command's text."""
 
     text: str
     runs: bool = False
-    """Whether it is a command line whose output takes its place."""
+    """Whether it is a command line, to be replaced by its output."""
 
 
 def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
-    """The commands there are, the nearest first, and a sentence for each that cannot be used."""
+    """The available commands, nearest first, and a sentence for each unusable one."""
     found: list[Command] = []
     problems: list[str] = []
     for place in places(around, "commands", FAMILIES):
@@ -71,7 +71,7 @@ def _command(name: str, place: Place, path: Path) -> Command:
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
     text = read_text(path, place)
     document = front_matter.read(text)
-    if document.problem:  # without its limits it would do more than it was written for
+    if document.problem:  # without its limits it would do more than intended
         raise ConfigError(f"{path}: {document.problem}")
     first_line = document.body.partition("\n")[0].lstrip("# ")
     return Command(
@@ -85,9 +85,9 @@ def _command(name: str, place: Place, path: Path) -> Command:
 
 
 def reread(command: Command, top: Path) -> Command:
-    """The command as it is on disk now.
+    """Reads the command again from disk.
 
-    Raises: ToolError when it is no longer what it was when this session began.
+    Raises: ToolError if it has changed since this session began.
     """
     item = command.item
     place = Place(folder=item.origin.parent, scope=item.scope, top=top)
@@ -104,16 +104,15 @@ def reread(command: Command, top: Path) -> Command:
 
 
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
-    """The files that a command names after `@`, relative to the working directory; what is no file
-    is just a word."""
+    """The files that a command names after `@`, relative to the working directory; anything else is
+    just a word."""
     text = _filled(_RUN.sub("", body), arguments, _words(arguments))
     names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
 
 def _allowed(document: front_matter.Document) -> tuple[str, ...] | None:
-    """What `allowed-tools` leaves; a word in it that is no rule leaves nothing of its own. Raises
-    nothing."""
+    """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
     if "allowed-tools" not in document.fields:
         return None
     kept = []
@@ -124,8 +123,8 @@ def _allowed(document: front_matter.Document) -> tuple[str, ...] | None:
 
 
 def pieces(body: str, arguments: str) -> list[Piece]:
-    """What a body says with these arguments, in order. Words that replace `$ARGUMENTS` and
-    `$1` to `$9` are never looked through again. Arguments without a place follow at the end."""
+    """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
+    `$9` are not expanded again. Arguments without a placeholder follow at the end."""
     words = _words(arguments)
     found: list[Piece] = []
     position = 0
@@ -152,5 +151,5 @@ def _filled(text: str, arguments: str, words: Sequence[str]) -> str:
 def _words(arguments: str) -> list[str]:
     try:
         return shlex.split(arguments)
-    except ValueError:  # a quote that is not closed, as in "don't"
+    except ValueError:  # an unclosed quote, as in "don't"
         return arguments.split()

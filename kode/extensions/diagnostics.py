@@ -1,8 +1,8 @@
-"""After an edit: what a checker of the language finds newly wrong, for the model.
+"""After an edit: reports new errors found by the language's checker to the model.
 
-Checkers are those that are on the machine or in the project's own environment; nothing is
-downloaded. They run in the sandbox like every command that nobody was asked about: on the file as
-it was and as it is now, and what both have is not said. Errors only, within `LIMIT_S`.
+Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
+run in the sandbox like every unapproved command: on the file before and after, and errors in both
+are not reported. Errors only, within `LIMIT_S`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from kode.workplace import Workplace
 
 LIMIT_S = 1.5
 ENDS_AFTER_S = 1.3
-"""When a checker is ended, so that its end is within the limit too."""
+"""When a checker is killed, so that its end is within the limit too."""
 MAX_LINES = 10
 MAX_LINE_CHARS = 200
 MAX_FILE_BYTES = 1_000_000
@@ -36,7 +36,7 @@ _FINDING = re.compile(
 """`a.py:4:7: F821 ...`, `ERROR a.py:4:7-16: ...`, `a.ts(1,7): error TS2322: ...`."""
 
 _WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
-"""For `sh -c`: puts stdin into a file of the throw-away copy, then runs a program."""
+"""For `sh -c`: writes stdin to a file of the throw-away copy, then runs a program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,12 @@ class Checker:
     arguments: tuple[str, ...]
     """`{path}` stands for the file."""
     reads_stdin: bool = False
-    """Whether it takes the file's text from stdin; else it reads the project on disk, which needs
-    a copy where the text can be put."""
+    """Whether it takes the file's text from stdin; otherwise it reads the project on disk, which
+    needs a copy to write the text to."""
     needs: str = ""
-    """A file that must be in a folder above; "" for none."""
+    """A file that must be in a parent folder; "" for none."""
     errors_have: str = ""
-    """What a line has that is an error; "" where all are."""
+    """What a line contains that is an error; "" if all are."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same when lines move."""
+        """The part that stays the same when lines move."""
         return self.path, self.message
 
 
@@ -75,7 +75,7 @@ CHECKERS = (
         suffixes=(".py", ".pyi"),
         arguments=(
             *("check", "--no-cache", "--quiet", "--no-fix", "--output-format", "concise"),
-            # What does not run: syntax, undefined names, comparisons that are always true.
+            # Code that cannot work: syntax, undefined names, comparisons that are always true.
             *("--select", "E9,F63,F7,F82", "--stdin-filename", "{path}", "-"),
         ),
         reads_stdin=True,
@@ -110,7 +110,7 @@ CHECKERS = (
 )
 SUFFIXES = frozenset(suffix for checker in CHECKERS for suffix in checker.suffixes)
 INSTEAD_OF = {"pyrefly": "ty"}
-"""A checker that is not asked where the other is there."""
+"""A checker → the one that replaces it if present."""
 
 OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Where a project has its checkers. They run in the sandbox only."""
@@ -131,7 +131,7 @@ class Diagnostics:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """See `contracts.Around`: adds what is newly wrong to the result of an edit."""
+        """See `contracts.Around`: adds new errors to the result of an edit."""
         path = Path(context.judged_path)
         if tool.effect != "edit" or path.suffix not in SUFFIXES or not await self._may_run():
             return await run()
@@ -156,12 +156,12 @@ class Diagnostics:
         return "".join(found)
 
     async def _may_run(self) -> bool:
-        """Where the person turned the sandbox off, programs of the machine run without one; where
-        it cannot be had, none does."""
+        """If the person turned the sandbox off, programs of the machine run without one; if it is
+        unavailable, none run."""
         return self.sandbox is None or await asyncio.to_thread(self.sandbox.holds)
 
     async def _difference(self, checker: Checker, path: Path, before: bytes, after: bytes) -> str:
-        """What a checker finds in a file that it did not find before; "" when it cannot say."""
+        """What a checker finds in a file that it did not find before; "" if it cannot say."""
         new = await self._findings(checker, path, after)
         old = await self._findings(checker, path, before) if new else None
         if new is None or old is None:
@@ -179,7 +179,7 @@ class Diagnostics:
         return f"\n\n[{checker.program}: wrong since this edit]\n{shown}"
 
     async def _findings(self, checker: Checker, path: Path, text: bytes) -> list[Finding] | None:
-        """The errors with this text in the file; None when the checker did not end in time."""
+        """The errors with this text in the file; None if the checker did not finish in time."""
         program = self._program(checker)
         if program is None:
             return None
@@ -211,7 +211,7 @@ class Diagnostics:
         return os.path.relpath(real, self.place.cwd)
 
     def _checkers(self, path: Path) -> list[Checker]:
-        """Those that can check this file here."""
+        """The checkers that apply to this file."""
         known = [one for one in CHECKERS if path.suffix in one.suffixes and self._program(one)]
         names = {one.program for one in known}
         return [
@@ -226,7 +226,7 @@ class Diagnostics:
         return self.sandbox is not None and self.sandbox.holds() and self.sandbox.layered()
 
     def _program(self, checker: Checker) -> str | None:
-        """Where the program is. What a project brings along runs in a sandbox or not at all."""
+        """Where the program is. A project's own programs run in a sandbox or not at all."""
         name = checker.program
         if name not in self._programs:
             found = None
@@ -247,7 +247,7 @@ def _above(path: Path, name: str, top: Path) -> bool:
 
 
 def _text(path: Path) -> bytes | None:
-    """The bytes of a file; of none that is there yet, none; None for one that is too large."""
+    """The bytes of a file, empty if it does not exist; None if it is too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

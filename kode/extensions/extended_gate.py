@@ -1,6 +1,5 @@
-"""The gate with what extensions add: the limits of a command, and hooks before a call. They take
-away, or say what a rule of the person could: rules, mode and person decide as always.
-"""
+"""The gate extended by a command's limits and by hooks before a call. These only deny, or act as a
+rule of the person: rules, mode and person decide as always."""
 
 import asyncio
 import os
@@ -28,7 +27,7 @@ class ExtendedGate(PersonGate):
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
+        """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
         said: Verdict | Opinion | None = None
         if self.hooks is not None:
             said = await self.hooks.before_call(tool, arguments, context)
@@ -47,7 +46,7 @@ class ExtendedGate(PersonGate):
         *,
         may_ask: bool,
     ) -> Kept:
-        """See `contracts.Gate`: what a command that is not named changes is dropped."""
+        """See `contracts.Gate`: changes by a command outside the limits are dropped."""
         if not self._is_named(tool, arguments):
             return Kept(changes=(), reason=self._limits())
         return await super().check_changes(tool, arguments, changes, diff, may_ask=may_ask)
@@ -55,7 +54,7 @@ class ExtendedGate(PersonGate):
     async def check_outside(
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
-        """See `contracts.Gate`: one that is not named stays in the sandbox."""
+        """See `contracts.Gate`: a command outside the limits stays in the sandbox."""
         if not self._is_named(tool, arguments):
             return Verdict(allowed=False, reason=self._limits())
         return await super().check_outside(tool, arguments, hits)
@@ -65,7 +64,7 @@ class ExtendedGate(PersonGate):
         return f"The command that began this turn allows only {allowed}. Do it with these."
 
     async def _only_reading(self, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
-        """Of a call that is not named: where commands are, one runs that mode `plan` lets run."""
+        """Decides a call outside the limits: a command may run if mode `plan` would let it."""
         runs = tool.effect == "run" and any(rule.kind == "shell" for rule in self._rules())
         if not runs:
             return Verdict(allowed=False, reason=self._limits())
@@ -83,7 +82,7 @@ class ExtendedGate(PersonGate):
         return parse_all(self.only or ())
 
     def _is_named(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Whether one of the rules of `only` is about this call, or there are none; what touches
+        """Whether a rule of `only` matches this call, or there are none; a call that touches
         nothing outside the session needs none."""
         if self.only is None or tool.effect == "none":
             return True

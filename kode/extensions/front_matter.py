@@ -1,7 +1,7 @@
-"""The head of a Markdown file: YAML between two lines of `---`. Read leniently, since the files
-were written for other agents; what was wrong is said.
+"""Reads the front matter of a Markdown file: YAML between two lines of `---`. Lenient, because the
+files were written for other agents; problems are reported.
 
-What the fields mean is the business of `skills`, `commands` and `agents`.
+`skills`, `commands` and `agents` interpret the fields.
 """
 
 import re
@@ -20,28 +20,27 @@ class Document:
     body: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
-    """Why the head could not be read, a few words; then there are no fields."""
+    """Why the front matter could not be read, a few words; then there are no fields."""
 
     def text(self, name: str) -> str:
-        """A field as one text; "" when it is missing. A list becomes its parts with commas."""
+        """A field as one text; "" if it is missing. A list is joined with commas."""
         return ", ".join(self.texts(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A field as texts: those of a list, or the one that stands there."""
+        """A field as a list of texts; a single text becomes a list of one."""
         value = self.fields.get(name)
         values = value if isinstance(value, list) else [value]
         return tuple(found for one in values if (found := _plain(one)))
 
     def is_set(self, name: str, *, default: bool = False) -> bool:
-        """A field that says yes or no."""
+        """A boolean field."""
         said = self.text(name).lower()
         return default if said not in ("true", "false", "yes", "no") else said in ("true", "yes")
 
 
 def read(text: str) -> Document:
-    """Splits a file into its fields and its body. A head that is no YAML is tried once more with
-    each line that is none by itself in quotes: `description: Use when: it rains` is common. Never
-    raises."""
+    """Splits a file into fields and body. Invalid YAML is tried once more with each invalid line
+    quoted: `description: Use when: it rains` is common. Never raises."""
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     match = _HEAD.match(text)
     if match is None:
@@ -51,7 +50,7 @@ def read(text: str) -> Document:
         return Document(body=body, problem=f"its head has over {MAX_HEAD_CHARS} characters")
     fields = _loaded(head)
     if fields is None:
-        fields = _loaded(_LINE.sub(_quoted, head))
+        fields = _loaded(_LINE.sub(_quote, head))
     if fields is None:
         return Document(body=body, problem="its head is no YAML")
     return Document(body=body, fields=fields)
@@ -61,17 +60,17 @@ def _loaded(head: str) -> dict[str, Any] | None:
     import yaml
 
     try:
-        # The same in C, five times as fast, where the wheel has it.
+        # The same in C, five times as fast, if the wheel has it.
         value = yaml.load(head, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError, ValueError):  # a date that is none is a ValueError
+    except (yaml.YAMLError, RecursionError, ValueError):  # an invalid date is a ValueError
         return None
     if value is None:
         return {}
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else None
 
 
-def _quoted(line: re.Match[str]) -> str:
-    """A line that is no YAML by itself, with its value in quotes."""
+def _quote(line: re.Match[str]) -> str:
+    """Quotes the value of a line that is not valid YAML by itself."""
     if _loaded(line[0]) is not None:
         return line[0]
     escaped = line[2].replace("\\", "\\\\").replace('"', '\\"')
@@ -79,7 +78,7 @@ def _quoted(line: re.Match[str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Only what is plain: an alias in YAML can stand for more text than a machine holds."""
+    """Allows only plain values: an alias in YAML can expand to more text than fits in memory."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value).strip() if isinstance(value, str | int | float) else ""

@@ -1,9 +1,8 @@
-"""What a hook answers, by its exit code and what it prints, and what becomes of several answers.
+"""Reads a hook's answer from its exit code and output, and merges several answers.
 
-exit 0      what it prints may be a JSON object; else, at the start of a session and of a turn,
-            it is context
-exit 2      it blocks; what it prints to stderr says why
-any other   a fault of its own: what it watches still happens, unless it is a guard
+exit 0 its output may be a JSON object; otherwise, at the start of a session or turn, it is context
+exit 2 it blocks; stderr gives the reason any other it failed: what it watches still happens, unless
+it is a guard
 """
 
 import json
@@ -37,7 +36,7 @@ class HookAnswer:
 
 
 def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
-    """What a hook that has run says. Never raises."""
+    """The answer of a hook that has run. Never raises."""
     name = hook.item.name
     if ran.exit_code == _BLOCKS:
         said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
@@ -63,7 +62,7 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
 
 
 def joined(answers: Iterable[HookAnswer]) -> HookAnswer:
-    """Several answers as one: deny beats ask beats allow; all context counts."""
+    """Merges answers: deny beats ask beats allow; all context counts."""
     answers = list(answers)
     outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index, default="")
     return HookAnswer(
@@ -94,7 +93,7 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
     reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
     stops = value.get("continue") is False
     if "updatedInput" in specific and outcome != "deny":
-        # Run as it was, the call would do what the hook meant to prevent.
+        # Unchanged, the call would do what the hook meant to prevent.
         wanted = json.dumps(specific["updatedInput"], ensure_ascii=False)
         outcome, reason = "deny", f"it wants this input instead: {wanted}"
     if stops:

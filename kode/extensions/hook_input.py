@@ -1,7 +1,7 @@
-"""The input of a hook: one JSON object on its stdin, in the words of the agent it was written for.
+"""Builds a hook's input: one JSON object on stdin, in the terms of the agent it was written for.
 
-So `edit_file` is `Edit` with `old_string`, and a path is absolute. A matcher may also name kode's
-own tools.
+So `edit_file` is `Edit` with `old_string`, and a path is absolute. A matcher may also use kode's
+own tool names.
 """
 
 import json
@@ -28,7 +28,7 @@ Event = Literal[
 ]
 
 MAX_TEXT_CHARS = 100_000
-"""Of a tool's output."""
+"""Limit of a tool's output."""
 
 MODES: Mapping[PermissionMode, str] = {
     "ask": "default",
@@ -51,7 +51,7 @@ _NAMES: Mapping[str, str] = {
 }
 
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
-"""What a matcher is held against, by event: at most one of these is in its input."""
+"""What a matcher is compared with, by event: at most one of these is in its input."""
 
 _FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_files")
 
@@ -59,25 +59,25 @@ _TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
 def line_of(event: Event, common: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
-    """What a hook gets on its stdin."""
+    """The line that a hook gets on stdin."""
     value = {**common, "hook_event_name": event, **fields}
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What hooks call a tool: `Bash`; one they know nothing of is called as it is."""
+    """A tool's name for hooks: `Bash`; an unknown one keeps its name."""
     if tool == "edit_file" and arguments.get("edits"):
         return "MultiEdit"
     return _NAMES.get(tool, tool)
 
 
 def other_names(name: str) -> tuple[str, ...]:
-    """A tool's name with those that mean the same: `Bash` and `shell`."""
+    """A tool's name with its synonyms: `Bash` and `shell`."""
     return tuple(dict.fromkeys((name, _NAMES.get(name, name), TOOLS.get(name, name))))
 
 
 def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a matcher may have for it."""
+    """The names by which a matcher may refer to it."""
     return tuple(dict.fromkeys((name_of(tool, arguments), _NAMES.get(tool, tool), tool)))
 
 
@@ -88,7 +88,7 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
 
 
 def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
-    """`tool_response` of a call that has ended."""
+    """`tool_response` of a finished call."""
     text = text[:MAX_TEXT_CHARS]
     if tool.effect == "run":
         return {"tool_response": {"stdout": text, "stderr": "", "exit_code": output.exit_status}}
@@ -141,7 +141,7 @@ def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Arguments are checked by then: models of pydantic among them become plain again."""
+    """Arguments are checked by then: converts pydantic models back to plain values."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, list | tuple):

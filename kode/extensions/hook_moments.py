@@ -1,8 +1,8 @@
-"""When hooks run, and what their answers do: around calls, at questions, at the beginnings and ends
-of turns and sessions. Each run is an entry of the session.
+"""Runs hooks at their events and applies their answers: around calls, at questions, at the start
+and end of turns and sessions. Each run is recorded in the session.
 
-How a hook is run in the sandbox is given from outside; its input is `hook_input`'s business,
-what it answers `hook_answer`'s.
+The caller supplies how a hook runs in the sandbox; `hook_input` builds its input, `hook_answer`
+reads its answer.
 """
 
 import asyncio
@@ -34,26 +34,26 @@ class Hooks:
 
     place: Workplace
     common: Callable[[], Mapping[str, Any]]
-    """What the input of every hook has: the session, its file, the mode."""
+    """Fields in every hook's input: the session, its file, the mode."""
     record: Callable[[HookEntry], None]
     """Raises: StorageError."""
     emit: Emit
     secrets: Callable[[], Sequence[str]] = tuple
-    """Values that are masked in the input of hooks."""
+    """Values to mask in hooks' input."""
     run: RunHook | None = None
     hooks: tuple[Hook, ...] = ()
-    """Those that count: set when the conversation opens."""
+    """The hooks that count; set when the conversation opens."""
     is_current: Callable[[Hook], bool] = lambda hook: True
-    """Whether a hook is still what was approved."""
+    """Whether a hook is still as approved."""
     _context: dict[str, str] = field(default_factory=dict)
-    """Call id → what hooks before the call have to say to the model."""
+    """Call id → what hooks before the call say to the model."""
     _beside: set["asyncio.Task[HookAnswer]"] = field(default_factory=set)
 
     async def at(
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
-        """Runs the hooks of a moment that is about something with these names, one after the other;
-        the first that refuses is the last. Raises: StorageError when a run cannot be recorded."""
+        """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
+        first that refuses. Raises: StorageError if a run cannot be recorded."""
         answers = []
         for hook in self.hooks:
             if hook.event == event and hook.matches(names):
@@ -68,7 +68,7 @@ class Hooks:
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | Opinion | None:
-        """What hooks say of a call before it is decided: a refusal, an opinion, or nothing."""
+        """What hooks say about a call before it is decided: a refusal, an opinion, or nothing."""
         if not self._has("PreToolUse"):
             return None
         given = call_fields(tool.name, arguments, self.place.cwd)
@@ -90,7 +90,7 @@ class Hooks:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """See `contracts.Around`: what hooks say after a call goes to the model with its result."""
+        """See `contracts.Around`: adds what hooks say after a call to its result."""
         before = self._context.pop(context.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
@@ -116,8 +116,8 @@ class Hooks:
         return replace(output, text=output.text + _note(before, answer))
 
     def asking(self, ask: Ask) -> Ask:
-        """An `Ask` whose questions hooks may answer; a yes of theirs counts only where a saved rule
-        could have said it."""
+        """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
+        have allowed it."""
 
         async def hooked(question: Question) -> Answer:
             if not self._has("PermissionRequest", "Notification"):
@@ -139,14 +139,14 @@ class Hooks:
         return hooked
 
     async def before_compaction(self, by_person: bool, wish: str) -> str:
-        """What is wanted of a compaction's note, with what hooks add. They cannot prevent it."""
+        """The wish for a compaction's note, with hooks' additions. They cannot prevent it."""
         trigger = "manual" if by_person else "auto"
         given = {"trigger": trigger, "custom_instructions": wish}
         answer = await self.at("PreCompact", given, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
     async def stop(self) -> None:
-        """Ends the hooks that nobody waits for."""
+        """Ends background hooks."""
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
@@ -193,7 +193,7 @@ class Hooks:
 
 
 def _note(before: str, answer: HookAnswer) -> str:
-    """What hooks have to say about a call, behind its result."""
+    """What hooks say about a call, to put after its result."""
     refused = answer.reason if answer.outcome == "deny" else ""
     said = [text for text in (before, refused, answer.context) if text]
     return "".join(f"\n\n[hook] {text}" for text in said)

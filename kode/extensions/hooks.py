@@ -1,11 +1,10 @@
-"""Hooks: programs that run at moments of a session, as the settings of this directory name them.
+"""Hooks: programs that run at certain events of a session, as configured for this directory.
 
 The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type":
-"command", "command": "...", "timeout": 60}]}]}}`. What kode adds: `guard`, for a hook that must
-have run, and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
+"command", "command": "...", "timeout": 60}]}]}}`. kode adds `guard`, for a hook that must have run,
+and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
-When they run is `hook_moments`' business; their input is `hook_input`'s, their answer
-`hook_answer`'s.
+`hook_moments` runs them; `hook_input` builds their input, `hook_answer` reads their answer.
 """
 
 import contextlib
@@ -45,12 +44,12 @@ class Hook:
     command: str
     timeout_s: float = DEFAULT_TIMEOUT_S
     guard: bool = False
-    """Whether what it watches does not happen when it cannot run to its end."""
+    """Whether what it watches is prevented if it cannot finish."""
     sandboxed: bool = True
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether it is about something with these names. A matcher is a list of names with `|`
-        between, or else a regular expression; "" and `*` match all."""
+        """Whether its matcher fits one of these names. A matcher is a list of names separated by
+        `|`, or else a regular expression; "" and `*` match all."""
         if self.matcher in ("", "*") or not names:
             return True
         if _PLAIN_NAMES.fullmatch(self.matcher):
@@ -59,8 +58,7 @@ class Hook:
 
 
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
-    """The hooks there are, those of the project first, and a sentence for each that cannot be
-    used."""
+    """The available hooks, the project's first, and a sentence for each unusable one."""
     found: list[Hook] = []
     problems: list[str] = []
     for path, place in _files(around):
@@ -69,8 +67,8 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:
-    """Whether it is still what it was when this session began: its settings, and the programs of
-    the project that it names."""
+    """Whether its settings, and the programs of the project that it names, are unchanged since this
+    session began."""
     if hook.item.scope != "project":
         return True
     files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
@@ -151,7 +149,7 @@ def _hook(
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ConfigError("its timeout is no number of seconds")
     if entry.get("sandbox") is False and path != own_config:
-        # The one file of these that no tool can write, whatever rules and mode say.
+        # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     if place.scope == "project":
@@ -169,8 +167,8 @@ def _hook(
 
 
 def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[str]:
-    """The files of the project that a command line names, whole; with one that lies among files
-    for agents, all that lie beside it: scripts there load each other. Raises: ConfigError."""
+    """The project files that a command line names, in full; for one in an agents' folder also all
+    files beside it, because scripts there load each other. Raises: ConfigError."""
     pinned: set[Path] = set()
     for path in _files_named(command, folders):
         if top not in path.parents or path in pinned:
@@ -186,9 +184,8 @@ def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[str]
 
 
 def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
-    """The files that words of a command line may mean. How a shell would read it is not known
-    here: what begins with a variable, or with the output of a command, is looked for in all of
-    the folders."""
+    """The files that words of a command line may mean. Without parsing as a shell would, anything
+    that begins with a variable or a command's output is looked up in all of the folders."""
     with contextlib.suppress(ValueError):
         words = shlex.split(command)
         command = "\n".join((command.translate(_WITHOUT_QUOTES), *words))

@@ -1,6 +1,4 @@
-"""Lists for a person: what there is of skills, commands, agents and hooks, where it comes from,
-whether it counts, and what it costs in tokens.
-"""
+"""Lists skills, commands, agents and hooks for a person: origin, state, and cost in tokens."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +27,7 @@ NONE: Mapping[Kind, str] = {
     "hooks": "No hooks here. kode reads `hooks` in .claude/settings.json and kode.json, of the "
     "project and of your home.",
 }
-"""What is said where there is none."""
+"""Shown if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +40,13 @@ class Row:
     hash: str
     """SHA-256 of what an approval covers."""
     tokens: int
-    """About what it takes of a model's window when it is used."""
+    """Approximate tokens in a model's window when used."""
     about: str
     remarks: tuple[str, ...] = ()
 
 
 def rows_of(found: Brought, kind: Kind) -> list[Row]:
-    """All of one kind, in the order in which they count."""
+    """All of one kind, in order of precedence."""
     things: Sequence[Found[Thing]] = getattr(found, kind)
     return [_row(one) for one in things]
 
@@ -59,10 +57,10 @@ def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
-    """The rows for a person, and what to do about those that wait."""
+    """The rows for a person, and what to do about unapproved ones."""
     if not rows:
         return [NONE[kind]]
-    # Before it is padded: what looks like a gap in a name is spelt out, what lines up is not.
+    # Before padding, so that gaps within a name are escaped but alignment is not.
     names = [visible(row.name) for row in rows]
     widest = max(map(len, names))
     lines = []
@@ -98,7 +96,7 @@ def _row(one: Found[Thing]) -> Row:
 
 
 def _about(thing: Thing) -> tuple[str, str, tuple[str, ...]]:
-    """What it is, what a model gets of it, and what is to be said of it."""
+    """What it is, what a model gets of it, and remarks about it."""
     match thing:
         case Skill():
             return thing.description, thing.body, thing.remarks

@@ -1,8 +1,8 @@
-"""The one door to the SDK of the Model Context Protocol: a server becomes a `Connection`. Its parts
-are `mcp_transport`, `mcp_contents` and `mcp_login`.
+"""The only user of the Model Context Protocol SDK: connects to a server and returns a `Connection`.
+Its parts are `mcp_transport`, `mcp_contents` and `mcp_login`.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
-two: import it in a thread, and only where a server is to be started.
+two: import it in a thread, and only to start a server.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from kode.extensions.mcp_values import Content, Definition, Elicit, Named, Progr
 
 MAX_PAGES = 50
 MAX_LISTED = 1_000
-"""Of a list a server gives page by page; one that never ends is cut there."""
+"""Limit of a list that a server sends page by page; an endless one is cut here."""
 LIST_TIMEOUT_S = 30.0
 MAX_CALL_TIMEOUTS = 20
-"""Progress lets a call wait longer, up to so many times its time limit."""
+"""Progress extends a call's time limit up to this many times."""
 
-# It would write what servers do wrong to the terminal.
+# It would print servers' mistakes to the terminal.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 
 
@@ -50,17 +50,17 @@ async def connect(
     tell: Tell | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["SdkConnection"]:
-    """Starts or reaches a server, agrees on a version with it, and gives the connection.
+    """Starts or reaches a server, negotiates a version, and yields the connection.
 
-    `wrap` puts its command into the sandbox; None from it: it runs outside. `tell` shows a person
-    the page at which they log in; None: nobody can. Tokens are kept in `home`.
+    `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
+    person the login page; None: nobody can log in. Tokens are stored in `home`.
 
     Raises: ServerError.
     """
     failed: Exception | None = None
     try:
-        # Left in order, so that the SDK, which cancels this task when a connection breaks, also
-        # takes its cancellation back.
+        # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
+        # undoes its cancellation.
         async with contextlib.AsyncExitStack() as links:
             connection = await _connected(links, server, wrap, cwd, home, tell, elicit)
             try:
@@ -207,8 +207,8 @@ class SdkConnection:
 
     @contextlib.contextmanager
     def _guarded(self, limit_s: float) -> Iterator[None]:
-        """Around a request. One by HTTP is how it shows that a server is gone: nothing else would
-        tell, and it has to be reached again."""
+        """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
+        be reached again."""
         try:
             with _as_server_errors(self.server.name, limit_s, self.closed):
                 yield
@@ -253,8 +253,8 @@ def _news_handler(news: asyncio.Event) -> Any:
 
 
 async def _listen(client: Client, news: asyncio.Event) -> None:
-    """Servers of the newer era tell of changes only to those who listen; others cannot be listened
-    to, which is no fault."""
+    """Servers of the newer era announce changes only to listeners; others cannot be listened to,
+    which is fine."""
     with contextlib.suppress(Exception):
         async with client.listen(
             tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
@@ -284,7 +284,7 @@ def _elicitor(name: str, elicit: Elicit) -> Any:
 def _as_server_errors(
     name: str, limit_s: float = 0.0, closed: "asyncio.Future[str] | None" = None
 ) -> Iterator[None]:
-    """Whatever goes wrong with a server is a ServerError that says so in a sentence."""
+    """Turns whatever goes wrong with a server into a ServerError with a sentence about it."""
     try:
         yield
     except ServerError as error:
@@ -302,14 +302,14 @@ def _as_server_errors(
 
 
 def _is_of_connection(cause: BaseException | None) -> bool:
-    """Whether an error says that the connection, or the session on it, has ended."""
+    """Whether an error says that the connection, or its session, has ended."""
     if isinstance(cause, MCPError):
         return cause.code == types.CONNECTION_CLOSED or str(cause) == "Session terminated"
     return not isinstance(cause, TimeoutError)
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What is at the bottom of groups of exceptions."""
+    """The innermost exception of nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

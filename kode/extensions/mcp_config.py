@@ -1,7 +1,6 @@
-"""Which MCP servers are configured, and by whom: `.mcp.json` of the project, and `mcpServers` in
-`kode.json` and in `$KODE_HOME/config.json`. An entry is read as others write it; its variables are
-replaced only when its server is started, so that nothing expanded is kept, hashed or shown.
-"""
+"""Reads the configured MCP servers: `.mcp.json` of the project, and `mcpServers` in `kode.json` and
+in `$KODE_HOME/config.json`. Variables in an entry are replaced only when its server starts, so that
+no expanded value is stored, hashed or shown."""
 
 import hashlib
 import json
@@ -20,7 +19,7 @@ from kode.extensions.trust import Item, Scope
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 300.0
-"""How long a server may take to start, and to answer a call, where its entry does not say."""
+"""Default time limit for a server to start, and to answer a call."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -28,7 +27,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A server as somebody wrote it down."""
+    """A server as configured."""
 
     name: str
     origin: Path
@@ -48,7 +47,8 @@ class Entry:
 
     @property
     def root(self) -> Path:
-        """What approvals about it are kept under: the project, or for one's own the home."""
+        """The folder that its approvals are stored for: the project, or the home for the person's
+        own."""
         return self.project if self.scope == "project" else paths.home()
 
     def _files_of_command(self) -> list[str]:
@@ -77,23 +77,23 @@ class Server:
     """Whether its process may use the network."""
     call_timeout_s: float = CALL_TIMEOUT_S
     client_id: str = ""
-    """Under which kode is registered with the server for logins; "" where it registers itself."""
+    """kode's registered id with the server for logins; "" if it registers itself."""
     client_secret: str = ""
     callback_port: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configured:
-    """What was found in all places."""
+    """The result of reading all places."""
 
     entries: tuple[Entry, ...] = ()
     faults: tuple[str, ...] = ()
-    """What cannot be used, and what is hidden by another of its name; a sentence each."""
+    """Entries that are unusable, or hidden by another with the same name; a sentence each."""
 
 
 def find_servers(home: Path, cwd: Path) -> Configured:
-    """The servers configured for `cwd`. The person's own hide those of the project with the same
-    name, and `.mcp.json` those of `kode.json`. Never raises: what is wrong is in `faults`."""
+    """The servers configured for `cwd`. The person's own hide the project's with the same name, and
+    `.mcp.json` hides `kode.json`. Never raises: problems are in `faults`."""
     project = paths.project_root(cwd)
     places: list[tuple[Path, Scope]] = [
         (paths.config_file(home), "home"),
@@ -123,13 +123,12 @@ def find_servers(home: Path, cwd: Path) -> Configured:
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
-    """The servers of `cwd` as what a person approves."""
+    """The servers of `cwd` as items to approve."""
     return tuple(entry.item for entry in find_servers(home, cwd).entries)
 
 
 def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
-    """The server of an entry, its variables replaced. Raises: ConfigError that names a variable
-    that is not set."""
+    """Replaces the variables of an entry. Raises: ConfigError that names an unset variable."""
 
     def expand_variables(value: Any) -> str:
         def variable(match: re.Match[str]) -> str:
@@ -145,7 +144,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
 
         return _VARIABLE.sub(variable, str(value))
 
-    # What a program names is meant as it stands.
+    # A value passed by a program is literal.
     expand = str if entry.scope == "client" else expand_variables
     values, oauth = entry.values, entry.values.get("oauth", {})
     timeout_ms = values.get("timeout")
@@ -167,15 +166,15 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
 
 
 def variables_of(entry: Entry) -> tuple[str, ...]:
-    """The environment variables that an entry takes, for the person who is to approve it."""
+    """The environment variables that an entry uses, for the person who approves it."""
     text = json.dumps(entry.values, ensure_ascii=False)
     return tuple(dict.fromkeys(match[1] for match in _VARIABLE.finditer(text)))
 
 
 def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
-    """Writes an entry into a config file, which is created when missing; all else in it stays.
+    """Adds an entry to a config file, created if missing; the rest of it stays.
 
-    Raises: ConfigError for a name that is taken or an entry that cannot be used; StorageError.
+    Raises: ConfigError for a name that is taken or an unusable entry; StorageError.
     """
     if fault := _fault(path, name, values):
         raise ConfigError(fault)
@@ -188,7 +187,7 @@ def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Takes an entry out of a config file. Raises: ConfigError, StorageError."""
+    """Removes an entry from a config file. Raises: ConfigError, StorageError."""
     document = _document(path)
     if name not in document.get(SECTION, {}):
         raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` names them.")
@@ -205,8 +204,8 @@ def _entries_in(path: Path) -> Mapping[str, Any]:
 
 
 def _fault(path: Path, name: str, values: Any) -> str:
-    """What is wrong with an entry, a sentence; "" when nothing is. Keys that kode does not know are
-    other programs' and left alone."""
+    """What is wrong with an entry, a sentence; "" if nothing. Unknown keys belong to other programs
+    and are ignored."""
     about = f"{path}: the MCP server {name[:40]!r}"
     if not _NAME.fullmatch(name):
         return f"{about} needs a name of up to 40 letters, digits, `-`, `.` and single `_`."

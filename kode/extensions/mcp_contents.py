@@ -1,6 +1,5 @@
-"""What servers send, from the SDK's types into kode's: contents and forms. A part of the door that
-`mcp_client` is.
-"""
+"""Converts what servers send from the SDK's types to kode's: contents and forms. Part of
+`mcp_client`."""
 
 import base64
 import binascii
@@ -13,7 +12,7 @@ from kode.extensions.mcp_values import Content, Field, Form, Picture
 
 
 def content_of(blocks: Iterable[Any]) -> Content:
-    """Texts one after another, pictures beside them; of all else a line."""
+    """Joins texts, collects pictures, and adds a line for anything else."""
     texts: list[str] = []
     pictures: list[Picture] = []
     for block in blocks:
@@ -46,7 +45,7 @@ def _picture(name: str, encoded: str, texts: list[str]) -> list[Picture]:
 
 
 def form_of(server: str, params: types.ElicitRequestParams) -> Form:
-    """What an elicitation asks for."""
+    """The form that an elicitation asks for."""
     if isinstance(params, types.ElicitRequestURLParams):
         return Form(server=server, message=params.message, url=params.url)
     return Form(server=server, message=params.message, fields=_fields(params.requested_schema))

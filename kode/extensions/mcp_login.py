@@ -1,6 +1,6 @@
-"""Logging in to an MCP server (OAuth): tokens kept 0600 under `$KODE_HOME`, one file a server; the
-browser comes back to this machine. The protocol is the SDK's: PKCE, issuer, resource, registration.
-"""
+"""Logs in to an MCP server (OAuth): tokens are stored 0600 under `$KODE_HOME`, one file per server;
+the browser returns to this machine. The protocol is the SDK's: PKCE, issuer, resource,
+registration."""
 
 import asyncio
 import contextlib
@@ -31,12 +31,12 @@ _FIRST_PORT, _PORTS = 49_152, 16_000
 _PAGE = b"You are logged in. You can close this page and return to kode."
 
 Tell = Callable[[str], None]
-"""Shows the person the page at which they log in."""
+"""Shows the person the login page."""
 
 
 def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
-    """What authorizes requests to a server. Where a person has to log in, `tell` shows them where;
-    without it, the request fails with a ServerError that says how to."""
+    """Authorizes requests to a server. If a person must log in, `tell` shows them where; without
+    it, the request fails with a ServerError that says how to."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
@@ -66,12 +66,13 @@ def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
 
 @dataclass
 class _Tokens:
-    """The SDK's `TokenStorage`, in one file. A damaged one is set aside: then one logs in again."""
+    """The SDK's `TokenStorage`, in one file. A damaged one is set aside, which requires a new
+    login."""
 
     path: Path
     url: str
     known: OAuthClientInformationFull | None
-    """How kode is registered with the server, where its entry says so."""
+    """kode's registration with the server, if its entry has one."""
 
     async def get_tokens(self) -> OAuthToken | None:
         found: OAuthToken | None = self._read("tokens", OAuthToken)
@@ -109,7 +110,7 @@ class _Tokens:
             return {}
         except ValueError:
             found = None
-        # The name is a short hash: tokens of another server are never sent to this one.
+        # The name is a short hash: tokens of another server must never be sent to this one.
         if isinstance(found, dict) and found.get("url") == self.url:
             return found
         durable.set_aside(self.path)
@@ -118,15 +119,15 @@ class _Tokens:
 
 @dataclass
 class _Return:
-    """Waits on the loopback for the browser to come back. The port is the same at each login, since
-    some servers let nobody come back to another."""
+    """Waits on the loopback for the browser to return. The port is the same at each login, because
+    some servers accept no other."""
 
     port: int
     _server: asyncio.Server | None = None
     _result: "asyncio.Future[AuthorizationCodeResult] | None" = None
 
     async def listen(self) -> None:
-        """Raises: ServerError where the port is taken."""
+        """Raises: ServerError if the port is taken."""
         self._result = asyncio.get_running_loop().create_future()
         try:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
@@ -136,7 +137,7 @@ class _Return:
             ) from error
 
     async def wait(self) -> AuthorizationCodeResult:
-        """Raises: ServerError when the person or the server said no."""
+        """Raises: ServerError if the person or the server refused."""
         assert self._result is not None
         assert self._server is not None
         try:

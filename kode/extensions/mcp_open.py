@@ -1,6 +1,5 @@
-"""From a configured entry to an open connection: variables, sandbox, login. The SDK is imported
-here, in a thread, and only when a server is about to be started.
-"""
+"""Opens the connection of a configured entry: variables, sandbox, login. Imports the SDK in a
+thread, only when a server is about to start."""
 
 import asyncio
 import importlib
@@ -25,11 +24,11 @@ def opener(
     elicit: Elicit | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Open:
-    """What opens the servers of a session that works in `place`. `sandboxed` is False where the
-    person has turned the sandbox off. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
+    """Returns the function that opens servers for a session in `place`. `sandboxed` is False if the
+    person turned the sandbox off. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
     `mcp_client.connect`."""
 
-    # Entries are written for the project's root, wherever in it the session works.
+    # Entries are relative to the project's root, wherever in it the session works.
     place = replace(place, cwd=place.project)
 
     @asynccontextmanager
@@ -53,7 +52,7 @@ def opener(
 
 
 def _confined(place: Workplace, server: Server, denied: Callable[[str], bool]) -> WrapCommand:
-    """Raises: ConfigError where there is no sandbox: then it is not started at all."""
+    """Raises: ConfigError without a sandbox: then it is not started at all."""
     from kode.sandbox.confine import confine
 
     try:

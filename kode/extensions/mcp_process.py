@@ -1,8 +1,8 @@
-"""The process of an MCP server: started in the sandbox, its output cut into lines, ended with all
-it started. What the lines mean is `mcp_client`'s business.
+"""The process of an MCP server: starts it in the sandbox, splits its output into lines, and kills
+it with everything it started. `mcp_client` interprets the lines.
 
-Nothing a server writes can cost more than the limits here: a line that never ends, or a flood of
-them, ends the server; what it writes to its standard error is dropped but for the end.
+A server's output is limited: an endless line, or a flood of lines, ends the server; of its stderr
+only the end is kept.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from kode.tools import processes
 from kode.tools.processes import WATCH
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Of one message."""
+"""Limit of one message."""
 MAX_UNASKED_BYTES = 32 * 1024 * 1024
 MAX_UNASKED_LINES = 10_000
-"""Of all that a server sends between two messages to it."""
+"""Limit of what a server sends between two messages to it."""
 GRACE_S = 0.5
-"""How long it may take to end by itself once its standard input is closed."""
+"""Time to exit by itself once its standard input is closed."""
 
 _READ_BYTES = 65_536
 _KEPT_ERRORS_BYTES = 2_000
@@ -35,21 +35,21 @@ INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
 
 @dataclass
 class ServerProcess:
-    """A server that runs. Made by `start`; whoever does so calls `end`."""
+    """A running server, created by `start`. The caller must call `end`."""
 
     name: str
     process: asyncio.subprocess.Process
     wrapped: Wrapped | None
     mark: str
     fault: str = ""
-    """Why its output was given up on; "" while it was not."""
+    """Why its output was given up on; "" otherwise."""
     _errors: bytes = b""
     _unasked_bytes: int = 0
     _unasked_lines: int = 0
     _reading_errors: "asyncio.Task[None] | None" = field(default=None)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it says, a line at a time, until it ends or floods."""
+        """Yields its output line by line, until it ends or floods."""
         assert self.process.stdout is not None
         rest = bytearray()
         while data := await self.process.stdout.read(_READ_BYTES):
@@ -69,7 +69,7 @@ class ServerProcess:
                 yield bytes(line)
 
     async def send(self, line: bytes) -> None:
-        """Raises: OSError when it has gone."""
+        """Writes a line. Raises: OSError when the process is gone."""
         assert self.process.stdin is not None
         self._unasked_bytes = self._unasked_lines = 0
         self.process.stdin.write(line + b"\n")
@@ -77,14 +77,13 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """Of the end of its standard error the last line that names an error, else the last; ""
-        for none."""
+        """The last line on stderr that names an error, else the last line; "" for none."""
         lines = self._errors.decode(errors="replace").strip().splitlines()
         named = [line for line in lines if "error" in line.lower()]
         return [*lines, *named][-1].strip()[:200] if lines else ""
 
     async def end(self) -> None:
-        """Ends it with all it started: asked first, then killed."""
+        """Ends it with everything it started: terminates, then kills."""
         try:
             if self.process.stdin is not None:
                 self.process.stdin.close()
@@ -92,7 +91,7 @@ class ServerProcess:
                 await asyncio.wait_for(self._ended_quietly(), GRACE_S)
             await processes.end(self.process.pid, self.mark)
             with contextlib.suppress(TimeoutError):
-                # What is left in the pipe keeps it open.
+                # Unread data in the pipe keeps it open.
                 await asyncio.wait_for(self._drop_output(), GRACE_S)
             await self.process.wait()
         finally:
@@ -104,7 +103,7 @@ class ServerProcess:
                 self.wrapped.settle()
 
     async def _ended_quietly(self) -> None:
-        # Not `wait`, which also waits for the pipes, that a child of it may hold open.
+        # Not `wait`, which also waits for the pipes, which a child of it may hold open.
         while self.process.returncode is None:
             await asyncio.sleep(0.01)
 
@@ -127,9 +126,9 @@ async def start(
     environment: Mapping[str, str],
     cwd: Path,
 ) -> ServerProcess:
-    """Starts a server. `wrapped` is what runs `argv` in the sandbox; None: it runs outside.
+    """Starts a server. `wrapped` runs `argv` in the sandbox; None: it runs outside.
 
-    Raises: ServerError when there is no such program.
+    Raises: ServerError if there is no such program.
     """
     mark = processes.new_mark()
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
@@ -146,7 +145,7 @@ async def start(
             pass_fds=wrapped.descriptors if wrapped is not None else (),
         )
     except BaseException as error:
-        # A cancellation while it was being started leaves no process here, but maybe there.
+        # After a cancellation during start there may be a process that is not known here.
         processes.kill(processes.NO_GROUP, mark)
         WATCH.is_over(mark)
         if wrapped is not None:

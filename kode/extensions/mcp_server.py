@@ -1,6 +1,7 @@
-"""One MCP server in a session: started, watched, started again; its tools held to what was pinned.
+"""One MCP server in a session: starts, watches and restarts it; compares its tools with the pinned
+ones.
 
-Whatever it does costs a line for the person and an error for the call that wanted it.
+A failure costs a line for the person and an error for the waiting call.
 """
 
 import asyncio
@@ -20,13 +21,13 @@ from kode.extensions.mcp_values import Connection, Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
 
 BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
-"""Between one end and the next start; after the last it stays off."""
+"""Pauses between an end and the next start; after the last it stays off."""
 STEADY_S = 300.0
-"""A server that ran so long begins with the first pause again."""
+"""A server that ran this long starts with the first pause again."""
 CALL_WAITS_S = 10.0
-"""How long a call waits for a server that is being started."""
+"""How long a call waits for a server that is starting."""
 RELIST_PAUSE_S = 1.0
-"""Between two looks at lists that a server says have changed: it may say so without end."""
+"""Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
 Open = Callable[[Entry], AbstractAsyncContextManager[Connection]]
 """Starts or reaches the server of an entry. Entering raises ServerError, ConfigError."""
@@ -34,25 +35,25 @@ Open = Callable[[Entry], AbstractAsyncContextManager[Connection]]
 
 @dataclass
 class McpServer:
-    """A server of this session. What it offered when it was last approved is known before it runs,
-    so that it need not be started to be on offer."""
+    """A server of this session. Its tools as last approved are known before it runs, so that it
+    need not start to offer them."""
 
     entry: Entry
     home: Path
     open: Open
     emit: Emit
     pins: bool = True
-    """Whether definitions are pinned; not where a process trusts the project as a whole."""
+    """Whether definitions are pinned; False if a process trusts the entire project."""
     definitions: Mapping[str, Definition] = field(default_factory=dict)
-    """The tools that may be used, by name; until it runs, as they were approved."""
+    """The usable tools, by name; until it runs, as they were approved."""
     held: tuple[str, ...] = ()
-    """Tools that are off, since they are not what was approved."""
+    """Tools that are off because they differ from the approved ones."""
     prompts: tuple[Named, ...] = ()
     resources: tuple[Named, ...] = ()
     fault: str = ""
-    """Why it does not run; "" while it does, or is being started."""
+    """Why it does not run; "" while it does, or is starting."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it has come up, or failed to, for the first time."""
+    """Set once the first start has succeeded or failed."""
     _connection: Connection | None = None
     _life: "asyncio.Task[None] | None" = None
 
@@ -65,19 +66,19 @@ class McpServer:
         return self._connection is not None
 
     def start(self) -> None:
-        """Starts it in the background. A second call does nothing."""
+        """Starts it in the background. Idempotent."""
         if self._life is None:
             self._life = asyncio.ensure_future(self._live())
 
     async def stop(self) -> None:
-        """Ends it with all it started."""
+        """Ends it with everything it started."""
         if self._life is not None:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
             self._life = None
 
     async def connected(self) -> Connection:
-        """The connection, once it is there: starts the server, and waits a little for it.
+        """The connection; starts the server if needed, and waits a little for it.
 
         Raises: ServerError.
         """
@@ -106,7 +107,7 @@ class McpServer:
                 await self._run()
             except KodeError as error:
                 self._report(str(error))
-            except Exception as error:  # a fault of the SDK ends no session
+            except Exception as error:  # a fault of the SDK must not end the session
                 self._report(f"{type(error).__name__}: {error}")
             finally:
                 self._connection = None
@@ -118,7 +119,7 @@ class McpServer:
             await asyncio.sleep(pauses.pop(0))
 
     async def _run(self) -> None:
-        """From its start to its end. Raises: ServerError, ConfigError, with the reason."""
+        """Runs from its start to its end. Raises: ServerError, ConfigError, with the reason."""
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
@@ -148,7 +149,7 @@ class McpServer:
     async def _look_at(self, connection: Connection) -> None:
         found: dict[str, Definition] = {}
         for one in await connection.tools():
-            found.setdefault(one.name, one)  # a second one of a name would hide the first
+            found.setdefault(one.name, one)  # a second one with the same name would hide the first
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
         held = await asyncio.to_thread(self._held, found)
@@ -163,8 +164,8 @@ class McpServer:
         self.held = held
 
     def _held(self, found: Mapping[str, Definition]) -> tuple[str, ...]:
-        """The tools that are not as they were approved. The first definitions that a server shows
-        are pinned: it was approved itself, and there is nothing to compare them with."""
+        """The tools that differ from the approved ones. A server's first definitions are pinned:
+        the server itself was approved, and there is nothing to compare with."""
         if not self.pins:
             return ()
         approvals = trust.load(self.home, self.entry.root)
@@ -197,7 +198,7 @@ class McpServer:
 
 
 def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
-    """The tools of a server as they were approved, by name; empty for one that never ran."""
+    """The approved tools of a server, by name; empty for one that never ran."""
     found = (json.loads(one.content) for one in _pins(entry, approvals))
     return {
         one["name"]: Definition(
@@ -220,7 +221,7 @@ def _pins(entry: Entry, approvals: Approvals) -> list[Approved]:
 
 
 def pins_of(entry: Entry, found: Mapping[str, Definition]) -> tuple[Item, ...]:
-    """What is pinned of a server's tools, in their order."""
+    """The pins of a server's tools, in order."""
     return tuple(
         Item(
             kind="mcp-tool",

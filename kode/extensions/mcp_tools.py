@@ -1,6 +1,5 @@
-"""The tools of MCP servers as the model gets them: `mcp__server__tool` each, or the pair
-`mcp_search` and `mcp_call` that stands for all. What they return is text from outside.
-"""
+"""The tools of MCP servers for the model: one `mcp__server__tool` each, or the pair `mcp_search`
+and `mcp_call` for all. Their results are outside text."""
 
 import hashlib
 import json
@@ -23,8 +22,8 @@ from kode.messages import Image
 from kode.permissions.gate import visible
 
 MAX_RESULT_CHARS = 50_000
-"""At most 25,000 tokens, whatever the text is: of the densest, two characters are one. The rest is
-in a file."""
+"""At most 25,000 tokens for any text: at worst two characters are one token. The rest is in a
+file."""
 MAX_DESCRIPTION_CHARS = 2_000
 MAX_NAME_CHARS = 64
 FOUND = 8
@@ -33,7 +32,7 @@ _HALF = MAX_RESULT_CHARS // 2
 
 
 def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
-    """One tool for each that may be used, in the order of the servers."""
+    """One tool for each usable definition, in the order of the servers."""
     tools: list[Tool] = []
     for server in servers:
         for definition in server.definitions.values():
@@ -43,7 +42,7 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 
 
 def tokens_of(tools: Sequence[Tool]) -> int:
-    """About how much of a window their definitions take."""
+    """Roughly how much of a window their definitions take."""
     chars = sum(
         len(one.name) + len(one.description) + len(json.dumps(one.parameters())) for one in tools
     )
@@ -51,7 +50,7 @@ def tokens_of(tools: Sequence[Tool]) -> int:
 
 
 def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
-    """The two tools that stand for all of these servers, whatever their tools come to be."""
+    """The two tools that represent all of these servers, whatever tools they have."""
     names = ", ".join(one.name for one in servers)
 
     @tool(
@@ -90,12 +89,12 @@ def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 
 
 def source(name: str) -> str:
-    """How a server is named as the outside source of a text."""
+    """The name of a server as an outside source."""
     return f"the MCP server {name}"
 
 
 def _tool_name(server: str, name: str, taken: set[str]) -> str:
-    """The name for the model: of the letters and the length that every provider takes."""
+    """The name for the model, with the letters and length that every provider accepts."""
     plain = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, name))
     if len(plain) <= MAX_NAME_CHARS and plain not in taken:
         return plain
@@ -121,7 +120,7 @@ def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
 
 
 def _description(definition: Definition) -> str:
-    """Its own words, with what a person would not see in them spelt out."""
+    """The server's own words, with invisible characters escaped."""
     text = visible(definition.description).strip()
     return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
 
@@ -144,7 +143,7 @@ def _shown(node: Any) -> Any:
 async def _call(
     server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
 ) -> ToolOutput:
-    """Raises: ToolError with the server's own words where it failed."""
+    """Raises: ToolError with the server's own words if it failed."""
     try:
         connection = await server.connected()
         if name in server.held:
@@ -182,12 +181,12 @@ def _changed(server: McpServer, name: str) -> ToolError:
 
 
 def _pictures_folder(context: ToolContext) -> Path:
-    """Beside the session, as for those that a person shows."""
+    """Beside the session, as for images that a person attaches."""
     return paths.images_folder(context.place.outputs.parent)
 
 
 def bounded(content: Content, context: ToolContext, name: str) -> str:
-    """The text of a result: of a long one both ends, and where all of it is."""
+    """The text of a result; a long one is cut to both ends, and says where all of it is."""
     text = content.text or ("(a picture)" if content.pictures else "(no text)")
     if len(text) <= MAX_RESULT_CHARS:
         return text

@@ -1,6 +1,5 @@
-"""How messages travel to a server and back: over the pipes of a process, or by HTTP. A part of the
-door that `mcp_client` is.
-"""
+"""Carries messages to a server and back: over the pipes of a process, or by HTTP. Part of
+`mcp_client`."""
 
 import asyncio
 import contextlib
@@ -18,16 +17,16 @@ from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_process import ServerProcess
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
-"""Of one answer, or of all that is streamed as one."""
+"""Limit of one answer, streamed or not."""
 CONNECT_TIMEOUT_S = 30.0
 
 Streams = tuple[Any, Any]
-"""What the SDK reads messages from, and what it writes them to."""
+"""What the SDK reads messages from, and writes them to."""
 
 
 @asynccontextmanager
 async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncIterator[Streams]:
-    """The streams of a process. What it says that is no message is skipped: many servers print."""
+    """The streams of a process. Output that is not a message is skipped: many servers print."""
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -51,7 +50,7 @@ async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncI
         async with sent:
             async for one in sent:
                 line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
-                with contextlib.suppress(OSError):  # reading tells that it has gone
+                with contextlib.suppress(OSError):  # reading detects that it is gone
                     await process.send(line.encode())
 
     tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(write())]
@@ -82,7 +81,7 @@ async def _limit_body(response: httpx2.Response) -> None:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that must not be larger than `MAX_BODY_BYTES`."""
+    """A body limited to `MAX_BODY_BYTES`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream

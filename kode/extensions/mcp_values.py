@@ -1,6 +1,5 @@
-"""What crosses between kode and an MCP server, in kode's words: tools, contents, forms. The SDK's
-own types stay in `mcp_client`.
-"""
+"""Values exchanged with an MCP server in kode's own types: tools, contents, forms. The SDK's types
+stay in `mcp_client`."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,11 +16,11 @@ class Definition:
     parameters: Mapping[str, Any]
     """A JSON schema of an object."""
     whole: Mapping[str, Any]
-    """All that the server says of it, its hints included: what is pinned."""
+    """Everything the server says about it, its hints included: what is pinned."""
 
     @property
     def content(self) -> str:
-        """The whole definition as a text that is the same for the same definition."""
+        """The definition as a canonical text."""
         return json.dumps(self.whole, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -33,7 +32,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What a server answers: to a call, for a resource, for a prompt."""
+    """A server's answer to a call, for a resource, or for a prompt."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
@@ -52,7 +51,7 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One thing that a form asks for."""
+    """One field of a form."""
 
     name: str
     title: str
@@ -64,20 +63,20 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """What a server wants to know of the person (elicitation)."""
+    """What a server asks the person (elicitation)."""
 
     server: str
     message: str
     fields: tuple[Field, ...] = ()
     url: str = ""
-    """A page that it wants the person to open, instead of fields."""
+    """A page for the person to open, instead of fields."""
 
 
 Elicit = Callable[[Form], Awaitable[Mapping[str, Any] | None]]
-"""Puts a form to the person; what they filled in, None when they declined."""
+"""Puts a form to the person; what they filled in, None if they declined."""
 
 Progress = Callable[[str], None]
-"""Gets a line about how far a call is."""
+"""Gets a line about a call's progress."""
 
 
 class Connection(Protocol):
@@ -89,7 +88,7 @@ class Connection(Protocol):
     async def tools(self) -> tuple[Definition, ...]: ...
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
-        """Cancelling it tells the server so."""
+        """Calls a tool. Cancelling it notifies the server."""
 
     async def resources(self) -> tuple[Named, ...]: ...
 
@@ -103,4 +102,4 @@ class Connection(Protocol):
         """Returns when the server says that its lists have changed."""
 
     async def wait_closed(self) -> str:
-        """Returns when the connection has ended, with the reason."""
+        """Returns the reason when the connection has ended."""

@@ -1,7 +1,7 @@
-"""Where skills, commands, agents and hooks of a project and of the person's home lie, and how a
-file of them is read.
+"""Finds the folders for skills, commands, agents and hooks, of the project and of the person's
+home, and reads their files.
 
-The nearest folder comes first: what it brings counts before the same name further away.
+The nearest folder comes first: it takes precedence over the same name further away.
 """
 
 import os
@@ -15,14 +15,14 @@ from kode.extensions.trust import Scope
 
 MAX_FILE_BYTES = 256 * 1024
 MAX_FOUND = 500
-"""Files of one kind in one folder; a folder with more was not made for agents."""
+"""Limit of files of one kind in one folder; a folder with more was not made for agents."""
 MAX_DEPTH = 4
 SKIPPED = (".git", "node_modules", "__pycache__")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What is looked through for extensions."""
+    """Where to search for extensions."""
 
     cwd: Path
     repository: Path | None
@@ -33,18 +33,18 @@ class Surroundings:
 
     @property
     def project(self) -> Path:
-        """What approvals are kept for."""
+        """The folder that approvals are stored for."""
         return self.repository or Path(os.path.realpath(self.cwd))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A folder that may bring something."""
+    """A folder that may contain extensions."""
 
     folder: Path
     scope: Scope
     top: Path
-    """What its files may not lead out of: the project, or the person's home."""
+    """The folder that its files' links must not leave: the project, or the person's home."""
 
 
 def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
@@ -54,8 +54,8 @@ def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
 
 
 def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
-    """The folders for `kind` ("skills") of the families (".kode", ".claude"), the nearest first:
-    from the working directory up to the repository's root, then the home."""
+    """The folders for `kind` ("skills") of the families (".kode", ".claude"), nearest first: from
+    the working directory up to the repository's root, then the home."""
     own = [_own_folder(around, family, kind) for family in families]
     known = {os.path.realpath(folder) for folder in own}
     found = []
@@ -84,8 +84,8 @@ def _own_folder(around: Surroundings, family: str, kind: str) -> Path:
 
 
 def files_below(folder: Path, suffix: str) -> Iterator[Path]:
-    """Files with this ending, sorted, at most `MAX_FOUND` and `MAX_DEPTH` folders deep; links to
-    folders are not followed."""
+    """Files with this suffix, sorted, at most `MAX_FOUND` and `MAX_DEPTH` folders deep; does not
+    follow links to folders."""
     count = 0
     for where, folders, names in os.walk(folder):
         depth = len(Path(where).relative_to(folder).parts)
@@ -101,8 +101,8 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
 def read_text(path: Path, place: Place) -> str:
     """The text of a file of a place.
 
-    Raises: ConfigError for what cannot be read, is too large or no text, or is a project's link to
-        a place outside of it: a repository must not choose which of the reader's files go out.
+    Raises: ConfigError if it is unreadable, too large or not text, or a project's link to outside:
+        a repository must not choose which of the reader's files leak.
     """
     try:
         real = Path(os.path.realpath(path))

@@ -1,8 +1,8 @@
-"""A program that kode starts by itself, as a hook or a checker: in the sandbox, with a time limit,
-its output bounded, nothing of it left behind.
+"""Runs a program that kode starts itself, as a hook or a checker: in the sandbox, with a time
+limit, bounded output, and nothing left behind.
 
-Whether it may run is decided before; what it changed in its copy of the project is dropped, unless
-the caller keeps it.
+The caller decides whether it may run; its changes to the copy of the project are dropped, unless
+the caller keeps them.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from kode.tools import processes
 from kode.tools.processes import WATCH
 
 MAX_OUTPUT_BYTES = 256 * 1024
-"""Of each stream; what comes after is read and dropped."""
+"""Limit of each stream; the rest is read and dropped."""
 _READ_BYTES = 65_536
 
 Keep = Callable[[Attempt], Awaitable[tuple[str, ...]]]
-"""Makes real what may be of what a program changed; says in sentences what became of it."""
+"""Applies a program's permitted changes; returns sentences about what became of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +29,13 @@ class Ran:
     """How a program ended."""
 
     exit_code: int | None
-    """None when it did not start, or not end in time: `fault` says why."""
+    """None if it did not start or finish in time: `fault` says why."""
     stdout: str = ""
     stderr: str = ""
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
     hits: tuple[str, ...] = ()
-    """What it ran into in the sandbox, phrases that complete "it ..."."""
+    """What the sandbox blocked, phrases that complete "it ..."."""
     notes: tuple[str, ...] = ()
     """What became of its changes."""
     duration_ms: int = 0
@@ -52,9 +52,8 @@ async def run_program(
     keep: Keep | None = None,
     gently: bool = True,
 ) -> Ran:
-    """Runs a program to its end or its time limit, in the sandbox where one is given. `gently`
-    gives it a moment to end by itself at its limit. Raises nothing but CancelledError; then it is
-    ended first."""
+    """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
+    moment to exit at its limit. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
@@ -117,7 +116,7 @@ async def _run(
         WATCH.is_over(mark)
         if process is not None:
             await process.wait()
-            # What it has left open would stay open here: asyncio has no public way to let go of it.
+            # Its open pipes would stay open here: asyncio has no public way to release them.
             process._transport.close()  # type: ignore[attr-defined]
         if wrapped is not None:
             wrapped.settle()
@@ -132,7 +131,7 @@ async def _read(stream: asyncio.StreamReader | None) -> str:
 
 
 async def _give(stream: asyncio.StreamWriter | None, given: bytes) -> None:
-    """Many programs end without having read what they are given."""
+    """Many programs end without reading their input."""
     assert stream is not None
     with contextlib.suppress(ConnectionError):
         stream.write(given)

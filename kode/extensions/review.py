@@ -1,6 +1,6 @@
-"""What of a repository waits for a person's yes, and the one question about it.
+"""Finds what a repository brings that waits for approval, and asks one question about it.
 
-`FINDERS` lists who finds extensions: a new kind of them is one line there.
+`FINDERS` lists the finders: a new kind of extension is one line there.
 """
 
 import asyncio
@@ -13,29 +13,29 @@ from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
-"""(home, cwd) → what is there. Never raises: what it cannot read is its own to report."""
+"""(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
 
 FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
 
 SHOWN_LINES = 60
-"""Of one item in the question; `kode trust show` has all of it."""
+"""Lines of one item in the question; `kode trust show` shows everything."""
 
 _KINDS = {"mcp": "MCP server", "mcp-tool": "MCP tool"}
 
 
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
-    """All that is there for `cwd`, trusted or not."""
+    """Everything found for `cwd`, trusted or not."""
     return tuple(item for find in FINDERS for item in find(home, cwd))
 
 
 async def review(
     home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
 ) -> tuple[str, ...]:
-    """Asks once about all that is new or changed; without a person it stays off. `declined` holds
-    the digests of what the person said no to in this process, and takes in new ones. Returns the
-    names of what stays off, as `kind NAME`.
+    """Asks once about everything new or changed; without a person it stays off. `declined` holds
+    the digests that the person refused in this process, and is extended. Returns the names of what
+    stays off, as `kind NAME`.
 
-    Raises: StorageError, BusyError when an approval cannot be kept.
+    Raises: StorageError, BusyError if an approval cannot be saved.
     """
     project = paths.project_root(cwd)
     approvals = trust.load(home, project, trust_project=trust_project)

@@ -1,6 +1,6 @@
-"""What others bring to one conversation: reviewed once, started, and offered to the model.
+"""The extensions of one conversation: reviewed once, started, and offered to the model.
 
-What a kind of extension is made of is in its own modules; faces ask here.
+Modules per kind define what an extension is; faces ask here.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ from kode.permissions.gate import Ask
 
 FIRST_TURN_WAITS_S = 3.0
 SHARE_OF_WINDOW = 0.05
-"""If the definitions of all tools take more of the window, the pair stands for them."""
+"""If the definitions of all tools take more of the window, the search-and-call pair replaces
+them."""
 
 _RESOURCE = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9._-]+):([^\s\"'`]+)")
 _PROMPT = re.compile(r"/mcp__((?:(?!__).)+)__(.+)")
@@ -32,7 +33,7 @@ _PROMPT = re.compile(r"/mcp__((?:(?!__).)+)__(.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """A text from an extension, and where it comes from."""
+    """A text from an extension, and its source."""
 
     text: str
     source: str
@@ -40,8 +41,8 @@ class Outside:
 
 @dataclass
 class Extensions:
-    """The extensions of one conversation. `begin` starts what is trusted already, `open` asks
-    about the rest and gives the tools, `close` ends everything."""
+    """The extensions of one conversation. `begin` starts trusted ones, `open` asks about the rest
+    and returns the tools, `close` ends everything."""
 
     home: Path
     cwd: Path
@@ -51,16 +52,16 @@ class Extensions:
     deferred: bool | Literal["auto"] = "auto"
     trust_project: bool = False
     given: Sequence[Entry] = ()
-    """Servers that the program names which kode works for: trusted, and pinned nowhere."""
+    """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
-    """Names of what stays off since nobody approved it."""
+    """Names of unapproved extensions, which stay off."""
     servers: dict[str, McpServer] = field(default_factory=dict)
     _declined: set[str] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Takes in the trusted servers, and starts those whose tools are not known yet: the others
-        can wait until they are needed."""
+        """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
+        until they are needed."""
         approvals = trust.load(
             self.home, paths.project_root(self.cwd), trust_project=self.trust_project
         )
@@ -86,13 +87,13 @@ class Extensions:
                 server.start()
 
     def start_all(self) -> None:
-        """Starts the others too, where nobody waits: while a person types."""
+        """Starts the others too, while nobody waits: as a person types."""
         for server in self.servers.values():
             server.start()
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
-        """Asks about what is new or changed, waits a little for servers, and gives the tools of
-        this session: what comes later is reached through `mcp_call`, where that is among them."""
+        """Asks about what is new or changed, waits briefly for servers, and returns the tools of
+        this session: later ones are reached through `mcp_call`, if it is among them."""
         try:
             self.untrusted = await review(
                 self.home,
@@ -119,12 +120,11 @@ class Extensions:
         return (*tools, *(pair_of(absent) if absent else ()))
 
     async def close(self) -> None:
-        """Ends all servers with all they started."""
+        """Ends all servers with everything they started."""
         await asyncio.gather(*(one.stop() for one in self.servers.values()))
 
     async def mentioned(self, text: str) -> tuple[Outside, ...]:
-        """The resources that a text names as `@server:uri`; of one that cannot be read a notice
-        tells."""
+        """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
         found = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             if name not in self.servers:
@@ -138,7 +138,7 @@ class Extensions:
         return tuple(found)
 
     def commands(self) -> dict[str, str]:
-        """The slash commands there are, each with what it does: the prompts of servers."""
+        """The slash commands for servers' prompts → what each does."""
         return {
             f"/mcp__{server.name}__{one.key}": " ".join((one.description, *one.arguments)).strip()
             for server in self.servers.values()
@@ -146,14 +146,13 @@ class Extensions:
         }
 
     def brings(self, command: str) -> bool:
-        """Whether a slash command is for a server: `/mcp__server__prompt`."""
+        """Whether a slash command belongs to a server: `/mcp__server__prompt`."""
         match = _PROMPT.fullmatch(command)
         return match is not None and match[1] in self.servers
 
     async def expand(self, command: str, argument: str) -> Outside | None:
-        """What a slash command says, its arguments given in order; None for one that is none here.
-        Raises: UserError for missing arguments, and for a prompt that its server does not have;
-        ServerError."""
+        """Expands a slash command with its arguments in order; None for an unknown one. Raises:
+        UserError for missing arguments, and for a prompt that its server lacks; ServerError."""
         if not self.brings(command):
             return None
         _, name, key = command.split("__", 2)

@@ -1,6 +1,6 @@
-"""The `skill` tool: the body of a skill, or one of its files, for the model.
+"""The `skill` tool: returns the body of a skill, or one of its files.
 
-What it gives stays in the conversation when its beginning is summarized.
+Its result survives when the beginning of the conversation is summarized.
 """
 
 import difflib
@@ -39,10 +39,10 @@ def skill_tool(skills: Sequence[Skill], top: Path) -> Tool:
 
 
 def as_pinned(skill: Skill, top: Path) -> Skill:
-    """The skill as it is on disk now.
+    """Reads the skill again from disk.
 
-    Raises: ToolError when it is no longer what it was when this session began: what a person
-        approved is this content and no other.
+    Raises: ToolError if it has changed since this session began: the person approved only that
+        content.
     """
     try:
         now = read_skill(skill.folder, _place(skill, top))

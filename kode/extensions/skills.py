@@ -1,7 +1,7 @@
 """Skills: folders with a SKILL.md, instructions for a kind of task. A model gets their names and
-descriptions with the system prompt, and a body when it asks for it.
+descriptions in the system prompt, and a body on request.
 
-A script of a skill is run like any other command, by the model and through the gate.
+A skill's script runs like any other command, by the model and through the gate.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ MAX_DESCRIPTION_CHARS = 1_024
 MAX_LISTED_FILES = 50
 
 CATALOGUE_SHARE = 0.02
-"""Of the model's window, that names and descriptions may take."""
+"""Share of the model's window for names and descriptions."""
 CHARS_PER_TOKEN = 4
 LEAST_DESCRIPTION_CHARS = 40
 
@@ -45,18 +45,18 @@ class Skill:
     description: str
     body: str
     files: tuple[str, ...] = ()
-    """What else lies in its folder, relative to it."""
+    """Other files in its folder, relative to it."""
     for_model: bool = True
-    """Whether the model may load it by itself; the person always may."""
+    """Whether the model may load it; the person always may."""
     remarks: tuple[str, ...] = ()
-    """What is not as the format has it, though the skill is used."""
+    """Deviations from the format that do not prevent its use."""
 
     @property
     def folder(self) -> Path:
         return self.item.origin
 
     def instructions(self) -> str:
-        """The body as a model gets it, with where its files are."""
+        """The body for a model, and where its files are."""
         listed = self.files[:MAX_LISTED_FILES]
         more = len(self.files) - len(listed)
         files = ", ".join(listed) + (f" and {more} more" if more else "")
@@ -65,7 +65,7 @@ class Skill:
 
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
-    """The skills there are, the nearest first, and a sentence for each that cannot be used."""
+    """The available skills, nearest first, and a sentence for each unusable one."""
     found: list[Skill] = []
     problems: list[str] = []
     for place in places(around, "skills", FAMILIES):
@@ -80,7 +80,7 @@ def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
 
 
 def read_skill(folder: Path, place: Place) -> Skill:
-    """One skill. Raises: ConfigError that says in a few words why it cannot be used."""
+    """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(folder / FILE, place)
     document = front_matter.read(text)
     if document.problem:
@@ -94,7 +94,7 @@ def read_skill(folder: Path, place: Place) -> Skill:
         remarks.append(f"its folder is called {folder.name}")
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
-    # A person's own skills are not pinned: reading all of it at each start would be in vain.
+    # A person's own skills are not pinned, so there is no need to read them in full at each start.
     content = folder_content(folder) if place.scope == "project" else text
     return Skill(
         item=Item(
@@ -114,7 +114,7 @@ def read_skill(folder: Path, place: Place) -> Skill:
 
 def catalogue(skills: Sequence[Skill], window: int) -> str:
     """The section of the system prompt: names and descriptions, in at most `CATALOGUE_SHARE` of a
-    window of so many tokens. Descriptions are cut before a name is left out. "" without skills."""
+    window in tokens. Cuts descriptions before omitting names. "" without skills."""
     offered = [skill for skill in skills if skill.for_model]
     room = int(window * CATALOGUE_SHARE * CHARS_PER_TOKEN)
     longest, shown = MAX_DESCRIPTION_CHARS, len(offered)
@@ -137,7 +137,7 @@ def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
 
 
 def _folders_with_skill(folder: Path, depth: int) -> list[Path]:
-    """Folders with a SKILL.md, sorted; what lies in one belongs to it."""
+    """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
     try:
         below = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:

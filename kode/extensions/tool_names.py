@@ -1,7 +1,7 @@
-"""The tools of other agents and kode's own: their names, and what a person reads for them.
+"""Maps the tool names of other agents to kode's own, and tools to verbs for a person.
 
-Files that were written for other agents name `Bash` and `Edit`; a hook's script looks at
-`.tool_input.file_path`. Which rules there are is `kode.permissions.rules`.
+Files written for other agents name `Bash` and `Edit`; a hook's script reads
+`.tool_input.file_path`. `kode.permissions.rules` defines rules.
 """
 
 import re
@@ -22,7 +22,7 @@ FAMILIES: Mapping[str, str] = {
     "WebFetch": "fetch",
     "Write": "edit",
 }
-"""What a permission rule calls them."""
+"""Another agent's tool → its name in permission rules."""
 
 TOOLS: Mapping[str, str] = {
     "Agent": "delegate_tasks",
@@ -39,7 +39,7 @@ TOOLS: Mapping[str, str] = {
     "WebFetch": "fetch_url",
     "Write": "write_file",
 }
-"""The tool that does the same."""
+"""Another agent's tool → kode's equivalent."""
 
 VERBS = {
     "read_file": ("Reading", "Read"),
@@ -57,7 +57,7 @@ VERBS = {
 """Tool name → what it is doing, what it did. A tool without verbs shows its name."""
 
 _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
-"""Between the rules of a list; those within parentheses belong to a rule."""
+"""Separates the rules of a list, except within parentheses."""
 
 
 def verbs_of(name: str) -> tuple[str, str]:
@@ -67,13 +67,13 @@ def verbs_of(name: str) -> tuple[str, str]:
 
 
 def rules_of(text: str) -> list[str]:
-    """Permission rules from a list with commas or spaces, other agents' names of tools included:
-    `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Whether each is a rule is not checked."""
+    """Splits a list of permission rules at commas or spaces, and translates other agents' tool
+    names: `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Does not validate them."""
     return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
 
 
 def tools_of(text: str) -> frozenset[str]:
-    """The tools that such a list names, whatever stands in parentheses."""
+    """The tools that such a list names, whatever is in parentheses."""
     names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()) if word)
     return frozenset(TOOLS.get(name, name) for name in names)
 

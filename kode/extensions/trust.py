@@ -1,8 +1,7 @@
-"""What a person approved of what a repository brings: pinned by its whole content, so that a change
-takes it off again until the new content is approved, with a diff.
+"""What a person approved of a repository's extensions: pinned by full content, so that a change
+disables it until the new content is approved, with a diff.
 
-What needs approval is decided here and nowhere else. Finding extensions and asking about them is
-not done here.
+The only place that decides what needs approval. Not here: finding extensions and asking about them.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ State = Literal["trusted", "new", "changed"]
 
 MAX_FILES = 1_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Of a folder that can be approved as one item."""
+"""Limit of a folder that can be approved as one item."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +38,13 @@ class Item:
     scope: Scope
     """Who brought it: the repository, the person's own home, or the program that started kode."""
     content: str
-    """All that it can do: what is not in here is not covered by an approval. Of a folder it is
+    """Everything it can do: an approval covers only what is in here. For a folder,
     `folder_content`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """An item as it was when a person approved it."""
+    """An item as a person approved it."""
 
     kind: Kind
     name: str
@@ -62,27 +61,27 @@ class Approvals:
 
     items: tuple[Approved, ...] = ()
     trust_project: bool = False
-    """Whether all of the project counts as approved in this process (`--trust-project`)."""
+    """Whether the entire project counts as approved in this process (`--trust-project`)."""
     problem: str = ""
-    """What was wrong with the file of approvals, a sentence; "" when nothing was."""
+    """A sentence if the approvals file was damaged; "" otherwise."""
 
     def find(self, item: Item) -> Approved | None:
-        """The approval of this item, whatever its content was then."""
+        """The approval of this item, for any content."""
         identity = _identity(item)
         return next((one for one in self.items if _identity(one) == identity), None)
 
 
 def digest(item: Item) -> str:
-    """SHA-256 over the whole content, in hexadecimal."""
+    """SHA-256 over the full content, in hexadecimal."""
     return hashlib.sha256(item.content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def folder_content(folder: Path) -> str:
     """All files below a folder as one text: paths, modes, lengths and contents, in a fixed order.
-    Of a file that is no text, and of a link, it holds what pins it.
+    Binary files and links are represented by what pins them.
 
-    Raises: ConfigError for what cannot be pinned: a link that leads to a folder, a special file, or
-    more than can be read at once.
+    Raises: ConfigError for what cannot be pinned: a link to a folder, a special file, or too much
+        data.
     """
     parts, size = [], 0
     for count, path in enumerate(_files_below(folder), 1):
@@ -101,17 +100,17 @@ def folder_content(folder: Path) -> str:
 
 
 def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals:
-    """What was approved for a project. A damaged file is set aside, and nothing counts as approved
-    then. Never raises."""
+    """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
+    approved. Never raises."""
     path = paths.trust_file(home, project)
     items, problem = read_approvals(path, _decoded, "what this project brings is off")
     return Approvals(items=items, trust_project=trust_project, problem=problem)
 
 
 def state(item: Item, approvals: Approvals) -> State:
-    """Whether an item may be used. What the person's own home or own program brings is trusted;
-    what a repository brings is, once it was approved with this very content. That holds for a tool
-    of whatever server: even the person's own has to keep to what it showed."""
+    """Whether an item may be used. Items from the person's own home or program are trusted; those
+    of a repository if approved with exactly this content. A tool of any server must match its pin,
+    even of the person's own."""
     its_own = item.scope != "project" or approvals.trust_project
     if its_own and item.kind != "mcp-tool":
         return "trusted"
@@ -122,13 +121,13 @@ def state(item: Item, approvals: Approvals) -> State:
 
 
 def diff(item: Item, approvals: Approvals) -> str:
-    """What changed since the approval, as a unified diff; "" for what is new or unchanged."""
+    """What changed since the approval, as a unified diff; "" if new or unchanged."""
     known = approvals.find(item)
     return unified(item.name, known.content, item.content) if known is not None else ""
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
-    """Keeps the approval of items as they are now; returns all approvals of the project.
+    """Saves the approval of items as they are now; returns all approvals of the project.
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
@@ -151,7 +150,7 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
 
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
-    """Takes approvals away; returns those that are left. Raises: StorageError, BusyError."""
+    """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
     revoked = {_identity(one) for one in gone}
     return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
 
@@ -200,7 +199,7 @@ def _pinned_bytes(path: Path, folder: Path) -> bytes:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """A pipe that nobody writes to would be waited for."""
+    """Opens without waiting, in case of a pipe that nobody writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -215,8 +214,8 @@ def _unreadable(error: OSError) -> ConfigError:
 
 
 def _as_text(data: bytes) -> str:
-    """The bytes as they are where they are UTF-8, else their hash: different bytes never give the
-    same text with the same length before it."""
+    """The text of UTF-8 bytes, else their hash: different bytes never give the same text with the
+    same length before it."""
     try:
         return data.decode()
     except UnicodeDecodeError:

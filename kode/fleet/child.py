@@ -199,7 +199,7 @@ async def verify(task: Task, cwd: Path) -> tuple[bool, str]:
 
 async def end_orphans(mark: str) -> None:
     """Ends what a worker that was killed has left running on this machine."""
-    if processes.found(processes.NO_GROUP, mark):
+    if processes.find(processes.NO_GROUP, mark):
         await processes.end(processes.NO_GROUP, mark)
 
 

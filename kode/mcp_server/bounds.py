@@ -1,7 +1,7 @@
-"""Where clients of the server may have kode work, in which mode, how deep, at what cost.
+"""Limits for clients of the server: folders, mode, nesting, cost.
 
-A client is a program that acts for the person who has started the server: within what the flags of
-the server and the person's own settings allow, and no further.
+A client acts for the person who started the server: within what the server's flags and the person's
+own settings allow.
 """
 
 import os
@@ -18,7 +18,7 @@ from kode.errors import ConfigError, UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a client asks for in a session; None: as the person's settings have it."""
+    """What a client requests for a session; None: the person's settings apply."""
 
     mode: PermissionMode | None = None
     model: str | None = None
@@ -29,19 +29,19 @@ class Wish:
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
     roots: tuple[Path, ...]
-    """The folders below which sessions may work; absolute, links resolved."""
+    """The folders that sessions may work in; absolute, links resolved."""
     full: bool = False
-    """Whether mode `full` may be asked for."""
+    """Whether mode `full` may be requested."""
     depth: int = 0
-    """How many kodes this process was started inside of; see `kode.programs.depth`."""
+    """How many kodes this process is nested in; see `kode.programs.depth`."""
 
     def holds(self, folder: Path) -> bool:
         """Whether a real path is a root, or below one."""
         return any(folder.is_relative_to(root) for root in self.roots)
 
     def folder(self, cwd: str) -> Path:
-        """The real folder that `cwd` names. Raises: UserError for one that is not there, or that no
-        root allows."""
+        """The real folder that `cwd` names. Raises: UserError if it is missing, or no root allows
+        it."""
         try:
             folder = Path(cwd).expanduser().resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
@@ -57,8 +57,8 @@ class Bounds:
         return folder
 
     def settings(self, cwd: Path, wish: Wish) -> Loaded:
-        """The person's settings for a session in `cwd`, with what the client wishes. Limits only
-        become lower by a wish.
+        """The person's settings for a session in `cwd`, with the client's wishes, which can only
+        lower limits.
 
         Raises: UserError for what the server does not allow; ConfigError.
         """
@@ -84,8 +84,8 @@ class Bounds:
         return replace(loaded, config=config.model_copy(update=changes))
 
     def mode(self, wished: PermissionMode | None, own: PermissionMode, cwd: Path) -> PermissionMode:
-        """The mode of a session in `cwd`. Where the person's `own` is looser than this server
-        allows, it is `ask`. Raises: UserError for a wish that is."""
+        """The mode of a session in `cwd`. If the person's `own` is looser than this server allows,
+        it is `ask`. Raises: UserError if the wish is."""
         mode = wished or own
         if why := self._too_loose(mode, cwd):
             if wished:
@@ -94,7 +94,7 @@ class Bounds:
         return mode
 
     def _too_loose(self, mode: PermissionMode, cwd: Path) -> str:
-        """Why a mode is not to be had in `cwd`, and what would allow it; "" where it is."""
+        """Why a mode is not allowed in `cwd`, and what would allow it; "" if it is."""
         if mode == "full" and not self.full:
             return (
                 "Mode full is not allowed here: use auto-edit, which asks about what leaves the "
@@ -113,7 +113,7 @@ class Bounds:
 def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     """The roots that a person names, else the working directory.
 
-    Raises: ConfigError where that would be everything, as for a server that another program starts.
+    Raises: ConfigError if that would be everything, as for a server that another program starts.
     """
     if not named and cwd == Path("/"):
         raise ConfigError(

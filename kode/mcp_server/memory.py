@@ -1,7 +1,7 @@
 """The tools of `kode mcp serve --memory-only`: kode's memory for agents that have none.
 
-What such an agent sends is text from outside. It never gets into memory by itself: it waits for the
-person (`kode.memory.proposals`), and the agent can undo only what it has proposed.
+What such an agent sends is outside text. It only enters memory after the person's approval
+(`kode.memory.proposals`), and the agent can undo only its own proposals.
 """
 
 import os
@@ -34,14 +34,14 @@ you add waits until the person approves it."""
 MAX_HITS = 20
 MAX_LINES = 100
 LOOKED_THROUGH = 2_000
-"""Changes of the history, in which other agents are few."""
+"""Changes of the history to search; few are from other agents."""
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
 Folder = Annotated[str, Field(description="Absolute path of the project; default: the server's")]
 
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
-    """The server over the memory of `$KODE_HOME`. Raises: ConfigError where memory is off."""
+    """The server over the memory of `$KODE_HOME`. Raises: ConfigError if memory is off."""
     config = _config(bounds.roots[0])
     if not config.memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
@@ -56,7 +56,7 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
 
 def _add_reading(server: MCPServer, bounds: Bounds) -> None:
     def memory(cwd: str) -> AbstractAsyncContextManager[MemorySystem]:
-        """As it is on disk now, for one call."""
+        """Memory as it is on disk now, for one call."""
         folder = _folder(bounds, cwd)
         config = _config(folder)
         context = outside_context(config, folder, emit=silent, read_only=True)

@@ -1,9 +1,9 @@
-"""A permission question as a state that a client answers with `kode_answer`, and as a form for its
-person where it can show one (an elicitation).
+"""Puts a permission question to a client: as a state to answer with `kode_answer`, and as a form
+for its person if it can show one (an elicitation).
 
 The protocol has two ways for a form. Up to 2025-11-25 the server asks the client while a call runs;
-from 2026-07-28 on the call returns with the form, and the client repeats it with what it was filled
-in with.
+from 2026-07-28 on the call returns with the form, and the client repeats it with the filled-in
+form.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from kode.permissions.gate import Answer, Question, ways_to_allow
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""
 MAX_FORMS = 8
-"""In one call of a client that repeats it with each; clients give up after about ten."""
+"""Limit for one call that the client repeats with each form; clients give up after about ten."""
 
 _CHOICES = ("once", "session", "no")
 
@@ -37,8 +37,8 @@ _CHOICES = ("once", "session", "no")
 async def follow(
     context: Context[Any], talk: Talk, cursor: int, wait_s: float, forms: int = 0
 ) -> dict[str, Any] | InputRequiredResult:
-    """Waits until the turn has ended or asks what only `kode_answer` can answer, at most `wait_s`;
-    gives the state. Meanwhile questions are put to the client's person where it can do that."""
+    """Waits at most `wait_s` for the turn's end or a question that only `kode_answer` can answer;
+    returns the state. Meanwhile puts questions to the client's person if it can."""
 
     async def report(number: int, line: str) -> None:
         await context.report_progress(number, message=line)
@@ -66,13 +66,13 @@ async def follow(
 
 
 def resumed(context: Context[Any]) -> dict[str, Any] | None:
-    """What `follow` left for the repetition of this call; None for a call that is none."""
+    """What `follow` stored for the repetition of this call; None for a new call."""
     kept = json.loads(context.request_state) if context.request_state else None
     return kept if isinstance(kept, dict) else None
 
 
 def take_forms(context: Context[Any], talk: Talk) -> None:
-    """Takes in what the person has filled in."""
+    """Reads the forms that the person has filled in."""
     for question_id, filled in (context.input_responses or {}).items():
         asked = talk.asked
         if asked is not None and asked.id == question_id and isinstance(filled, ElicitResult):
@@ -80,7 +80,7 @@ def take_forms(context: Context[Any], talk: Talk) -> None:
 
 
 def as_state(asked: Asked) -> dict[str, Any]:
-    """A question, whole, for the client itself."""
+    """A question in full, for the client itself."""
     question = asked.question
     whole = {
         "id": asked.id,
@@ -119,14 +119,14 @@ async def _fill_in(session: ServerSession, talk: Talk, asked: Asked) -> None:
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
-        # Whatever the client made of it, or it is gone: the question stays open.
+        # Whatever the client did with it, or it is gone: the question stays open.
         talk.note_form(asked, shown=False, left=True)
     else:
         _take(talk, asked, filled)
 
 
 def _take(talk: Talk, asked: Asked, filled: ElicitResult) -> None:
-    """A form that was closed without a choice leaves the question to the client."""
+    """A form closed without a choice leaves the question to the client."""
     content = filled.content or {}
     choice, message = content.get("choice"), content.get("message")
     if filled.action == "decline":
@@ -163,7 +163,7 @@ def _form(question: Question) -> ElicitRequestFormParams:
 
 
 def _choices(question: Question) -> dict[str, str]:
-    """What may be answered, and what each means. What is allowed for good would loosen the person's
-    own sessions, and a form may be filled in by whoever made the client."""
+    """The possible answers and their meaning. Permanent permission would loosen the person's own
+    sessions, and a client may fill in a form itself."""
     ways = {choice: text for choice, text in ways_to_allow(question).items() if choice in _CHOICES}
     return {**ways, "no": "no; a message says what to do instead"}

@@ -1,8 +1,8 @@
-"""The server on stdin and stdout: from the first message until the client leaves or a signal comes.
+"""Serves on stdin and stdout, from the first message until the client leaves or a signal arrives.
 
-stdout carries messages alone: the SDK points it at stderr for all else in the process. A client
-that closes stdin gives the conversations their time to end; after a signal what memory had still to
-do waits for the next start.
+stdout carries only messages: the SDK points it at stderr for everything else in the process. After
+a client closes stdin, conversations get time to end; after a signal, memory leaves its work for the
+next start.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 async def nothing() -> None:
-    """For a server that leaves nothing open."""
+    """Does nothing, for a server that leaves nothing open."""
 
 
 async def serve(
@@ -43,7 +43,7 @@ async def serve(
 
 
 def _raise_own_fault(serving: "asyncio.Future[None]") -> None:
-    """A client that is gone is no fault."""
+    """A client that is gone is not a fault."""
     try:
         serving.result()
     except* OSError:
@@ -51,7 +51,7 @@ def _raise_own_fault(serving: "asyncio.Future[None]") -> None:
 
 
 async def _serve_stdio(server: MCPServer) -> None:
-    lowlevel = server._lowlevel_server  # `run_stdio_async` takes no stdin of one's own
+    lowlevel = server._lowlevel_server  # `run_stdio_async` does not accept a custom stdin
     async with contextlib.AsyncExitStack() as stack:
         kind = os.fstat(0).st_mode
         waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)
@@ -62,7 +62,7 @@ async def _serve_stdio(server: MCPServer) -> None:
 
 
 async def _lines_of_stdin(stack: contextlib.AsyncExitStack) -> AsyncIterator[str]:
-    """The lines of stdin; what the process starts meanwhile finds it empty."""
+    """The lines of stdin; child processes see an empty stdin."""
     private, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)

@@ -41,7 +41,7 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 
 
 def make_server(talks: Talks) -> MCPServer:
-    """The server over these conversations; whoever runs it closes them."""
+    """The server over these conversations; the caller closes them."""
     server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     _add_work(server, talks)
     _add_looking_after(server, talks)
@@ -49,8 +49,8 @@ def make_server(talks: Talks) -> MCPServer:
 
 
 def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose faults are answers: foreseeable ones say what to do, others where the report
-    is."""
+    """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
+    the report is."""
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -66,7 +66,7 @@ def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def _add_work(server: MCPServer, talks: Talks) -> None:
     async def again(context: Context) -> State | None:
-        """Resumes a call whose client was asked to fill in a form; None for a new call."""
+        """The state of a call whose client was asked to fill in a form; None for a new call."""
         kept = resumed(context)
         if kept is None:
             return None

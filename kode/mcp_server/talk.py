@@ -1,4 +1,4 @@
-"""One conversation that a client drives: what it has done, what it asks, the turns it runs.
+"""One conversation driven by a client: its progress, its questions, its turns.
 
 Nothing here knows the protocol: `server` turns it into tools.
 """
@@ -37,7 +37,7 @@ LINE_CHARS = 300
 BEGIN_WAIT_S = 10.0
 
 Status = Literal["idle", "working", "asks", "done"]
-"""`idle`: nothing was asked of it yet, since it was opened."""
+"""`idle`: nothing was requested since it was opened."""
 
 Report = Callable[[int, str], Awaitable[None]]
 """Gets each line of progress as it comes, with its number."""
@@ -51,22 +51,22 @@ class Asked:
     question: Question
     answer: "asyncio.Future[Answer]"
     with_person: bool = False
-    """Whether the client's person has a form of it before them."""
+    """Whether the client's person is being shown a form of it."""
     left_to_client: bool = False
-    """Whether they have closed it: the question waits for a `kode_answer`."""
+    """Whether they closed it: the question waits for `kode_answer`."""
 
 
 @dataclass
 class Talk:
-    """Made before its conversation is opened, since that may already have something to say."""
+    """Created before its conversation opens, because that may already emit events."""
 
     opened: Conversation | None = None
     lines: list[str] = field(default_factory=list)
-    """Of progress; the last `KEPT_LINES`."""
+    """The last `KEPT_LINES` lines of progress."""
     dropped: int = 0
-    """How many came before them."""
+    """How many lines preceded them."""
     now: str = ""
-    """The call that runs."""
+    """The running call."""
     asked: Asked | None = None
     ended: TurnEnded | None = None
     """How its last turn ended."""
@@ -117,7 +117,7 @@ class Talk:
         self._wake()
 
     async def ask(self, question: Question) -> Answer:
-        """An `Ask`. What would outlast the session in memory, or be trusted for good, is for the
+        """An `Ask`. What would outlast the session in memory, or be trusted permanently, is for the
         person alone, and no client is asked."""
         if question.until_changed or question.kind.startswith("memory"):
             return Answer(choice="no", message=FOR_THE_PERSON)
@@ -133,16 +133,16 @@ class Talk:
                 self._wake()
 
     def steering(self) -> Sequence[str]:
-        """Hands over what the client has said meanwhile, once."""
+        """Returns what the client has said meanwhile, once."""
         said, self.said = self.said, []
         return said
 
     # ── what a client calls ──────────────────────────────────────────────────────────────────
 
     async def say(self, text: str) -> None:
-        """Begins a turn; returns when the text is on disk, the turn has failed, or what a session
-        opens with (a hook, say) takes very long. While a turn runs, the model gets the text with
-        its next step."""
+        """Starts a turn; returns when the text is on disk, the turn has failed, or opening the
+        session (a hook, say) takes very long. While a turn runs, the model gets the text with its
+        next step."""
         self.used_at = time.monotonic()
         if self.turn is not None and not self.turn.done():
             self.said.append(text)
@@ -153,7 +153,8 @@ class Talk:
             await asyncio.wait_for(self._begun.wait(), BEGIN_WAIT_S)
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Raises: UserError for an answer that is not on offer, or a question that is not asked."""
+        """Answers a question. Raises: UserError for an answer that is not offered, or an unknown
+        question."""
         asked = self.asked
         if asked is None or asked.id != question_id:
             raise UserError(f"{question_id} is not asked (any more): `kode_wait` says what is.")
@@ -164,9 +165,9 @@ class Talk:
         self._wake()
 
     async def settled(self, until: float, report: Report, since: int) -> int:
-        """Returns when its turn has ended, when it asks something that nobody has before them, or
-        at the time `until` (of the loop's clock). Reports the progress from `since` on, and gives
-        the number of the line that comes next."""
+        """Returns when the turn ends, asks something that is not being shown to a person, or at
+        time `until` (of the loop's clock). Reports the progress from `since` on, and returns the
+        number of the next line."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 while True:
@@ -180,24 +181,24 @@ class Talk:
         return since
 
     def note_form(self, asked: Asked, *, shown: bool, left: bool = False) -> None:
-        """Notes whether the person has a form of a question before them, or has closed it."""
+        """Records whether the person is being shown a form of a question, or has closed it."""
         asked.with_person, asked.left_to_client = shown, left
         self._wake()
 
     async def stop(self) -> None:
-        """Interrupts the turn that runs and waits for its end; it is on disk then."""
+        """Interrupts the running turn and waits for its end; it is on disk then."""
         self.said.clear()
         while self.turn is not None and not self.turn.done():
             self.turn.cancel()
             await asyncio.wait([self.turn])
 
     async def close(self) -> None:
-        """Ends turn and conversation; memory gets its moment."""
+        """Ends turn and conversation; memory gets time to finish."""
         await self.stop()
         await self.conversation.close()
 
     def state(self, cursor: int) -> dict[str, Any]:
-        """All that a client gets to know, with the progress from `cursor` on."""
+        """Everything a client may know, with the progress from `cursor` on."""
         begin = min(max(cursor, self.dropped), self.cursor)
         known: dict[str, Any] = {
             "session": self.conversation.session.id,
@@ -216,7 +217,7 @@ class Talk:
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, text: str) -> None:
-        """Turns until nothing is left that the client has said."""
+        """Runs turns until nothing the client said is left."""
         while text:
             try:
                 self.ended = await self.conversation.turn(text)
@@ -242,7 +243,7 @@ FOR_THE_PERSON = (
 
 
 def line_of(event: Event) -> str:
-    """What a client is shown of an event, a line; "" for what is not worth one."""
+    """One line for a client about an event; "" if it is not worth one."""
     match event:
         case ToolFinished(refused=True):
             return f"refused: {event.name} {event.subject}: {event.text}"
@@ -269,7 +270,7 @@ def line_of(event: Event) -> str:
 
 
 RESULT_KEYS = "status result error steps cost_usd files_changed denials checks untrusted".split()
-"""What of a result a client gets, where it is not empty."""
+"""The non-empty fields of a result that a client gets."""
 
 
 def result_of(ended: TurnEnded, conversation: Conversation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The conversations that are open in this process, and the sessions on disk that clients see."""
+"""The open conversations of this process, and the sessions on disk that clients see."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,29 +16,29 @@ from kode.session.entries import TaintEntry
 
 CLOSE_WAIT_S = 5.0
 MAX_OPEN = 16
-"""One more, and the one that has been idle for longest is closed; its session stays."""
+"""Beyond this, the conversation idle for longest is closed; its session stays."""
 CLIENT = "a client of kode's MCP server"
-"""Who speaks in these sessions: its words are no person's, so what they leave in memory waits."""
+"""The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
 
 
 @dataclass
 class Talks:
     bounds: Bounds
     opened: dict[str, Talk] = field(default_factory=dict)
-    """By the id of the session."""
+    """By session id."""
     closing: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
-    """Of sessions that are still at their end, which may take memory half a minute."""
+    """Sessions that are ending, which may take memory half a minute."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, cwd: str, wish: Wish) -> Talk:
-        """A new session in `cwd`. Raises: UserError, StorageError."""
+        """Starts a session in `cwd`. Raises: UserError, StorageError."""
         async with self._opening:
             return await self._open(self.bounds.folder(cwd), wish, None)
 
     async def take_up(self, session: str) -> Talk:
-        """The open one of this id (or the beginning of it), else the session on disk, opened.
+        """The open conversation with this session id (or prefix), else opens the session on disk.
 
-        Raises: UserError, SessionError, BusyError where it is open elsewhere.
+        Raises: UserError, SessionError, BusyError if it is open elsewhere.
         """
         async with self._opening:
             found = self._named(session)
@@ -49,7 +49,7 @@ class Talks:
             return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
 
     def find(self, session: str) -> Talk:
-        """The open one. Raises: UserError."""
+        """The open conversation. Raises: UserError."""
         fitting = [talk for id, talk in self.opened.items() if session and id.startswith(session)]
         if len(fitting) == 1:
             return fitting[0]
@@ -59,8 +59,8 @@ class Talks:
         )
 
     async def close(self, talk: Talk, wait_s: float = CLOSE_WAIT_S) -> None:
-        """Closes one, and waits for its end at most `wait_s`; its session can be taken up again,
-        by `kode continue` too."""
+        """Closes one, and waits at most `wait_s` for its end; its session can be resumed, also by
+        `kode continue`."""
         session = talk.conversation.session.id or ""
         self.opened.pop(session, None)
         ending = self.closing[session] = asyncio.create_task(talk.close())
@@ -68,7 +68,7 @@ class Talks:
         await asyncio.wait([ending], timeout=wait_s)
 
     async def close_all(self) -> None:
-        """Closes all, side by side. Cancelled, memory leaves its work for the next start."""
+        """Closes all concurrently. If cancelled, memory leaves its work for the next start."""
         for talk in list(self.opened.values()):
             await self.close(talk, wait_s=0)
         endings = list(self.closing.values())
@@ -79,7 +79,7 @@ class Talks:
             raise
 
     def listed(self, limit: int) -> list[dict[str, Any]]:
-        """The sessions below the roots, the last used first."""
+        """The sessions below the roots, last used first."""
         rows: list[dict[str, Any]] = []
         for one in index.list_sessions(paths.home()):
             if len(rows) >= limit:
@@ -129,7 +129,7 @@ class Talks:
         await self.close(min(idle, key=lambda talk: talk.used_at), wait_s=0)
 
     def _named(self, session: str) -> index.Summary:
-        """Raises: SessionError, UserError for one that is outside of the roots."""
+        """Raises: SessionError, UserError for one outside of the roots."""
         found = index.find(paths.home(), session)
         summary = index.summarize(paths.session_file(paths.home(), found))
         self.bounds.folder(summary.cwd)

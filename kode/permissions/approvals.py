@@ -1,5 +1,5 @@
-"""What a person approved for good, one file a project, under `$KODE_HOME`. When to ask is `decide`;
-rules the user wrote are in the config, not here."""
+"""Stores a person's permanent approvals, one file per project, under `$KODE_HOME`. `decide` says
+when to ask; rules that the user wrote are in the config."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ One = TypeVar("One")
 
 
 def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
-    """The approvals of a project, and a sentence about what was wrong with the file, if anything.
+    """The approvals of a project, and a sentence about a problem with the file, if any.
 
     A damaged file is set aside, and saved approvals are ignored. Never raises.
     """
@@ -23,7 +23,7 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
 
 
 def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
-    """Adds approvals durably, beside those another kode may have added meanwhile.
+    """Adds approvals durably, keeping those another kode added meanwhile.
 
     Raises: StorageError, BusyError.
     """
@@ -37,8 +37,8 @@ def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
 def read_approvals(
     path: Path, decode: Callable[[Mapping[str, Any]], tuple[One, ...]], without: str
 ) -> tuple[tuple[One, ...], str]:
-    """What one file of approvals holds, and what was wrong with it, if anything. A damaged one is
-    set aside; `without` says what holds then. Never raises."""
+    """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
+    set aside; `without` says what applies then. Never raises."""
     try:
         document = json.loads(path.read_bytes())
         if document["version"] != 1:
@@ -59,8 +59,7 @@ def read_approvals(
 
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
-    """Puts a file of approvals in place; the caller holds the lock of its folder. Raises:
-    StorageError."""
+    """Replaces an approvals file; the caller holds the folder's lock. Raises: StorageError."""
     document = {"version": 1, "project": str(project), **items}
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 

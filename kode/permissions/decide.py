@@ -1,15 +1,16 @@
-"""May this call run? A pure function of rules, mode, tool and arguments (it reads symlinks only).
+"""Decides whether a call may run: a pure function of rules, mode, tool and arguments (it reads
+symlinks only).
 
 Deny beats ask beats allow. A rule the user wrote is never overridden by a heuristic, with four
 exceptions, in this order:
 
-1. Nothing writes in a folder kode keeps (`$KODE_HOME`), whatever rules and mode say.
+1. Nothing writes to kode's own folders (`$KODE_HOME`), whatever rules and mode say.
 2. In mode `plan` nothing runs that changes something, whatever is allowed.
 3. A `shell(...)` rule covers only commands whose words are known: `$X status` matches nothing.
 4. In a session that read untrusted text, what goes into memory is shown first.
 
-Files are judged in `decide_files`, command lines in `decide_commands`, all else here. Asking, and
-remembering the answer, is `gate`'s.
+`decide_files` judges files, `decide_commands` command lines, this module the rest. `gate` asks, and
+remembers the answer.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def decide_call(call: Call) -> Decision:
 
 
 def _denied_outright(call: Call) -> Decision | None:
-    """A bare deny rule for the tool."""
+    """A deny rule for the whole tool."""
     rule = call.first(call.rules.deny, lambda rule: not rule.pattern)
     return deny_by(rule) if rule else None
 
@@ -60,13 +61,13 @@ def _fetch(call: Call) -> Decision:
 
 
 def _mcp(call: Call) -> Decision:
-    """What a server says of its own tools (read-only, harmless) changes nothing here."""
+    """What a server says about its own tools (read-only, harmless) changes nothing here."""
     target = call.tool.target(call.arguments) if call.tool.target else ""
 
     def matches(rule: Rule) -> bool:
         return grammar.matches_mcp(rule, target)
 
-    # As the person is shown it: a server may call its tool `delete.all`, the model never can.
+    # As shown to the person: a server may call its tool `delete.all`, the model never can.
     shown = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
 
     def names(rule: Rule) -> bool:

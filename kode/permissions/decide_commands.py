@@ -1,8 +1,9 @@
-"""May this command line run, and where? Each part of it by rules, then by what it would do.
+"""Decides whether a command line may run, and where. Each part is judged by rules, then by what it
+would do.
 
-A command that nobody was asked about runs in the sandbox, so what its text seems to say decides
-only whether to ask at once. Outside the sandbox runs what a person allowed, by an answer or a rule
-for every part that does more than read, and in mode `full`.
+A command that nobody approved runs in the sandbox, so its apparent meaning only decides whether to
+ask first. Outside the sandbox run only commands that a person allowed, by an answer or by a rule
+for every part that does more than read, and commands in mode `full`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,7 @@ def run(call: Call) -> Decision:
 
 
 def again_outside(call: Call, hits: Sequence[str]) -> Decision:
-    """A command that ran in the sandbox, failed, and ran into its walls."""
+    """Decides about a command that the sandbox made fail."""
     line = judge(str(call.arguments.get("command")), call.where)
     from_outside = [hit for hit in hits if not hit.startswith("wrote ")]
     return replace(
@@ -74,7 +75,7 @@ def _run_line(call: Call, line: Line) -> Decision:
     named = [part for part in line.parts if _is_named(call, part)]
     rest = [part for part in line.parts if part not in named]
     if any(_asks_at_once(call, part) for part in rest):
-        # A yes runs all of the line outside, so all of it that does more than read is named.
+        # A yes runs the full line outside, so every part that does more than read is named.
         return _ask_about(call, [part for part in rest if part.risk != "safe" or part.secret])
     if call.mode == "full" and not call.sandbox_forced:
         return allow("The mode allows it.")
@@ -86,7 +87,7 @@ def _run_line(call: Call, line: Line) -> Decision:
 
 
 def _tried(call: Call, line: Line) -> Decision:
-    """For a line that nothing asks about: into the sandbox, where there is one."""
+    """For a line that nothing asks about: into the sandbox, if there is one."""
     if call.sandbox != "none":
         return replace(allow("It runs in the sandbox."), sandboxed=True)
     if call.sandbox_forced:
@@ -110,17 +111,17 @@ def _in_plan(call: Call, line: Line) -> Decision:
 def _asks_at_once(call: Call, part: Part) -> bool:
     layered = call.sandbox == "layered"
     if part.risk == "write" and part.argv is None and layered:
-        return False  # a redirection: what it wrote in the copy is what there is to ask about
+        return False  # a redirection: ask about what it wrote in the copy
     if part.risk in _ASKED_AT_ONCE[call.mode] or part.secret:
         return True
     if call.mode == "full":
         return False
-    # What lies elsewhere is hidden or read-only in the sandbox: trying would only fail.
+    # Everything else is hidden or read-only in the sandbox: trying would only fail.
     return part.outside or (part.risk == "write" and not layered)
 
 
 def _is_named(call: Call, part: Part) -> bool:
-    """Whether an allow rule or an earlier answer is about it."""
+    """Whether an allow rule or an earlier answer matches it."""
     if _rule_for(call, call.rules.allow, part, loosely=False):
         return True
     grave = part.risk in ("system", "destructive")
@@ -137,7 +138,7 @@ def _rule_for(call: Call, among: Sequence[Rule], part: Part, *, loosely: bool) -
 
 
 def _touches(call: Call, rule: Rule, part: Part) -> bool:
-    """Whether a command names a file to read or write that a read or edit rule is about."""
+    """Whether a command names a file that a read or edit rule is about."""
     if rule.kind not in ("read", "edit") or rule.name not in grammar.FAMILIES or not rule.pattern:
         return False
     paths = part.reads if rule.kind == "read" else part.writes
@@ -165,7 +166,7 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
 
 
 def _hint(parts: Sequence[Part]) -> str:
-    """The flags that would allow all of these; "" where no rule can."""
+    """The flags that would allow all of these; "" if no rule can."""
     flags = []
     for part in parts:
         if part.argv is None:
@@ -182,8 +183,8 @@ def _sentences(parts: Iterable[Part]) -> list[str]:
 
 
 def offered_rule(part: Part) -> Rule | None:
-    """The rule that would allow this command from now on, as narrow as its subcommand; None where
-    none is on offer."""
+    """The rule that would allow this command permanently, as narrow as its subcommand; None if none
+    is offered."""
     if part.argv is None or part.risk in ("system", "destructive"):
         return None
     if part.offer:
@@ -192,8 +193,8 @@ def offered_rule(part: Part) -> Rule | None:
 
 
 def _at_stake(call: Call, line: Line) -> AtStake:
-    """What to keep before a line runs outside the sandbox: the trees of work, unless it is known to
-    only read, and the files elsewhere that it names."""
+    """What to save before a line runs outside the sandbox: the working trees, unless it only reads,
+    and the files elsewhere that it names."""
     if line.closed:
         return AtStake()
     named = tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
@@ -202,7 +203,7 @@ def _at_stake(call: Call, line: Line) -> AtStake:
 
 
 def outside_source(line: Line, where: sensitive.Ground) -> str:
-    """What of a line's output is text from outside the project; "" for nothing."""
+    """The outside source of a line's output; "" if there is none."""
     for part in line.parts:
         if part.risk == "network":
             return f"the output of `{part.text}`"
@@ -213,7 +214,7 @@ def outside_source(line: Line, where: sensitive.Ground) -> str:
 
 
 def known_reads(line: Line) -> tuple[str, ...] | None:
-    """None for what could read any file: git shows contents without naming files."""
+    """None for a line that could read any file: git shows contents without naming files."""
     reads = tuple(path for part in line.parts for path in part.reads)
     by_git = any(part.argv is None or part.argv[0] == "git" for part in line.parts)
     return reads if reads and line.closed and not by_git else None

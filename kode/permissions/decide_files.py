@@ -1,4 +1,5 @@
-"""May this file be read, or edited? Rules about its path, then where it lies and what it is."""
+"""Decides whether a file may be read or edited: by rules about its path, then by its place and
+kind."""
 
 import os
 
@@ -78,14 +79,14 @@ def edit(call: Call) -> Decision:
 
 
 def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
-    """The rule as it may be offered: none about a path that would be read as a glob. A file may be
+    """The rule to offer permanently; none for a path that would be parsed as a glob. A file may be
     called `**`."""
     return () if {"*", "?"} & {*path, *sensitive.real(path)} else (str(rule),)
 
 
 def _folder_rule(call: Call, path: str) -> Rule | None:
-    """The rule for a file's folder; None for one in the project's own folder or outside of it: the
-    first would be a rule for everything, which is what the mode `auto-edit` is for."""
+    """The rule for a file's folder; None in the project's own folder, where it would be a rule for
+    everything (use mode `auto-edit`), and outside of it."""
     project, folder = sensitive.real(call.place.project), os.path.dirname(sensitive.real(path))
     if folder == project or not sensitive.below(folder, project):
         return None
@@ -114,7 +115,7 @@ def _path(call: Call, name: str, *, default: str) -> str:
 
 
 def _globbed(call: Call, path: str) -> list[str]:
-    """The files a reader is pointed at by a glob or pattern argument, as far as it names them."""
+    """The files that a glob or pattern argument names."""
     named = []
     for name in ("glob", "pattern"):
         value = call.arguments.get(name)

@@ -1,4 +1,4 @@
-"""What a decision about a call is made of: the call with its rules, and what may be decided."""
+"""The input and output of a decision: the call with its rules, and the possible outcomes."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,25 +14,25 @@ from kode.workplace import Workplace
 Outcome = Literal["allow", "ask", "deny"]
 
 SandboxKind = Literal["none", "plain", "layered"]
-"""What commands can be tried in: nothing; a sandbox where the project is read-only; one where they
-write in a copy of it."""
+"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
+write to a copy of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     outcome: Outcome
     reason: str
-    """For a person when asked, for the model when denied."""
+    """For a person if asked, for the model if denied."""
     rules_offered: tuple[str, ...] = ()
-    """Rules that would answer this question for good; empty where no "always" is on offer."""
+    """Rules that would settle this question permanently; empty if "always" is not offered."""
     runs_unasked: bool = False
-    """With `ask`: whether it runs all the same when nobody can be asked (mode `full`)."""
+    """With `ask`: whether it runs anyway if nobody can be asked (mode `full`)."""
     hint: str = ""
     """With `ask`: the flag that would allow it."""
     dangers: tuple[str, ...] = ()
-    """With `ask`: what would destroy something, a sentence each."""
+    """With `ask`: what it would destroy, a sentence each."""
     risk: str = ""
-    """With `ask`, for a command: the worst of its parts."""
+    """With `ask`, for a command: the worst risk of its parts."""
     at_stake: AtStake = NOTHING_AT_STAKE
     sandboxed: bool = False
     """With `allow`, for a command: see `contracts.Verdict`."""
@@ -45,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of a tool with all that decides about it."""
+    """A tool call with everything that decides about it."""
 
     rules: Rules
     mode: PermissionMode
@@ -55,7 +55,7 @@ class Call:
     where: sensitive.Ground
     """Of `place`."""
     taint: bool = False
-    """Whether the session has read text from outside."""
+    """Whether the session has read outside text."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""
@@ -80,8 +80,7 @@ class Call:
 def by_rule(
     call: Call, matches: Callable[[Rule], bool], loosely: Callable[[Rule], bool] | None = None
 ) -> Decision | None:
-    """What the first rule says that is about the call; `loosely` decides for those that forbid or
-    ask."""
+    """The decision by the first matching rule; `loosely` matches deny and ask rules."""
     denied = call.first(call.rules.deny, loosely or matches)
     if denied:
         return deny_by(denied)
@@ -112,7 +111,7 @@ def deny_plan(what: str) -> Decision:
 
 
 def ask(reason: str, hint: str = "", *offered: str, **values: Any) -> Decision:
-    """`offered`: rules that would answer it for good; `values`: other fields."""
+    """`offered`: rules that would settle it permanently; `values`: other fields."""
     return Decision(outcome="ask", reason=reason, hint=hint, rules_offered=offered, **values)
 
 

@@ -1,6 +1,7 @@
-"""The gate that asks a person: decisions become questions, answers become verdicts and approvals.
+"""The gate that asks a person: turns decisions into questions, and answers into verdicts and
+approvals.
 
-What needs a question is `decide`'s business; how it looks on a screen is the face's.
+`decide` says what needs a question; the face draws it.
 """
 
 import asyncio
@@ -42,38 +43,38 @@ class Question:
     """The argument it is about: the path, the command, the URL."""
     title: str
     preview: str
-    """What will happen, whole: a diff, the command, the text."""
+    """What will happen, in full: a diff, the command, the text."""
     diff: str = ""
-    """The end of `preview` that is a diff of kode's own making. A face must not look for one: a
-    command or a text may have the form of one, and a drawn diff does not show every word."""
+    """The end of `preview` that is a diff made by kode. A face must not search for one: a command
+    or a text may look like one, and a drawn diff does not show every word."""
     reason: str
     """Why it is asked."""
     dangers: tuple[str, ...] = ()
     """What it would destroy, a sentence each."""
     kind: str = ""
-    """What approvals are counted by: the risk of a command, else what the tool does."""
+    """Groups approvals for counting: the risk of a command, else what the tool does."""
     asker: str = ""
-    """The subagent that wants it; "" for the agent itself."""
+    """The subagent that asks; "" for the agent itself."""
     may_always: bool
-    """Whether "session" and "project" are on offer."""
+    """Whether "session" and "project" are offered."""
     rules: tuple[str, ...] = ()
     """The rules that "session" and "project" would add."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the call, as the tool gets them."""
+    """The call's arguments, as the tool gets them."""
     until_changed: bool = False
-    """Whether a yes holds until what it is about changes, instead of once."""
+    """Whether a yes holds until its subject changes, instead of once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     choice: Literal["once", "session", "project", "no"]
     message: str = ""
-    """With "no": a word for the model."""
+    """With "no": a message for the model."""
 
 
 def ways_to_allow(question: Question) -> dict[str, str]:
-    """The choices that allow what is asked, in a person's words; those that last name the rules
-    that they add."""
+    """The choices that allow the call, in plain words; lasting ones name the rules that they
+    add."""
     once = "yes, until it changes" if question.until_changed else "yes, once"
     if not question.may_always:
         return {"once": once}
@@ -87,7 +88,7 @@ def ways_to_allow(question: Question) -> dict[str, str]:
 
 
 KeepFirst = Callable[[AtStake], Awaitable[str]]
-"""Tries to keep what a command may lose; says in a sentence for the question what is kept."""
+"""Saves what a command may lose; returns a sentence about it for the question."""
 
 Ask = Callable[[Question], Awaitable[Answer]]
 """Shows a question and waits for the answer. Cancelling it withdraws the question."""
@@ -95,25 +96,25 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 @dataclass(kw_only=True)
 class PersonGate:
-    """Decides by rules and mode, and asks where they say so: one question at a time."""
+    """Decides by rules and mode, and asks if they say so: one question at a time."""
 
     rules: Rules
     mode: PermissionMode
     place: Workplace
     ask: Ask | None = None
-    """None where nobody can be asked."""
+    """None if nobody can be asked."""
     tainted: Callable[[], bool] = lambda: False
-    """Whether the session has read text from outside by now."""
+    """Whether the session has read outside text."""
     sandbox: Sandbox | None = None
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False
-    """Whether they run in it in mode `full` too, and not at all where it does not hold."""
+    """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
     emit: Emit = silent
     keep_first: KeepFirst | None = None
     _session: tuple[Rule, ...] = field(default=(), init=False)
     _saved: tuple[Rule, ...] | None = field(default=None, init=False)
     _tried: bool = field(default=False, init=False)
-    """Whether what the sandbox holds has been found out, which takes a moment."""
+    """Whether the sandbox has been probed, which takes a moment."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
@@ -138,7 +139,7 @@ class PersonGate:
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides a call; see `contracts.Gate`. Raises: ToolError when its preview fails."""
+        """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
         if tool.effect == "run" and self.sandbox is not None and not self._tried:
             await asyncio.to_thread(self.sandbox.holds)
             self._tried = True
@@ -149,7 +150,7 @@ class PersonGate:
             return _with_nobody(decision)
         preview = tool.preview(context, arguments) if tool.preview else ""
         async with self._turn:
-            # Another call's answer, or a new mode, may have settled it meanwhile.
+            # The answer to another call, or a new mode, may have settled it meanwhile.
             decision = self._decide(tool, arguments, context)
             if decision.outcome != "ask":
                 return verdict(decision)
@@ -170,7 +171,7 @@ class PersonGate:
         *,
         may_ask: bool,
     ) -> Kept:
-        """See `contracts.Gate`: each change is decided like an edit of that file by a tool."""
+        """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
             return Kept(changes=(), reason="Nothing is changed in mode plan.")
         async with self._turn:
@@ -246,8 +247,8 @@ class PersonGate:
         )
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
-        """A path is judged as written and as the real path the tool is bound to: the links on the
-        way may be swapped at any moment, and rules can be about either."""
+        """Judges a path both as written and as the real path that the tool is bound to: links may
+        be swapped at any moment, and rules can be about either."""
         written = decide_call(self._call(tool, arguments, context.opinion))
         path = context.judged_path
         if not path or arguments.get("path") == path:
@@ -276,7 +277,7 @@ class PersonGate:
 
     @functools.cached_property
     def _ground(self) -> sensitive.Ground:
-        """As the folders lay at the first call: a link swapped in later widens nothing."""
+        """As the folders were at the first call: a link swapped in later widens nothing."""
         return sensitive.ground(self.place)
 
     def _sandbox_kind(self) -> SandboxKind:
@@ -322,7 +323,7 @@ class PersonGate:
         return replace(verdict(decision), allowed=True, reason="The person allowed it.")
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
-        """Saved approvals count at once; one that cannot be saved counts for this session."""
+        """Saved approvals apply at once; one that cannot be saved applies to this session."""
         self._saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
         try:
             approvals.add(self.place.home, self.place.project, offered)
@@ -343,21 +344,21 @@ _TITLES = {
 _SEVERITY = ("allow", "ask", "deny")
 
 _KEPT = frozenset("\n\t")
-"""Control characters that a question may hold as they are."""
+"""Control characters that a question may contain unescaped."""
 
 _LOOKS_EMPTY = frozenset(
     "\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f\U0001d159"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
-"""Letters and marks that count as printable, and show nothing."""
+"""Letters and marks that count as printable but show nothing."""
 
 _RUNS = re.compile(r"\t{3,}| {24,}(?=\S)|(?:\n[ \t]*){9,}(?=\n)")
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not print (controls, escapes, bidirectional and
-    zero-width marks) as `\\x1b` or `\\u202e`. Line feeds and single tabs stay; a run of tabs, of
-    many spaces or of empty lines, which can push text off a screen, is spelt out."""
+    r"""The text with every unprintable character (controls, escapes, bidirectional and zero-width
+    marks) as `\x1b` or `\u202e`. Line feeds and single tabs stay; a run of tabs, many spaces or
+    empty lines, which can push text off a screen, is spelt out."""
     shown = "".join(
         c
         if c in _KEPT or (c.isprintable() and c not in _LOOKS_EMPTY)
@@ -376,7 +377,7 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 
 def verdict(decision: Decision) -> Verdict:
-    """What the engine gets of a decision that nobody is asked about."""
+    """The engine's form of a decision that needs no question."""
     return Verdict(
         allowed=decision.outcome == "allow",
         reason=decision.reason,
@@ -390,14 +391,14 @@ def verdict(decision: Decision) -> Verdict:
 
 
 BY_PERSON = "The person refused this."
-"""How a refusal begins that a person has spoken, for whoever shows the result of a call."""
+"""How a person's refusal begins, for whoever shows the result of a call."""
 
 
 NOBODY = "Refused, because nobody is here to be asked."
-"""How a refusal begins that nobody has spoken; a person knows it by the flag that it names."""
+"""How a refusal without a person begins; a person recognizes it by the flag that it names."""
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
-"""How a refusal ends that nobody has spoken; only the model is meant."""
+"""How a refusal without a person ends; only meant for the model."""
 
 
 def _refusal(answer: Answer) -> str:
@@ -413,7 +414,7 @@ def _nobody(decision: Decision) -> str:
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
-    """Whether a rule keeps a path from being read, for what shows no words to judge by."""
+    """Whether a rule denies reading a path, for callers without words to judge by."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
 
     def is_denied(path: str) -> bool:
@@ -444,7 +445,7 @@ def _with_nobody(decision: Decision) -> Verdict:
 
 
 def _shown(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
-    """What a call without a preview is about: its one subject, or all arguments, whole."""
+    """What a call without a preview is about: its subject, or all arguments, in full."""
     if tool.effect in ("run", "fetch", "read"):
         return subject
     lines = []

@@ -1,8 +1,8 @@
 """The places that need care, as plain lists: where keys are, what runs later, what steers agents.
 
-The gate, the file tools and the sandbox all go by these and keep none of their own; what they mean
-for a path is judged in `sensitive`. An entry is a name, or several steps of a path, at any depth.
-`*` stands for any part of one step. Case does not count: many file systems ignore it.
+The only such lists, used by the gate, the file tools and the sandbox; `sensitive` matches paths
+against them. An entry is a name, or several steps of a path, at any depth. `*` matches any part of
+one step. Case is ignored, as in many file systems.
 """
 
 KEY_FILES = (
@@ -22,10 +22,10 @@ KEY_FILES = (
     ".docker/config.json kubeconfig *.kubeconfig rclone.conf .msmtprc .fetchmailrc "
     ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .composer/auth.json "
     "composer/auth.json .codex/auth.json .gemini/oauth_creds.json .fly/config.yml "
-    # What was typed, and what a browser keeps
+    # Shell histories, and what a browser stores
     ".bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history "
     ".history fish_history login.keychain* key4.db logins.json cookies.sqlite "
-    # Of the machine
+    # System-wide
     "shadow gshadow sudoers master.passwd"
 ).split()
 """Files that hold keys or passwords."""
@@ -41,10 +41,10 @@ NO_KEYS = (
     "credentials.scala credentials.scss credentials.svelte credentials.swift credentials.ts "
     "credentials.tsx credentials.vue"
 ).split()
-"""Names that look like those of files with keys, and are not."""
+"""Names that look like those of files with keys, but are not."""
 
 KEYS_AMONG_SETTINGS = (".npmrc", ".yarnrc.yml", ".pypirc")
-"""Files of many projects that hold keys only now and then: worth a look inside."""
+"""Files in many projects that only sometimes hold keys: check the content."""
 
 KEY_FOLDERS = (
     ".ssh .gnupg .aws .azure .kube .docker/contexts .oci .password-store .terraform.d "
@@ -53,7 +53,7 @@ KEY_FOLDERS = (
     ".electrum .mozilla .thunderbird .config/google-chrome .config/chromium .config/microsoft-edge "
     ".config/BraveSoftware Library/Keychains Library/Cookies"
 ).split()
-"""Folders in which everything counts as a key. A copy of one is as secret."""
+"""Folders in which every file counts as a key. A copy of one is as secret."""
 
 KEYS_OF_THE_MACHINE = (
     "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers.d /etc/ssl/private "
@@ -65,7 +65,7 @@ OTHER_PROCESSES = (
     "/proc/*/environ /proc/*/mem /proc/*/maps /proc/*/fd /proc/*/task/*/environ "
     "/proc/*/task/*/mem /proc/*/task/*/maps /proc/*/task/*/fd /dev/mem /dev/kmem"
 ).split()
-"""Absolute paths through which the memory and the variables of processes can be read."""
+"""Absolute paths that expose the memory and variables of processes."""
 
 RUNS_LATER = (
     # Version control
@@ -76,7 +76,7 @@ RUNS_LATER = (
     ".jj/workspace-config.toml .pijul/config _darcs/prefs .husky .pre-commit-config.yaml "
     ".pre-commit-hooks.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook "
     ".overcommit.yml "
-    # Shells, and what a folder sets when it is entered
+    # Shells, and settings applied on entering a folder
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bash_completion .profile .zshrc "
     ".zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .envrc .autoenv "
     ".autoenv.zsh mise.toml mise.local.toml .mise.toml .mise.local.toml .mise .tool-versions "
@@ -85,7 +85,7 @@ RUNS_LATER = (
     ".gitpod.yml .vimrc .vimrc.local .lvimrc .nvimrc .nvim.lua .exrc .kakrc .emacs "
     ".dir-locals.el .dir-locals-2.el .ycm_extra_conf.py .cargo/config .cargo/config.toml "
     "rust-analyzer.toml .rust-analyzer.toml "
-    # Other programs that read such a file by themselves
+    # Other programs that read such a file on their own
     ".tmux.conf .screenrc .curlrc .wgetrc .psqlrc .sqliterc .gdbinit .lldbinit .pdbrc .pythonrc "
     ".irbrc .pryrc .Rprofile .Renviron .Xresources .xinitrc .xprofile .xsession .pam_environment "
     ".npmrc .pypirc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnpmfile.cjs .pnpmfile.mjs "
@@ -100,13 +100,13 @@ RUNS_LATER = (
     ".cirrus.star .semaphore .teamcity .tekton .build.yml .builds azure-pipelines*.yml "
     ".azure-pipelines bitbucket-pipelines.yml appveyor.yml .appveyor.yml buildspec.yml "
     "cloudbuild.yaml codefresh.yml netlify.toml vercel.json Jenkinsfile "
-    # Agents: servers to start, hooks, what they may do unasked
+    # Agents: servers to start, hooks, what they may do without asking
     "kode.json .kode .mcp.json .agents .claude .claude.json .cursor .codex .gemini .qwen .windsurf "
     ".roo .kilocode .continue .aider.conf.yml .opencode opencode.json opencode.jsonc .amazonq "
     ".kiro .junie .goose .crush crush.json .crush.json .factory .augment .trae"
 ).split()
-"""Files and folders whose content other programs run, or take as settings that make them run
-something, without anybody asking for it: what opens the folder, enters it, or pushes it."""
+"""Files and folders whose content other programs run, or read as settings that make them run
+something, without being asked to: on opening, entering or pushing the folder."""
 
 STEERS_AGENTS = (
     "AGENTS.md AGENTS.override.md AGENTS.local.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md "
@@ -114,20 +114,20 @@ STEERS_AGENTS = (
     ".goosehints .rules copilot-instructions.md *.instructions.md *.prompt.md *.chatmode.md "
     ".github/copilot* .github/instructions .github/prompts .github/agents .github/chatmodes"
 ).split()
-"""Files that agents take for orders of the project, in sessions to come."""
+"""Files that agents take for the project's instructions, in future sessions."""
 
 FILLED_BY_BUILDS = (
     "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "
     ".nox .cache .hypothesis coverage htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .gradle "
     ".svelte-kit _build .eggs .venv venv tmp temp .tmp obj DerivedData .build"
 ).split()
-"""Folders that a build or an installation makes again."""
+"""Folders that a build or an installation regenerates."""
 
 MADE_BY_BUILDS = (
     "*.egg-info cmake-build-* bazel-* *.pyc *.pyo *.o *.obj *.class *.gcda *.gcno *.tsbuildinfo "
     ".coverage .DS_Store"
 ).split()
-"""Other names of what a build makes again."""
+"""Other names that a build regenerates."""
 
 PROGRAMS_AND_DOCUMENTS = (
     "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications "
@@ -137,4 +137,4 @@ PROGRAMS_AND_DOCUMENTS = (
     "/proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg /proc/stat "
     "/proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin"
 ).split()
-"""Absolute paths that every machine has, and that hold nothing of anybody's."""
+"""Absolute paths that every machine has, and that hold nobody's data."""

@@ -1,4 +1,4 @@
-"""Permission rules: their grammar, and whether one matches a call. Which rule wins is `decide`'s.
+"""Permission rules: their grammar, and whether one matches a call. `decide` says which rule wins.
 
     shell(git push:*)     commands that begin with these words     shell(git status)   exactly these
     edit(src/**)          write_file and edit_file; globs          read(../docs/**)    the readers
@@ -41,19 +41,19 @@ KIND_OF: dict[str, Kind] = {
     "memory": "memory",
     "delegate": "delegate",
 }
-"""What the rules are about whose name stands for a kind of tool, or may have a pattern."""
+"""Rule names that may have a pattern → what they are about."""
 
 FAMILIES = frozenset({"shell", "edit", "read", "fetch", "mcp", "memory", "delegate"})
-"""Names that stand for every tool of their kind; any other stands for the tool of that name."""
+"""Names for every tool of a kind; any other name means the tool of that name."""
 
 _FAMILY_OF: Mapping[Effect, str] = {
     "run": "shell",
     "memory-read": "memory",
 }
-"""Where it is not called as the effect."""
+"""Only where the family is not named like the effect."""
 
 LIKE_A_KNOWN_NAME = 0.8
-"""How alike two names are at least (of 1) for one to be the other mistyped."""
+"""Two names at least this similar (of 1) count as one mistyped for the other."""
 
 ALLOWED = (
     "a tool's name (shell, write_file, ...), edit, read, fetch, mcp, memory or delegate alone; "
@@ -62,7 +62,7 @@ ALLOWED = (
 )
 
 _OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
-"""A server, or a tool of it, as other agents write it and as the model calls it."""
+"""A server or its tool, as other agents write it and as the model calls it."""
 
 _SYSTEM_FOLDERS = (
     "/bin/",
@@ -80,7 +80,7 @@ class Rule:
     name: str
     """A family, or a tool's name."""
     pattern: str = ""
-    """What stands in the parentheses, in canonical form; "" for a bare name."""
+    """The text in the parentheses, in canonical form; "" for a bare name."""
 
     def __str__(self) -> str:
         return f"{self.name}({self.pattern})" if self.pattern else self.name
@@ -92,18 +92,18 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules in force. Deny beats ask beats allow, wherever they came from."""
+    """All active rules. Deny beats ask beats allow, wherever they came from."""
 
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
     """Written by the user, in the config or as a flag: no heuristic overrides them."""
     approved: tuple[Rule, ...] = ()
-    """What a person answered "always" to. Never covers `system` or `destructive`."""
+    """From a person's "always" answers. Never covers `system` or `destructive`."""
 
 
 def parse(text: str) -> Rule:
-    """A rule from its text. Raises: ConfigError that names what is allowed."""
+    """Parses a rule. Raises: ConfigError that names what is allowed."""
     stripped = text.strip()
     if of_server := _OTHER_NAME_OF_MCP.fullmatch(stripped):
         server, _, tool = of_server[1].partition("__")
@@ -131,8 +131,8 @@ def parse(text: str) -> Rule:
 
 
 def _check_spelling(name: str) -> None:
-    """Which tools there are is not known here, but a name that nearly is a known one is not that of
-    another. Raises: ConfigError."""
+    """The set of tools is not known here, but a name nearly equal to a known one is a typo. Raises:
+    ConfigError."""
     if name in KIND_OF:
         return
     import difflib
@@ -143,17 +143,17 @@ def _check_spelling(name: str) -> None:
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Several rules, in order. Raises: ConfigError for the first that is none."""
+    """Several rules, in order. Raises: ConfigError for the first invalid one."""
     return tuple(parse(text) for text in texts)
 
 
 def shell_rule(words: Sequence[str], *, prefix: bool) -> Rule:
-    """The rule that matches exactly these words, or (prefix) every command beginning so."""
+    """The rule that matches exactly these words, or (prefix) every command beginning with them."""
     return Rule("shell", shlex.join(words) + (":*" if prefix else ""))
 
 
 def never_matches(rule: Rule) -> str | None:
-    """Why a rule can never match anything, or None when it can."""
+    """Why a rule can never match anything; None if it can."""
     match rule.kind:
         case "shell" if rule.pattern:
             return _dead_shell_rule(rule.pattern)
@@ -165,8 +165,8 @@ def never_matches(rule: Rule) -> str | None:
 
 
 def hidden_by(rule: Rule, stronger: Iterable[Rule]) -> Rule | None:
-    """The rule among stronger ones that matches all that a rule could match; None when there is
-    none. Globs are compared where that is plain: the same one, or one for everything."""
+    """The first stronger rule that matches everything `rule` could match; None if there is none.
+    Globs are compared only if equal, or if one matches everything."""
     return next((other for other in stronger if _covers(other, rule)), None)
 
 
@@ -200,7 +200,7 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
 
 
 def names_tool(rule: Rule, tool: Tool) -> bool:
-    """Whether the rule is about this tool at all, its pattern aside."""
+    """Whether the rule is about this tool, ignoring its pattern."""
     if rule.name in FAMILIES:
         return rule.name in (tool.name, _FAMILY_OF.get(tool.effect, tool.effect))
     return rule.name == tool.name
@@ -209,8 +209,8 @@ def names_tool(rule: Rule, tool: Tool) -> bool:
 def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = False) -> bool:
     """Whether a shell rule matches one command.
 
-    `loosely` is for deny and ask rules: a program counts by its last name wherever it lies, and
-    git's global options are skipped.
+    `loosely` is for deny and ask rules: a program matches by its base name anywhere, and git's
+    global options are skipped.
     """
     if rule.kind != "shell":
         return False
@@ -268,7 +268,7 @@ def matches_mcp(rule: Rule, target: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of an http or https URL in lower case; "" when there is none to be sure of."""
+    """The host of an http or https URL in lower case; "" if in doubt."""
     try:
         parts = urlsplit(url.strip())
         host = parts.hostname or ""
@@ -353,7 +353,7 @@ def _spellings(folder: Path) -> set[str]:
 
 @functools.lru_cache(maxsize=512)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """`**` crosses folders, `*` and `?` do not; everything else stands for itself."""
+    """`**` crosses folders, `*` and `?` do not; everything else is literal."""
     out, position = "", 0
     while position < len(pattern):
         if pattern.startswith("**/", position):

@@ -1,7 +1,7 @@
-"""Which paths need care: files that hold keys, files that run later, folders that can be rebuilt.
+"""Finds paths that need care: files with keys, files that run later, folders that can be rebuilt.
 
-Pure judgments over absolute paths, by the lists in `places`. File tools, shell commands and the
-sandbox are judged by the same ones.
+Pure functions over absolute paths, by the lists in `places`. File tools, shell commands and the
+sandbox all use them.
 """
 
 import fnmatch
@@ -17,8 +17,8 @@ from kode.permissions import places
 from kode.workplace import Workplace
 
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
-"""Where a path lies: in a folder kode keeps, in the working folders, in the temporary folder, in
-the user's home, among the system's programs and documents, or anywhere else."""
+"""Where a path lies: in kode's own folders, the working folders, the temporary folder, the user's
+home, the system's programs and documents, or elsewhere."""
 
 _COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
@@ -30,15 +30,15 @@ _BEGIN, _END, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 
 
 def _pattern(entries: Sequence[str], begin: str, end: str) -> re.Pattern[str]:
-    """Finds any of the entries in a folded path."""
+    """Matches any of the entries in a folded path."""
     steps = (re.escape(entry.casefold()).replace(r"\*", "[^/]*") for entry in entries)
     return re.compile(f"{begin}(?:{'|'.join(steps)}){end}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """The last steps of some entries. A name is looked up here first, since nearly none is in it,
-    and to search its whole path for the entries takes ten times as long."""
+    """The last steps of some entries, a cheap first test: nearly no name is in it, and searching a
+    full path for the entries takes ten times as long."""
 
     whole: frozenset[str]
     endings: tuple[str, ...]
@@ -82,12 +82,12 @@ class Ground:
     protected: tuple[str, ...]
     temp: tuple[str, ...]
     readable: tuple[str, ...] = ()
-    """Folders and files in protected folders that may be read; the name of one may be a pattern."""
+    """Readable folders and files in protected folders; names may be patterns."""
 
 
 def ground(at: Workplace) -> Ground:
     """The folders of a workplace: the working directory is always a root, `~/.kode` always
-    protected, `/tmp` always temporary, and what was kept of outputs may be read."""
+    protected, `/tmp` always temporary, and saved outputs are readable."""
     return Ground(
         cwd=os.path.abspath(at.cwd),
         roots=_both((at.cwd, *at.roots)),
@@ -115,42 +115,40 @@ def place(path: str, where: Ground) -> Place:
 
 
 def is_readable(path: str, where: Ground) -> bool:
-    """Whether a path, or all that a glob in its name can mean, is among what may be read of the
-    protected folders."""
+    """Whether a path, or everything that its glob can match, is readable in the protected
+    folders."""
     known = real(path)
     return is_log(path, where) or any(below(known, one) for one in where.readable)
 
 
 def is_log(path: str, where: Ground) -> bool:
-    """Whether it is a readable file of kode's own, not one in a readable folder: what earlier
-    sessions said stands in it, and that may be text from outside."""
+    """Whether it is a readable file of kode, not one in a readable folder: it holds text of earlier
+    sessions, possibly from outside."""
     folder, name = os.path.split(real(path))
     patterns = map(os.path.split, where.readable)
     return any(folder == known and fnmatch.fnmatchcase(name, names) for known, names in patterns)
 
 
 def is_secret(path: str, where: Ground) -> bool:
-    """Whether a file is likely to hold keys or passwords. Globs count when they can reach one."""
+    """Whether a file probably holds keys or passwords. Globs count if they can match one."""
     return any(_is_secret(known, where) for known in {path, real(path)})
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
-    """Whether something that is there holds keys, as far as its name and place tell. Cheap for the
-    many that do not."""
+    """Whether an existing path holds keys, by its name and place. Cheap for the many that do
+    not."""
     folder, name = os.path.split(path)
     if is_folder:
-        return (
-            name.casefold() in _KEY_FOLDER_NAMES and _KEY_FOLDER.search(_folded(path)) is not None
-        )
-    original = _copied(_folded(name))
+        return name.casefold() in _KEY_FOLDER_NAMES and _KEY_FOLDER.search(_fold(path)) is not None
+    original = _copied(_fold(name))
     if original not in _KEY_NAMES or _NO_KEY.search(f"/{original}"):
         return False
-    return _is_key_file(_folded(folder), original)
+    return _is_key_file(_fold(folder), original)
 
 
 def holds_keys(path: str) -> bool:
-    """Whether there is something to keep secret in a file whose name says so: an empty one holds
-    nothing, and of settings that hold keys only now and then the content tells. Never raises."""
+    """Whether a file with a name for keys really has any: an empty one does not, and settings that
+    only sometimes hold keys are searched. Never raises."""
     try:
         if os.path.getsize(path) == 0:
             return False
@@ -168,19 +166,20 @@ def is_made_by_tools(name: str) -> bool:
 
 
 def runs_later(path: str) -> bool:
-    """Whether what is written there is run later by another program, unseen: hooks, rc files,
-    CI workflows, editor tasks."""
+    """Whether another program later runs what is written there, unseen: hooks, rc files, CI
+    workflows, editor tasks."""
     return any(_runs_later(known) for known in {path, real(path)})
 
 
 def steers_agents(path: str) -> bool:
-    """Whether agents take what is written there for orders of the project, in sessions to come."""
-    return any(_STEERS_AGENTS.search(_folded(known)) is not None for known in {path, real(path)})
+    """Whether agents take what is written there for the project's instructions, in future
+    sessions."""
+    return any(_STEERS_AGENTS.search(_fold(known)) is not None for known in {path, real(path)})
 
 
 def is_rebuildable(path: str, where: Ground) -> bool:
-    """Whether a path lies in (or is) a folder that a build makes again, or in the temporary
-    folder; never a root itself."""
+    """Whether a path is (in) a folder that a build regenerates, or in the temporary folder; never a
+    root itself."""
     resolved = real(path)
     if place(path, where) == "temp":
         return resolved not in where.temp
@@ -196,7 +195,7 @@ def is_rebuildable(path: str, where: Ground) -> bool:
 
 
 def real(path: str | Path) -> str:
-    """The path with its symlinks resolved; a text that can be no path stays as it is."""
+    """The path with its symlinks resolved; an impossible path is unchanged."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -204,7 +203,7 @@ def real(path: str | Path) -> str:
 
 
 def below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it, by its text alone."""
+    """Whether a path is a folder or inside it, comparing text only."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -216,8 +215,8 @@ def _both(folders: Iterable[Path]) -> tuple[str, ...]:
     return tuple(spellings)
 
 
-def _folded(path: str) -> str:
-    """As a file system takes a name that ignores case, and marks that do not show."""
+def _fold(path: str) -> str:
+    """Folds a path like a case-insensitive file system, and drops invisible marks."""
     if path.isascii():
         return path.lower()
     composed = unicodedata.normalize("NFC", path).casefold()
@@ -225,8 +224,8 @@ def _folded(path: str) -> str:
 
 
 def _is_secret(path: str, where: Ground) -> bool:
-    """Names first: they count wherever the home and the project are."""
-    folded = _folded(path)
+    """Checks names first: they count wherever the home and the project are."""
+    folded = _fold(path)
     folder, name = os.path.split(folded)
     name = _copied(name)
     if _KEY_OF_MACHINE.search(folded):
@@ -248,15 +247,14 @@ def _is_key_file(folder: str, name: str) -> bool:
 
 
 def _copied(name: str) -> str:
-    """The name of which an editor or a person has kept a copy: `.env` for `.env~`, `.env.bak` and
-    `..env.swp`."""
+    """The name that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
     while name.endswith(_COPY_ENDS) and (found := _COPY.fullmatch(name)) is not None:
         name = next(filter(None, found.groups()))
     return name
 
 
 def _reaches_secret(name: str) -> bool:
-    """Whether a glob names a secret. `*` alone leaves out dot files, and is not counted."""
+    """Whether a glob matches a secret. `*` alone excludes dot files, and does not count."""
     literal = re.sub(r"[*?\[\]]", "", name)
     if not name.startswith(".") and len(literal) < 2:
         return False
@@ -266,7 +264,7 @@ def _reaches_secret(name: str) -> bool:
 
 def _runs_later(path: str) -> bool:
     # A file named `.git` says where the repository is, and so whose hooks run.
-    folded = _folded(path)
+    folded = _fold(path)
     folder, name = os.path.split(folded)
     if name == ".git" or (name == "head" and "/.git/" not in f"{folder}/"):
         return True  # with these, git takes a folder for a repository and obeys its settings

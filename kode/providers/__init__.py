@@ -1,18 +1,19 @@
-"""Providers: one model behind one wire format each. Which there are: `kode.registry`.
+"""Providers: one model behind one wire format each. `kode.registry` lists them.
 
     boundary.py            faults of servers and SDKs → kode's errors
     stream.py              the bytes of an answer → events, within limits of time and size
     exchange.py            one request and its answer through an SDK's client
-    draft.py               events → a whole message, repaired
-    wire.py                messages → bytes, made once
+    draft.py               events → a complete, repaired message
+    wire.py                messages → bytes, encoded once
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
     models.py              windows, prices
-    served.py              the window that a server on this machine says it has
-    offered.py             which models there are to choose from
+    served.py              the window that a local server reports
+    offered.py             the models to choose from
 
-Only the chosen provider's module is imported, and its SDK with the first request or by `warm_up`.
+Only the chosen provider's module is imported; its SDK is imported on the first request, or by
+`warm_up`.
 """
 
 import importlib
@@ -37,15 +38,15 @@ def open_provider(
     total_timeout_s: float | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Provider:
-    """A provider by its name. No connection is made, and no SDK imported, before the first request.
+    """Opens a provider by name. Connects and imports the SDK only on the first request.
 
-    `model` None or "" is the provider's default; the limits None are those of the config's
-    defaults. `overrides` are the user's figures for models, see `models.info_of`.
+    `model` None or "" is the provider's default; limits of None are the config's defaults.
+    `overrides` are the user's figures for models, see `models.info_of`.
 
     Raises: ConfigError for an unknown name, a bad script or a bad override.
     """
     row = _row(name)
-    # Here, since who only asks which providers there are should not wait for pydantic.
+    # Imported here: a caller that only lists providers should not wait for pydantic.
     from kode.config.model import Retry
 
     limits = Retry()
@@ -65,7 +66,7 @@ def open_provider(
 
 
 def warm_up(name: str) -> None:
-    """Imports what the first request of a provider will need; for a thread that has time."""
+    """Imports what the first request of a provider needs; call it in a thread."""
     module = importlib.import_module(_row(name).opens.partition(":")[0])
     if hasattr(module, "warm_up"):
         module.warm_up()

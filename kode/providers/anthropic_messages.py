@@ -1,9 +1,9 @@
-"""The Messages API, through the official `anthropic` SDK, imported with the first request.
+"""The Messages API, through the official `anthropic` SDK, imported on the first request.
 
-The events are read raw (`stream.py`): the SDK's accumulator presents a tool call that a limit cut
-as a valid call without arguments. Caching: two breakpoints, on the last block of the system prompt
-(which covers the tools, too) and of the last user turn. The second moves with the conversation; the
-server finds the longest prefix it has, and the mark is no part of what is compared.
+Events are read raw (`stream.py`): the SDK's accumulator presents a truncated tool call as a valid
+call without arguments. Caching uses two breakpoints: the last block of the system prompt (which
+covers the tools too) and of the last user turn. The second moves with the conversation; the server
+finds the longest cached prefix, and the marker is not part of what is compared.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
 
 
 def warm_up() -> None:
-    """Imports the SDK, which takes a while; for a thread that has time."""
+    """Imports the SDK, which takes a while; call it in a thread."""
     import anthropic  # noqa: F401
 
 
 class AnthropicMessages(SdkProvider):
     """A `Provider` over the Messages API.
 
-    Without a key, the SDK takes what else it finds: a token, a profile. Servers other than
-    Anthropic's own may need none. A base URL may end in `/v1` or not.
+    Without a key, the SDK uses another credential: a token, a profile. Other servers than
+    Anthropic's may need none. A base URL may end in `/v1` or not.
     """
 
     name = "anthropic"
@@ -113,7 +113,8 @@ class AnthropicMessages(SdkProvider):
 
 @dataclass(frozen=True)
 class Blocks:
-    """The content blocks of one message. Results come first in a turn, so they are kept apart."""
+    """The content blocks of one message. Results come first in a turn, so they are kept
+    separately."""
 
     role: str
     results: tuple[bytes, ...]
@@ -121,7 +122,7 @@ class Blocks:
 
     @cached_property
     def turn(self) -> bytes:
-        """The turn that this message alone is."""
+        """The turn consisting of this message alone."""
         return _turn(self.role, [*self.results, *self.others])
 
 
@@ -136,9 +137,8 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
 
 
 def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds an answer to a schema. The SDK leaves of it what the API takes; a limit that the
-    API does not know becomes a part of a description. Raises: RefusedError for one it cannot take.
-    """
+    """Parameters that make the server enforce a schema. The SDK keeps what the API supports; other
+    constraints become part of a description. Raises: RefusedError for an unsupported schema."""
     from anthropic import transform_schema
 
     try:
@@ -149,9 +149,8 @@ def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:
-    """The blocks of a message as the API takes them: no blank text, thinking only of `origin`, and
-    nothing of an assistant message that would hold thinking alone. Pictures go along where the
-    model can see."""
+    """The blocks of a message as the API accepts them: no blank text, thinking only of `origin`,
+    and no assistant message with thinking alone. Includes images if the model can see."""
     results = tuple(encoded(_result(p)) for p in message.parts if isinstance(p, ToolResult))
     objects = [block for p in message.parts if (block := _block(p, origin, seen)) is not None]
     if message.role == "assistant":
@@ -171,7 +170,7 @@ def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
         case Thinking(redacted=data) if data:
             return {"type": "redacted_thinking", "data": data}
         case Thinking():
-            # Without its signature the API refuses it: an interrupted reply has none.
+            # The API refuses thinking without its signature; an interrupted reply has none.
             signed = {
                 "type": "thinking",
                 "thinking": part.text,
@@ -240,7 +239,7 @@ def _marked(block: bytes) -> bytes:
 
 
 def take(event: Event, draft: Draft, endpoint: Endpoint) -> None:
-    """What one event says goes into the draft.
+    """Adds one event to the draft.
 
     Raises: ProviderError for an error event, which comes with HTTP 200.
     """
@@ -269,7 +268,7 @@ def take(event: Event, draft: Draft, endpoint: Endpoint) -> None:
 
 
 def _take_message(message: Mapping[str, Any], draft: Draft) -> None:
-    """A whole message, from a server that does not stream."""
+    """Adds a complete message, from a server that does not stream."""
     content = message.get("content")
     for index, block in enumerate(content if isinstance(content, list) else ()):
         _take_start(index, block, draft)
@@ -302,7 +301,7 @@ def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
         draft.redirect(key, call)
     call.id = given if isinstance(given, str) else call.id
     call.add_name(name if isinstance(name, str) else "")
-    # The format opens a block with an empty object; one with content is the whole input.
+    # The format opens a block with an empty object; one with content is the full input.
     if block.get("input"):
         draft.add_arguments(call, block["input"])
 
@@ -323,8 +322,8 @@ def _take_delta(index: Any, delta: Any, draft: Draft) -> None:
 
 
 def _take_usage(usage: Any, draft: Draft) -> None:
-    """The API counts cached and written tokens beside the input; `Usage` counts them within. What
-    a later event leaves out stays as it was."""
+    """The API counts cached and written tokens separately from the input; `Usage` includes them.
+    Fields missing from a later event keep their value."""
     if not isinstance(usage, Mapping):
         return
     draft.count_usage(

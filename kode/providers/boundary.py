@@ -1,10 +1,10 @@
-"""Where faults of a server or an SDK become kode's errors: one clear sentence and the next step.
+"""Turns faults of a server or an SDK into kode's errors: one clear sentence and the next step.
 
-The SDKs let errors of many families through (their own, the HTTP client's, JSON decoding, bare
-ValueError and AssertionError), and servers say the same thing in many words. Everything that leaves
-a provider passes here: `translated` around the exchange, `from_status` for what a server answered.
+The SDKs raise errors of many families (their own, the HTTP client's, JSON decoding, bare ValueError
+and AssertionError), and servers word the same thing in many ways. Everything that leaves a provider
+passes through here: `translated` around the exchange, `from_status` for a server's answer.
 
-What a reply is made of is in `draft.py`, the bytes of a stream in `stream.py`.
+`draft.py` builds a reply, `stream.py` reads the bytes of a stream.
 """
 
 import contextlib
@@ -33,23 +33,23 @@ MAX_DETAIL_CHARS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Whom a provider talks to, as far as an error text needs it."""
+    """The server a provider talks to, as far as error texts need it."""
 
     base_url: str
     model: str
     key_variable: str
-    """The environment variable that holds the key: `OPENAI_API_KEY`."""
+    """The environment variable with the key: `OPENAI_API_KEY`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
 
     @property
     def shown_url(self) -> str:
-        """The URL without what may be secret in it: user, password and query."""
+        """The URL without user, password and query, which may be secret."""
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
 
-# A window that is too small, in the words of OpenAI, Anthropic, llama.cpp, vLLM, LM Studio, Ollama,
-# SGLang, TGI, Gemini, Bedrock, Mistral, Groq, xAI and OpenRouter.
+# A full window, in the words of OpenAI, Anthropic, llama.cpp, vLLM, LM Studio, Ollama, SGLang, TGI,
+# Gemini, Bedrock, Mistral, Groq, xAI and OpenRouter.
 _OVERFLOW = re.compile(
     r"context[ _-]?length|context[ _-]?size|context[ _-]?window|maximum context|max(imum)? context"
     r"|prompt is too long|prompt too long|input is too long|input (is )?too large"
@@ -64,7 +64,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SIZE = re.compile(r"context (?:length|size|window)\D{1,20}(\d{3,8})", re.IGNORECASE)
-# Status 429 speaks of rates ("too many tokens"), and only in these words of the request's size.
+# Status 429 is about rates ("too many tokens"); only these words are about the request's size.
 _OVERFLOW_429 = re.compile(
     r"request too large for|context_length_exceeded|maximum context length|prompt is too long",
     re.IGNORECASE,
@@ -81,7 +81,7 @@ _BAD_KEY = re.compile(
     re.IGNORECASE,
 )
 LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
-"""How llama.cpp and others say that a model is not there yet."""
+"""How llama.cpp and others say that a model is still loading."""
 _NO_MODEL = re.compile(
     r"model_not_found|unknown model|no such model|invalid model|not a valid model"
     r"|model.{0,120}(not found|does not exist|not exist|is not available|not supported|not loaded)"
@@ -89,7 +89,7 @@ _NO_MODEL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-# The status that a word in an error object stands for, when no number says it.
+# The status for a word in an error object without a number.
 _STATUS_OF_TYPE = {
     "overloaded_error": 529,
     "overloaded": 529,
@@ -125,9 +125,9 @@ _STATUS_OF_TYPE = {
 
 @contextlib.contextmanager
 def translated(endpoint: Endpoint) -> Iterator[None]:
-    """Around an exchange with a server: whatever it raises leaves as an error of kode.
+    """Wraps an exchange with a server: whatever it raises becomes an error of kode.
 
-    CancelledError and KeyboardInterrupt pass.
+    CancelledError and KeyboardInterrupt pass through.
     """
     try:
         yield
@@ -136,16 +136,16 @@ def translated(endpoint: Endpoint) -> Iterator[None]:
     except Exception as error:
         mine = classify(error, endpoint)
         if mine is error.__cause__:
-            # What a hook of ours raised, and an SDK wrapped.
+            # Raised by one of our hooks, and wrapped by an SDK.
             raise mine from None
-        # A text that holds the key must not travel on in a traceback.
+        # A text that contains the key must not travel on in a traceback.
         told = repr(error)
         secret = endpoint.api_key and any(each in told for each in spellings(endpoint.api_key))
         raise mine from (None if secret else error)
 
 
 def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
-    """What an exception of an SDK, of its HTTP client or of decoding means to kode."""
+    """Converts an exception of an SDK, its HTTP client or decoding to kode's error."""
     for link in (error, error.__cause__):
         if isinstance(link, ProviderError):
             return link
@@ -159,11 +159,11 @@ def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
 
 
 def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
-    """An exchange that broke without an answer. The kinds are known by name, all along the chain of
-    causes, since two HTTP clients and two SDKs have their own classes for the same thing."""
+    """An exchange that failed without an answer. Kinds are recognized by class name along the chain
+    of causes, because two HTTP clients and two SDKs have their own classes for the same thing."""
     chain = list(_causes(error))
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
-    # The last cause says it best; the SDKs' own text is only "Connection error."
+    # The last cause is the most precise; the SDKs' own text is only "Connection error."
     detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""), endpoint)
     detail = re.sub(r"\[Errno -?\d+\] ", "", detail)
     if "ConnectionRefusedError" in names:
@@ -215,8 +215,8 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
 def from_status(
     status: int | None, body: Any, headers: Mapping[str, str], endpoint: Endpoint
 ) -> ProviderError:
-    """What a server's refusal means: an HTTP status with a body of any shape, or an error object
-    found inside a stream (`status` None or 200: what the object says decides)."""
+    """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
+    inside a stream (`status` None or 200: the object decides)."""
     words = _words(body)
     if status is None or status < 300:
         inside = _status_inside(body)
@@ -267,7 +267,7 @@ def from_status(
             status=status,
         )
     if status is None or status < 300:
-        # An error in the middle of an answer, without a word on whose fault it is, mostly passes.
+        # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{said}", status=status)
     return RefusedError(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
@@ -277,7 +277,7 @@ def from_status(
 
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
-    """A page for people where a reply was due."""
+    """The error for a web page in place of a reply."""
     kind = _clean(content_type, endpoint) or "text/html"
     return RefusedError(
         f"{endpoint.shown_url} answered with a web page ({kind}) instead of a model's reply. "
@@ -293,7 +293,7 @@ def missing_key(endpoint: Endpoint) -> AuthenticationError:
 
 
 def check_key(endpoint: Endpoint) -> None:
-    """A key that no header can carry is reported before it is sent.
+    """Reports a key that no header can carry before it is sent.
 
     Raises: AuthenticationError.
     """
@@ -307,7 +307,7 @@ def check_key(endpoint: Endpoint) -> None:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """The pause a server asks for, in seconds: `retry-after-ms`, or `retry-after` as seconds or as
-    a date. None when it asks for none, or for nonsense."""
+    a date. None for no request or nonsense."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -362,7 +362,7 @@ def _words_of_text(text: str) -> _Words:
 
 
 def _status_inside(body: Any) -> int | None:
-    """The status an error object speaks of, as a number or as a word."""
+    """The status that an error object names, as a number or as a word."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, Mapping):
@@ -387,14 +387,14 @@ def _status_inside(body: Any) -> int | None:
 def _overflows(status: int | None, words: str) -> bool:
     if status == 429:
         return _OVERFLOW_429.search(words) is not None
-    # The statuses servers were seen to report a full window with.
+    # The statuses with which servers report a full window.
     if status is None or status in (200, 400, 422) or status >= 500:
         return _OVERFLOW.search(words) is not None
     return False
 
 
 def _window_said(body: Any, message: str) -> int | None:
-    """The size of the window in tokens, where an overflow names it."""
+    """The window's size in tokens, if an overflow error names it."""
     inner = body.get("error") if isinstance(body, Mapping) else None
     given = inner.get("n_ctx") if isinstance(inner, Mapping) else None  # llama.cpp
     if isinstance(given, int) and given > 0:
@@ -438,7 +438,7 @@ def _passing(status: int, endpoint: Endpoint) -> str:
 def _causes(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
     for _ in range(8):
-        # What the caller was handling before is the context of the first link, and not its cause.
+        # What the caller was handling before is the context of the first link, not its cause.
         if link is None or isinstance(link, KodeError):
             return
         yield link
@@ -446,7 +446,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clean(text: str, endpoint: Endpoint) -> str:
-    """A server's words, fit for one line of a terminal: no control characters, no key, not long."""
+    """A server's words, made fit for one terminal line: no control characters, no key, short."""
     if len(endpoint.api_key) >= 4:
         for spelling in spellings(endpoint.api_key):
             text = text.replace(spelling, "***")

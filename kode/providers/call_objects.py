@@ -1,6 +1,6 @@
-"""A JSON value read as tool calls: by the keys that chat templates and training data use.
+"""Reads a JSON value as tool calls, by the keys that chat templates and training data use.
 
-Where these keys stand in much other data too, all else in the object must fit as well.
+Keys that are common in other data count only if everything else in the object fits as well.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from kode import broken_json
 from kode.contracts import ToolSpec
 
 Call = tuple[str, Mapping[str, Any]]
-"""The name of a tool and its arguments."""
+"""A tool's name and arguments."""
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
 ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
@@ -20,16 +20,16 @@ _WRAPPERS = {"tool_call", "tool_calls", "function_call", "function_calls"}
 
 
 class NoCallError(Exception):
-    """The value or text is of another form."""
+    """The value or text does not have the form of a call."""
 
 
 class UnfitError(Exception):
-    """It has the form of a call, and cannot be one: no such tool, or a required argument is not
-    there."""
+    """It has the form of a call but cannot be one: the tool is unknown, or a required argument is
+    missing."""
 
 
 def calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[Call]:
-    """The calls that a JSON value is, all of it. Raises: NoCallError, UnfitError."""
+    """The calls in a JSON value that contains nothing else. Raises: NoCallError, UnfitError."""
     if isinstance(value, list):
         if not value:
             raise NoCallError
@@ -57,11 +57,11 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
     tool = tools.get(value[key].removeprefix("functions."))
     known = {*_LABELS, *ARGUMENT_KEYS, *(properties_of(tool) if tool else ())}
     before = list(value)[: list(value).index(key)]
-    # A text in front of the name leads to the call, as a sentence in front of an object does.
+    # A text before the name introduces the call, as a sentence before an object does.
     thoughts = {one for one in before if isinstance(value[one], str) and one not in known}
     rest = {k: v for k, v in value.items() if k != key and k not in thoughts}
     if tool is None:
-        # Only what could be nothing else: a name is in much data.
+        # Only an unmistakable object: a name occurs in much data.
         is_call = isinstance(value.get("arguments"), dict | str) and set(rest) <= known
         raise UnfitError if is_call and key != "action" else NoCallError
     flat = {k: v for k, v in rest.items() if k not in _LABELS or k in properties_of(tool)}
@@ -92,8 +92,8 @@ def _tool_of_arguments(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) 
 
 
 def _lone_call(tool: ToolSpec, value: Any) -> Call:
-    """A call whose tool is the only key of an object. Much data looks like it, so all that is in it
-    must be known; a list may stand for the one required argument."""
+    """A call whose tool is the only key of an object. Much data looks like that, so everything in
+    it must be known; a list may stand for the one required argument."""
     required = tool.parameters.get("required", [])
     if isinstance(value, list) and len(required) == 1:
         kind = properties_of(tool).get(required[0], {}).get("type")
@@ -104,10 +104,10 @@ def _lone_call(tool: ToolSpec, value: Any) -> Call:
 
 
 def fitting(tool: ToolSpec, arguments: Any) -> Call:
-    """The call with these arguments, where all is there that the tool requires. Values are checked
-    when the call runs: there the model gets to know what is wrong.
+    """The call with these arguments, if all required ones are present. Values are checked when the
+    call runs, which tells the model what is wrong.
 
-    Raises: NoCallError for what is no object, UnfitError.
+    Raises: NoCallError if the arguments are not an object, UnfitError.
     """
     if not isinstance(arguments, dict):
         raise NoCallError

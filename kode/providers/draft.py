@@ -1,8 +1,8 @@
-"""A reply while it streams in: text, thinking and calls in pieces, made whole and repaired.
+"""Assembles and repairs a streaming reply from pieces of text, thinking and calls.
 
-Shared by the wire providers, which tell it what their events say. It trusts nothing: pieces may
-come in any order, ids may be empty or double, names may come in parts or again and again.
-`finish` gives a message only when the server said why it stopped.
+Shared by the wire providers, which feed it their events. It trusts nothing: pieces may come in any
+order, ids may be empty or duplicate, names may come in parts or repeatedly. `finish` returns a
+message only if the server said why it stopped.
 """
 
 import json
@@ -22,7 +22,7 @@ MAX_CALLS = 128
 """Calls in one reply. A model that asks for more runs in circles."""
 
 MAX_CHARS = 10_000_000
-"""Text, thinking and arguments of one reply together."""
+"""Total length of a reply's text, thinking and arguments."""
 
 STOP_REASONS: Mapping[str, StopReason] = {
     "stop": "end",
@@ -48,10 +48,10 @@ STOP_REASONS: Mapping[str, StopReason] = {
     "prohibited_content": "refusal",
     "blocklist": "refusal",
 }
-"""Of both wire formats and of the servers that imitate them."""
+"""Those of both wire formats and of servers that imitate them."""
 
 BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource"}
-"""Stop reasons by which a server says that the reply is not whole."""
+"""Stop reasons of a server for an incomplete reply."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class DraftCall:
     arguments: list[str] = field(default_factory=list)
 
     def add_name(self, piece: str) -> None:
-        """A name comes whole, in pieces, growing, or again with every chunk."""
+        """Adds to the name, which comes in full, in pieces, growing, or again with every chunk."""
         if not piece or piece == self.name:
             return
         if not self.name or piece.startswith(self.name):
@@ -94,10 +94,10 @@ class Draft:
         self.emit = emit
         self.blocks: dict[Hashable, DraftText | DraftThinking | DraftCall] = {}
         self.stop = ""
-        """The server's word for why it stopped; "" while it has not."""
+        """The server's stop reason; "" before it sends one."""
         self.said_since_stop = False
         self.done = False
-        """The stream's own end mark was seen."""
+        """Whether the stream's own end mark arrived."""
         self.refused = False
         self.chars = 0
         self.calls = 0
@@ -120,7 +120,7 @@ class Draft:
             self.emit(TextDelta(text=whole))
 
     def refuse(self, key: Hashable, piece: Any) -> None:
-        """A refusal in words: the words are the text, and the reply stops as a refusal."""
+        """Handles a refusal in words: they become the text, and the reply stops as a refusal."""
         if isinstance(piece, str) and piece:
             self.refused = True
             self.add_text(key, piece)
@@ -146,7 +146,7 @@ class Draft:
         block.redacted += redacted if isinstance(redacted, str) else ""
 
     def call(self, key: Hashable) -> DraftCall:
-        """The call under a key, begun when it is new."""
+        """The call under a key, created on first use."""
         block = self._redirected.get(key) or self.blocks.get(("call", key))
         if isinstance(block, DraftCall):
             return block
@@ -161,11 +161,11 @@ class Draft:
         return fresh
 
     def redirect(self, key: Hashable, call: DraftCall) -> None:
-        """What follows under a key belongs to another call from now on."""
+        """Assigns further pieces under a key to another call."""
         self._redirected[key] = call
 
     def add_arguments(self, call: DraftCall, piece: Any) -> None:
-        """Argument text in pieces; some servers give the object instead of its text."""
+        """Adds a piece of argument text; some servers send the object instead."""
         if piece is None or piece == "":
             return
         if isinstance(piece, str):
@@ -177,13 +177,14 @@ class Draft:
         self._count(text)
 
     def stopped(self, reason: Any) -> None:
-        """The server says why it stops. The last word counts."""
+        """Records the server's stop reason; the last one counts."""
         if isinstance(reason, str) and reason:
             self.stop = reason
             self.said_since_stop = False
 
     def count_usage(self, **counts: Any) -> None:
-        """Tokens by the names of `Usage`; later figures replace earlier ones, field by field."""
+        """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
+        field."""
         for name, value in counts.items():
             tokens = _tokens(value)
             if tokens is not None:
@@ -191,19 +192,19 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        """Whether the reply may end here: a stop reason, and nothing said after it."""
+        """Whether the reply may end here: a stop reason with nothing after it."""
         return bool(self.stop) and not self.said_since_stop
 
     # ── what becomes of it ───────────────────────────────────────────────────────────────────
 
     def finish(self, model: str, used_ids: Collection[str]) -> Message:
-        """The whole message. `used_ids` are the call ids of the session so far.
+        """The complete message. `used_ids` are the call ids of the session so far.
 
-        An answer without text and calls is a message when the server said that it stopped by
-        itself (a model may have nothing to add after its tools), ran into the token limit or
-        refused; announcing calls and making none is a fault.
+        A reply without text and calls is valid if it stopped normally (a model may have nothing to
+        add after its tools), reached the token limit or refused; announcing calls and making none
+        is a fault.
 
-        Raises: TransientError when the reply is not whole.
+        Raises: TransientError if the reply is incomplete.
         """
         if not self.stop or (self.said_since_stop and not self.done):
             raise TransientError(
@@ -229,7 +230,7 @@ class Draft:
         if reason in BROKEN_OFF:
             raise TransientError(f"The server broke the reply off ({reason!r}). Ask again.")
         if has_calls:
-            # An unknown reason may mean that the calls were cut; they must not run.
+            # After an unknown reason the calls may be truncated; they must not run.
             raise TransientError(
                 f"The server ended tool calls for a reason kode does not know ({reason[:40]!r}). "
                 "Ask again; if it keeps happening, use another server or model."
@@ -257,7 +258,7 @@ class Draft:
                 case DraftCall():
                     call_id = block.id if block.id and block.id not in used_ids else new_call_id()
                     used_ids.add(call_id)
-                    # No arguments at all means none are wanted, unless the limit cut them off.
+                    # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
                     name = _paired(block.name) or "unnamed"
                     parts.append(ToolCall(id=call_id, name=name, arguments=_paired(arguments)))
@@ -287,8 +288,8 @@ class Draft:
             )
 
     def _whole(self, key: Hashable, piece: str) -> str:
-        """The piece without halves of characters: the first half of a pair that was split between
-        two chunks waits for the second, and a half that stays alone is replaced."""
+        """The piece without lone surrogates: the first half of a pair split between two chunks
+        waits for the second; a half that stays alone is replaced."""
         piece = self._held.pop(key, "") + piece
         if not _SURROGATES.search(piece):
             return piece
@@ -302,7 +303,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _paired(text: str) -> str:
-    """Two halves side by side become their character, a half alone the replacement character."""
+    """Joins surrogate pairs into their character, and replaces lone ones."""
     if not _SURROGATES.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

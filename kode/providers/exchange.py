@@ -1,6 +1,6 @@
-"""One request and its answer, through the client of an SDK: what both wire formats share of it.
+"""One request and its answer through an SDK's client, shared by both wire formats.
 
-Where the request goes, what is in it and what an event means is the provider's business.
+The providers decide where a request goes, what it contains and what an event means.
 """
 
 import functools
@@ -30,13 +30,13 @@ CONNECT_TIMEOUT_S = 15.0
 
 
 def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
-    """The arguments for an SDK's client, which leave retries, limits of time and faults to kode.
+    """Arguments for an SDK's client that leave retries, time limits and faults to kode.
     `http_client_class` is the SDK's own `DefaultAsyncHttpxClient`."""
     import httpx2
 
     return {
         "max_retries": 0,
-        # Pauses and the whole are limited by `Deadline`; the client's own limits are per read.
+        # `Deadline` limits pauses and the total; the client's own limits are per read.
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": http_client_class(
             event_hooks={"response": [lambda response: refuse(response, endpoint)]},
@@ -47,26 +47,26 @@ def client_settings(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any
 
 @functools.cache
 def _trusted() -> "ssl.SSLContext":
-    """Which certificates are trusted, read once: for each client of its own they would be most of
-    what a conversation takes in memory, and the loop stands still while they are read."""
+    """The trusted certificates, read once: per client they would take most of a conversation's
+    memory, and reading blocks the event loop."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def default_max_tokens(info: ModelInfo) -> int:
-    """The limit of output where the request names none: without one, a model that repeats itself
-    has no end. Servers refuse a request whose input and limit together exceed the window, so the
-    model's maximum is taken only where it leaves five sixths of the window to the conversation."""
+    """The output limit of a request that sets none: without one, a model that repeats itself never
+    ends. Servers refuse a request whose input and limit together exceed the window, so the model's
+    maximum is used only if it leaves five sixths of the window to the conversation."""
     return max(1, min(info.max_output_tokens, info.context_window // 6))
 
 
 class SdkProvider(ABC):
-    """A `Provider` over the client of an SDK, which is opened with the first request."""
+    """A `Provider` over an SDK's client, which is opened on the first request."""
 
     name: ClassVar[str]
     official_host: ClassVar[str]
-    """Where the models' own vendor serves, which reads every call itself."""
+    """The host of the models' vendor, which parses every call itself."""
 
     def __init__(self, settings: ProviderSettings, *, base_url: str, key_variable: str) -> None:
         self.model = settings.model
@@ -83,9 +83,8 @@ class SdkProvider(ABC):
         self._said_reading = False
 
     async def learn_window(self, emit: Emit = silent) -> None:
-        """Asks a server of the person's own how large its window is: what is known of the model is
-        only what it could be. Asks once more where it did not say: some know when the model is
-        loaded. Never raises."""
+        """Asks a local server for its window, because the model's own is only an upper bound. Asks
+        again if it did not say: some servers know only when the model is loaded. Never raises."""
         if self._windows_asked < 2:
             self._windows_asked += 1
             say_so = partial(emit, loading_notice(self.model))
@@ -98,7 +97,7 @@ class SdkProvider(ABC):
         self.info = replace(self.info, context_window=tokens, max_output_tokens=output, known=True)
 
     def _say_reading(self, emit: Emit) -> None:
-        """One line, once in a process, while a server of the person's own reads a request."""
+        """Emits one line, once per process, while a local server reads a request."""
         if not self._said_reading:
             self._said_reading = True
             limit_s = self._settings.total_timeout_s
@@ -113,16 +112,16 @@ class SdkProvider(ABC):
 
     @property
     def is_official(self) -> bool:
-        """Whether the server is that of the wire format's vendor."""
+        """Whether the server belongs to the wire format's vendor."""
         return urlsplit(self._endpoint.base_url).hostname == self.official_host
 
     @property
     def origin(self) -> str:
-        """What marks the thinking of this model, which only it can verify."""
+        """Marks this model's thinking, which only it can verify."""
         return f"{self.name}/{self.model}"
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; see `kode.contracts.Provider`."""
+        """Makes one attempt at one reply; see `kode.contracts.Provider`."""
         draft = Draft(self.origin, emit)
         try:
             with pictures_named(request.messages), translated(self._endpoint):
@@ -146,14 +145,14 @@ class SdkProvider(ABC):
 
     @abstractmethod
     def _open(self) -> Any:
-        """The client. Raises: UserError for a key that is missing or cannot be one."""
+        """Opens the client. Raises: UserError for a missing or impossible key."""
 
     @abstractmethod
     def _body(self, request: Request) -> bytes: ...
 
     @abstractmethod
     async def _exchange(self, body: bytes, draft: Draft) -> None:
-        """Posts a body and fills the draft with what comes back, by `_post`."""
+        """Posts a body and fills the draft with the answer, using `_post`."""
 
     async def _post(
         self, path: str, body: bytes, stream_class: Any, draft: Draft, take: Callable[[Event], None]

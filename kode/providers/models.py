@@ -1,12 +1,11 @@
-"""What kode knows of models: windows, the longest output, prices, and the default of each provider.
+"""What kode knows about models: windows, output limits, prices, and each provider's default.
 
 A frozen table, matched by the longest prefix that ends at a word border of the model's name
-(`gpt-5` does not serve `gpt-5.9`). A model that is in no row works too, with a cautious window and
-no price.
+(`gpt-5` does not serve `gpt-5.9`). An unknown model works too, with a cautious window and no price.
 
 Prices are US dollars per million tokens, as published in November 2026, at the standard tier and
-the shortest prompt length. What a user sets in the config (`overrides`) wins over this. Models
-that anybody may host have no price here, and their windows are the models' own.
+the shortest prompt length. The user's `overrides` in the config take precedence. Models that
+anybody may host have no price here, and their windows are the models' own.
 """
 
 import re
@@ -21,8 +20,8 @@ from kode.messages import Usage
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
 
-# Columns: window, longest output, and then dollars per million tokens:
-#   input, output, cached input, written to the cache (None: as other input).
+# Columns: window, output limit, then dollars per million tokens: input, output, cached input,
+# written to the cache (None: as other input).
 _PRICED: dict[str, tuple[int, int, float, float, float | None, float | None]] = {
     # OpenAI
     "gpt-6.1-sol": (872_000, 128_000, 2.00, 10.00, 0.10, 2.50),
@@ -72,7 +71,7 @@ _PRICED: dict[str, tuple[int, int, float, float, float | None, float | None]] = 
     "claude-3-5-haiku": (200_000, 8_192, 0.80, 4.00, 0.08, 1.00),
     "claude-3-haiku": (200_000, 4_096, 0.25, 1.25, 0.03, 0.30),
     "claude-3-opus": (200_000, 4_096, 15.00, 75.00, 1.50, 18.75),
-    # Costs nothing, and the figures of a session show that it was counted.
+    # Free, but the token counts of a session show that it was counted.
     "scripted": (128_000, 8_192, 0.0, 0.0, 0.0, 0.0),
 }
 
@@ -143,13 +142,13 @@ _SEEING = frozenset(
     "gemini-3 gemini-2.5 gemini-2.0 gemini-1.5 gemma3 gemma-3 llama4 llama-4 llama3.2-vision llava "
     "pixtral qwen3-vl qwen2.5-vl qwen2.5vl mistral-medium scripted".split()
 )
-"""Rows of models that can look at a picture; those of Claude all can."""
+"""Models that accept images; all of Claude's do."""
 _BLIND = frozenset(
     "gpt-4 gpt-3.5-turbo o3-mini gpt-oss gemma qwen3-coder qwen2.5-coder qwen2.5 qwq llama3.1 "
     "llama3.3 llama-3.1 llama-3.3 llama3 llama-3 deepseek-chat deepseek-reasoner deepseek-v3 "
     "deepseek-r1 deepseek-coder codestral mistral-nemo grok-code phi4 phi-4".split()
 )
-"""Rows of models that cannot. Of the others kode does not know."""
+"""Models that do not. For others it is unknown."""
 
 
 def _sees_images(row: str) -> bool | None:
@@ -189,35 +188,35 @@ _OVERRIDABLE = tuple(f.name for f in fields(ModelInfo) if f.name != "known")
 
 
 def info_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> ModelInfo:
-    """What is known of a model.
+    """What is known about a model.
 
-    `overrides` maps a model name, or the beginning of one, to any of `context_window`,
-    `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`,
-    `cache_write_price` (dollars per million tokens), `sees_images` (true or false). Where several
-    beginnings fit, the longer one wins, key by key. A window given there counts as known.
+    `overrides` maps a model name, or a prefix of one, to any of `context_window`,
+    `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`, `cache_write_price`
+    (dollars per million tokens), `sees_images` (true or false). If several prefixes match, the
+    longest wins, key by key. A window given there counts as known.
 
-    Raises: ConfigError for an override with another key, or a value that is no number.
+    Raises: ConfigError for an unknown key, or a value that is not a number.
     """
     names = _names(model)
-    fitting = _fitting(names, MODELS)
+    fitting = _matching_rows(names, MODELS)
     info = fitting[-1] if fitting else UNKNOWN
     given: dict[str, Any] = {}
-    for values in _fitting(names, {k.lower(): v for k, v in (overrides or {}).items()}):
+    for values in _matching_rows(names, {k.lower(): v for k, v in (overrides or {}).items()}):
         given.update(values)
     for key, value in given.items():
         _check_override(model, key, value)
     if "context_window" in given:
-        # A window made smaller leaves room for the request too.
+        # A smaller window must leave room for the request too.
         half = max(1, given["context_window"] // 2)
         given.setdefault("max_output_tokens", min(info.max_output_tokens, half))
     return replace(info, **given, known=info.known or "context_window" in given)
 
 
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
-    """What a request cost, in dollars; None when a price is unknown.
+    """The cost of a request in dollars; None if a price is unknown.
 
     Cached and cache-written tokens are part of `usage.input_tokens` and are charged at their own
-    prices, or, where those are unknown, as other input.
+    prices, or, if those are unknown, as other input.
     """
     if info.input_price is None or info.output_price is None:
         return None
@@ -235,26 +234,26 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
 def pricing(
     overrides: Mapping[str, Mapping[str, Any]] | None,
 ) -> Callable[[str, Usage], float | None]:
-    """(model, usage) → dollars, as `info_of` and `cost_usd` know them."""
+    """(model, usage) → dollars, using `info_of` and `cost_usd`."""
     return lambda model, usage: cost_usd(info_of(model, overrides), usage)
 
 
 def _names(model: str) -> tuple[str, ...]:
-    """The name as given, and without what comes before it: `openrouter/qwen/qwen3-coder`,
+    """The name as given, and without prefixes: `openrouter/qwen/qwen3-coder`,
     `models/gemini-2.5-pro`, a path to a file of weights."""
     name = model.strip().lower()
     return (name, name.rsplit("/", 1)[-1])
 
 
-def _fitting(names: tuple[str, ...], table: Mapping[str, Row]) -> list[Row]:
-    """The rows whose prefix fits, the longest prefix last."""
+def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[Row]:
+    """The rows whose prefix matches, the longest prefix last."""
     fitting = [prefix for prefix in table if any(_begins(name, prefix) for name in names)]
     return [table[prefix] for prefix in sorted(fitting, key=len)]
 
 
 def _begins(name: str, prefix: str) -> bool:
-    """Whether `prefix` is the beginning of `name` up to a border: `gpt-5` is not that of
-    `gpt-5.9`, nor `o3` that of `o35`; `claude-opus-4` is that of `claude-opus-4-20250514`."""
+    """Whether `prefix` ends at a border of `name`: `gpt-5` does not match `gpt-5.9`, nor `o3`
+    `o35`; `claude-opus-4` matches `claude-opus-4-20250514`."""
     if not name.startswith(prefix):
         return False
     return re.match(r"$|[-:@_ ]|\.gguf", name[len(prefix) :]) is not None

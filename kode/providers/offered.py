@@ -1,6 +1,5 @@
-"""Which models a provider may be asked for: those that the config names, and those that a server on
-this machine offers, else those that kode knows. What kode knows of a model is `models`.
-"""
+"""The models to choose from: those in the config, and those of a local server, else those that kode
+knows (see `models`)."""
 
 import contextlib
 import json
@@ -26,7 +25,7 @@ LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def offered_models(config: "Config", provider: "Provider", server: "ServedModels") -> list[str]:
-    """What a conversation could use from now on; asks a server on this machine, so call it in a
+    """The models that a conversation could switch to; asks a local server, so call it in a
     thread."""
     named = [provider.model, config.model or "", *config.prices]
     return model_names(provider.name, named, server.of(base_url_of(config)))
@@ -35,8 +34,8 @@ def offered_models(config: "Config", provider: "Provider", server: "ServedModels
 def model_names(
     provider: str | None, configured: Iterable[str], served: Sequence[str] = ()
 ) -> list[str]:
-    """The models that a provider may be asked for: those that the config names, those that the
-    person's own server has, else those that kode knows of the provider."""
+    """The models to choose from for a provider: those in the config, those of a local server, else
+    those that kode knows for the provider."""
     known = [] if served else [n for n, info in MODELS.items() if info.input_price]
     if provider is not None:
         row = provider_row(provider)
@@ -46,19 +45,19 @@ def model_names(
 
 
 def served_models(config: "Config") -> tuple[str, ...]:
-    """The models that the server on this machine offers; () where requests go elsewhere, or it
-    cannot say. Asks it, so call it in a thread."""
+    """The models of a local server; () if requests go elsewhere, or it cannot say. Asks it, so call
+    it in a thread."""
     return ServedModels().of(base_url_of(config))
 
 
 def offers(served: Sequence[str], model: str) -> bool:
-    """Whether a server that lists these has the model: a longer name that begins so counts (tags,
-    dates), and a wildcard of a proxy."""
+    """Whether a server with this list has the model: longer names with the same beginning count
+    (tags, dates), and a proxy's wildcard."""
     return any(known.startswith(model) or "*" in known for known in served)
 
 
 def base_url_of(config: "Config") -> str:
-    """Where requests go, when that is not the provider's own address; "" else."""
+    """Where requests go, if not to the provider's own address; "" otherwise."""
     with contextlib.suppress(UserError):
         return resolve_provider(config, os.environ).base_url or ""
     return ""
@@ -66,12 +65,12 @@ def base_url_of(config: "Config") -> str:
 
 @dataclass
 class ServedModels:
-    """The models that a server on this machine offers; others are not asked by completing."""
+    """The models of a local server; completion does not query others."""
 
     _known: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
 
     def of(self, base_url: str) -> tuple[str, ...]:
-        """Their names, () where the server cannot say; asked at most once a minute."""
+        """Their names, () if the server cannot say; asked at most once a minute."""
         at, names = self._known.get(base_url, (float("-inf"), ()))
         if time.monotonic() - at > SERVER_FRESH_S:
             names = _served(base_url)
@@ -91,7 +90,7 @@ def _served(base_url: str) -> tuple[str, ...]:
             url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S
         )
         with contextlib.closing(connection):
-            # Addresses of the one format end in /v1, those of the other do not have to.
+            # Addresses of the one format end in /v1, those of the other need not.
             connection.request("GET", f"{url.path.rstrip('/') or '/v1'}/models")
             data = json.loads(connection.getresponse().read(1 << 20))["data"]
             names = [str(model["id"]) for model in data]

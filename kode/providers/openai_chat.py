@@ -1,10 +1,10 @@
 """Chat Completions, through the official `openai` SDK: OpenAI and the many servers that imitate it.
 
-The SDK opens the connection, signs the request and names the errors. The body is put together here
-from bytes kept per message, and the events are read raw (`stream.py`), because the typed path of
-the SDK walks all messages again for every request and hides what a broken server sent.
+The SDK opens the connection, signs the request and names the errors. The body is joined from bytes
+cached per message, and events are read raw (`stream.py`): the SDK's typed path walks all messages
+for every request and hides what a broken server sent.
 
-The SDK is imported with the first request, or before by `warm_up`.
+The SDK is imported on the first request, or by `warm_up`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 
 def warm_up() -> None:
-    """Imports the SDK, which takes a while; for a thread that has time."""
+    """Imports the SDK, which takes a while; call it in a thread."""
     import openai  # noqa: F401
 
 
@@ -109,14 +109,14 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
 
 
 def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds an answer to a schema. OpenAI keeps one to the letter (`strict`) only where each
-    property of each object is required, and refuses others."""
+    """Parameters that make the server enforce a schema. OpenAI enforces one exactly (`strict`) only
+    if every property of every object is required, and refuses others."""
     held = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
     return {"response_format": {"type": "json_schema", "json_schema": held}}
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether each object of a schema has just the properties it names."""
+    """Whether each object of a schema allows exactly the properties it names."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "object" and (
             schema.get("additionalProperties") is not False
@@ -128,13 +128,13 @@ def is_strict(schema: Any) -> bool:
 
 
 def message_bytes(message: Message, *, seen: bool = True) -> bytes:
-    """The objects of one message, joined by commas: a tool message is one object a result. Pictures
-    go along where the model can see."""
+    """The objects of one message, joined by commas: a tool message has one object per result.
+    Includes images if the model can see."""
     return b",".join(encoded(value) for value in message_objects(message, seen=seen))
 
 
 def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, Any]]:
-    """Thinking stays out: no server of this format takes it back in a way they agree on."""
+    """Leaves thinking out: servers of this format do not agree on a way to send it back."""
     text = "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
     if message.role == "user" and images_of(message):
         return [{"role": "user", "content": [*_pictures(message, seen), _text(text)]}]
@@ -150,13 +150,13 @@ def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, An
             for part in message.parts
             if isinstance(part, ToolResult)
         ]
-        # The format has no place for a picture in a result: it follows as a message.
+        # A result cannot hold an image in this format: it follows as a message.
         pictures = list(_pictures(message, seen))
         after = [*pictures, *([_text(text)] if text else [])] if pictures else text
         return [*results, *([{"role": "user", "content": after}] if after else [])]
     calls = [_call_object(call) for call in calls_of(message)]
     if not calls:
-        # An answer without text says nothing, and many servers refuse an empty message.
+        # An empty answer says nothing, and many servers refuse it.
         return [{"role": "assistant", "content": text}] if text else []
     return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
 
@@ -184,7 +184,7 @@ def _call_object(call: ToolCall) -> dict[str, Any]:
 
 
 def take(event: Event, draft: Draft, calls: CallSorter, endpoint: Endpoint) -> None:
-    """What one event says goes into the draft.
+    """Adds one event to the draft.
 
     Raises: ProviderError for an error object, which some servers send with HTTP 200.
     """
@@ -221,7 +221,7 @@ def _take_choice(choice: Mapping[str, Any], draft: Draft, calls: CallSorter) -> 
 
 
 def _take_content(content: Any, draft: Draft) -> None:
-    """Content is text, or with some servers a list of parts."""
+    """Adds content: text, or with some servers a list of parts."""
     if isinstance(content, str):
         draft.add_text("text", content)
     for part in content if isinstance(content, list) else ():
@@ -261,10 +261,10 @@ def _take_usage(usage: Any, draft: Draft) -> None:
 
 
 class CallSorter:
-    """Says which call a fragment belongs to.
+    """Assigns fragments to calls.
 
     The format's rule is the index. Servers break it: index 0 for all with different ids, no index,
-    no id, the whole call in one fragment or its name again in each.
+    no id, the full call in one fragment or its name again in each.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -273,7 +273,7 @@ class CallSorter:
         self.last: DraftCall | None = None
 
     def take(self, fragments: Sequence[Any]) -> None:
-        """The fragments of one chunk, in order."""
+        """Adds the fragments of one chunk, in order."""
         touched: list[DraftCall] = []
         for fragment in fragments:
             if not isinstance(fragment, Mapping):
@@ -314,6 +314,6 @@ class CallSorter:
             return False
         if any(call is other for other in touched):
             return True
-        # A name with the beginning of an object, after an object that is whole already.
+        # A name with the beginning of an object, after a complete object.
         begins = not isinstance(arguments, str) or arguments.lstrip().startswith("{")
         return arguments is not None and begins and is_whole_object(call.text)

@@ -1,16 +1,16 @@
-"""A reply that repeats itself: small models fall into saying the same until a limit ends them.
+"""Detects a reply that repeats itself: small models fall into loops until a limit ends them.
 
-Only the form counts: the last `WINDOW` characters are one text of at most `LONGEST` characters,
-over and over. That is far beyond the rules, tables and blank lines of ordinary text.
+Only the form counts: the last `WINDOW` characters repeat one text of at most `LONGEST` characters.
+That is far beyond the rules, tables and blank lines of ordinary text.
 """
 
 from kode.errors import RefusedError
 
 WINDOW = 8_000
 LONGEST = 1_000
-"""So a text has to come eight times in a row, and a shorter one oftener."""
+"""A text of this length has to come eight times in a row, a shorter one more often."""
 STEP = 1_000
-"""After so many characters it is looked for again."""
+"""Checked again after this many characters."""
 
 
 class Repetition:
@@ -22,7 +22,7 @@ class Repetition:
         self._new_chars = 0
 
     def add(self, piece: str) -> None:
-        """Takes in what came. Raises: RefusedError once the reply repeats itself."""
+        """Adds a piece. Raises: RefusedError once the reply repeats itself."""
         self._new.append(piece)
         self._new_chars += len(piece)
         if self._new_chars < STEP:
@@ -41,7 +41,7 @@ class Repetition:
 
 def repeated(text: str) -> str:
     """The shortest text of at most `LONGEST` characters of which `text` is repetitions, the first
-    of them perhaps cut; "" where there is none."""
+    possibly cut; "" if there is none."""
     last = text[-LONGEST:]
     before = text.rfind(last, 0, len(text) - 1)
     length = len(text) - len(last) - before

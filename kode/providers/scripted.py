@@ -2,7 +2,7 @@
 
 A script is a file with a JSON list of replies, or JSON lines with one reply each. A reply:
 
-    text, thinking   what is said (streamed in several pieces)
+    text, thinking   the reply (streamed in several pieces)
     calls            [{"name": "read_file", "arguments": {"path": "a.py"}}]; arguments may be raw
                      text, and an "id" may be given
     stop             "end", "tool_calls", "length" or "refusal"; by default "tool_calls" with calls
@@ -44,7 +44,7 @@ from kode.providers.draft import new_call_id
 from kode.providers.wire import Encoded, used_ids
 
 PIECES = 6
-"""At most so many pieces does a text stream in."""
+"""A text streams in at most this many pieces."""
 
 CHARS_PER_TOKEN = 4
 
@@ -58,7 +58,7 @@ class ScriptedCall:
     name: str
     arguments: str
     id: str = ""
-    """"" for a fresh one."""
+    """"" for a generated one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class ScriptedError:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedReply:
-    """One reply of a script; the fields are those of the module's docstring."""
+    """One reply of a script; the module's docstring explains the fields."""
 
     text: str = ""
     thinking: str = ""
@@ -90,7 +90,7 @@ class Scripted:
     name = "scripted"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        """Raises: ConfigError where there is no script, or not a good one."""
+        """Raises: ConfigError for a missing or invalid script."""
         if not settings.script:
             raise ConfigError(
                 "The provider `scripted` needs a script to play: set `script` in the config, "
@@ -103,11 +103,11 @@ class Scripted:
         self._ordered = tuple(reply for reply in replies if not reply.match)
         self._next = 0
         self._following: dict[str, ScriptedReply] = {}
-        """By the id of the call whose result it follows."""
+        """Call id → the reply that follows its result."""
         self._sizes: Encoded[int] = Encoded(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; see `kode.contracts.Provider`."""
+        """Makes one attempt at one reply; see `kode.contracts.Provider`."""
         reply = self._choose(request)
         await asyncio.sleep(reply.delay_s)
         if reply.error is not None:
@@ -132,7 +132,7 @@ class Scripted:
         )
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is no connection."""
 
     def _choose(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
@@ -185,7 +185,7 @@ class Scripted:
 def load_script(path: Path) -> tuple[ScriptedReply, ...]:
     """The replies of a script file.
 
-    Raises: ConfigError that names the file, the line or reply, what was found, what is allowed.
+    Raises: ConfigError that names the file, the line or reply, the value, and what is allowed.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -198,7 +198,7 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
 
 
 def reply_of(value: Any, where: str) -> ScriptedReply:
-    """One reply from its JSON; `where` names its place for the errors.
+    """One reply from its JSON; `where` names its place for errors.
 
     Raises: ConfigError.
     """
@@ -234,7 +234,7 @@ def reply_of(value: Any, where: str) -> ScriptedReply:
 
 
 def _values(text: str, path: Path) -> Iterator[tuple[Any, str]]:
-    """Each reply's JSON with the name of its place: one list, or one object a line."""
+    """Each reply's JSON with the name of its place: one list, or one object per line."""
     if text.lstrip().startswith("["):
         for number, value in enumerate(_json(text, path, 1), start=1):
             yield value, f"{path}, reply {number}"
@@ -297,7 +297,7 @@ def _scripted_error(value: Any, where: str) -> ScriptedError:
 def _object(value: Any, where: str, what: str, allowed: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{where}: {what} must be a JSON object with {allowed}.")
-    # `wire` is how the scripted server of the tests misbehaves; it plays the same files.
+    # `wire` says how the tests' scripted server misbehaves; it plays the same files.
     unknown = sorted(set(value) - {*allowed.split(", "), "wire"})
     if unknown:
         raise ConfigError(f"{where}: {what} has no key `{unknown[0]}`; allowed are {allowed}.")
@@ -330,7 +330,7 @@ def _last_user_text(request: Request) -> str:
 
 
 def _text(message: Message) -> str:
-    """What a script may look for: all but where kode works, which differs from run to run."""
+    """What a script may match: everything except the workplace, which differs from run to run."""
     texts = (part for part in message.parts if isinstance(part, Text) and part.source != "opening")
     return "\n".join(part.text for part in texts)
 
@@ -347,7 +347,7 @@ def _chars_of(message: Message) -> int:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut before spaces, so that words stay whole where there are any."""
+    """Splits before spaces, so that words stay intact."""
     size = max(1, -(-len(text) // PIECES))
     start = 0
     while start < len(text):

@@ -1,5 +1,5 @@
-"""What a server of the person's own says of its window: how it was started decides that, and not
-what the model could take. Ollama cuts what is too long without a word, so it must be known before.
+"""Asks a local server for its window, which depends on how it was started, not on the model. Ollama
+silently truncates longer requests, so the size must be known before.
 
     llama.cpp   meta.n_ctx in /v1/models; before that /props
     vLLM        max_model_len in /v1/models
@@ -25,29 +25,28 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT_S = 3.0
 LOAD_TIMEOUT_S = 120.0
-"""For Ollama to load the model, which the first request would wait for too."""
+"""Time for Ollama to load the model, which the first request would wait for too."""
 MAX_BYTES = 4_000_000
 OLLAMA_DEFAULT = 4_096
-"""What Ollama takes where neither the model nor the server's settings say more."""
+"""Ollama's window if neither the model nor the server's settings say more."""
 
 LISTED = ("max_model_len", "loaded_context_length", "context_length", "context_window")
-"""Keys that servers have for the window in an entry of their list of models."""
+"""Keys for the window in a server's list of models."""
 
 
 class LoadingError(Exception):
-    """The server says that it still loads its model."""
+    """The server is still loading its model."""
 
 
 def nothing() -> None:
-    """For whom it does not matter that the server loads its model."""
+    """Ignores that the server is loading its model."""
 
 
 async def served_window(
     provider: str, endpoint: Endpoint, loading: Callable[[], None] = nothing
 ) -> int | None:
-    """The window in tokens; None for a provider's own server and its models, and for a server that
-    does not say. One that still loads its model is waited for, after a call of `loading`. Never
-    raises."""
+    """The window in tokens; None for a vendor's own server, and for a server that does not say.
+    Waits for one that is still loading its model, after calling `loading`. Never raises."""
     row = provider_row(provider)
     url = endpoint.base_url.rstrip("/")
     if row is None or url == row.own_url or owner_of(endpoint.model) is not None:
@@ -72,7 +71,7 @@ async def served_window(
                 await asyncio.sleep(LOADING_PAUSE_S)
                 with contextlib.suppress(LoadingError):
                     return await _window_of(client, url, row.models_path, endpoint.model)
-    except Exception:  # a client has errors of many families; the first request will name the fault
+    except Exception:  # clients have errors of many families; the first request will name the fault
         return None
 
 
@@ -111,7 +110,7 @@ async def _asked(
     body: Mapping[str, Any] | None = None,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> Any:
-    """The answer as JSON; None for anything else. Raises: LoadingError; faults of the client."""
+    """The answer as JSON; None for anything else. Raises: LoadingError; the client's errors."""
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
@@ -138,7 +137,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def _of_list(answer: Any, model: str) -> int | None:
-    """The window in a list of models: of the one with this name, or of the only one there is."""
+    """The window in a list of models: of the one with this name, or the only one."""
     listed = [one for one in _list(_at(answer, "data")) if isinstance(one, Mapping)]
     named = [one for one in listed if model in (one.get("id"), *_list(one.get("aliases")))]
     for one in named or (listed if len(listed) == 1 else []):
@@ -149,7 +148,7 @@ def _of_list(answer: Any, model: str) -> int | None:
 
 
 def _running(answer: Any, model: str) -> int | None:
-    """The window of a model that Ollama has loaded; a name without a tag is the one of `latest`."""
+    """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
     for one in _list(_at(answer, "models")):
         if _at(one, "name") in (model, f"{model}:latest"):
             return _tokens(_at(one, "context_length"))

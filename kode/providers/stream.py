@@ -1,8 +1,8 @@
-"""The bytes of a streamed answer, made into JSON events, within limits of time and size.
+"""Reads the bytes of a streamed answer as JSON events, within limits of time and size.
 
-Shared by the wire providers; knows no wire format beyond server-sent events. Own code instead of
-the SDKs' decoders, because those have no bound on a line, drop events without a name, take a
-stream that is cut for one that is whole, and time out per read only.
+Shared by the wire providers; knows no wire format beyond server-sent events. The SDKs' decoders do
+not bound a line, drop events without a name, accept a truncated stream as complete, and only time
+out per read.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from kode.providers.boundary import Endpoint, from_status, web_page
 from kode.providers.draft import Draft
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""An event, or an answer that is not streamed, may not be larger."""
+"""Limit of an event, or of an answer that is not streamed."""
 
 MAX_ERROR_BYTES = 65_536
 """How much of an error's body is read."""
 
 LAST_WORDS_S = 3.0
-"""After the stop reason, how long the usage and the end of the stream are waited for."""
+"""How long to wait after the stop reason for the usage and the end of the stream."""
 
 DRAIN_S = 0.1
-"""After the end mark, how long the end of the body is waited for, so that the connection serves
-the next request too."""
+"""How long to wait after the end mark for the end of the body, so that the connection can be
+reused."""
 
 
 class Response(Protocol):
-    """What is used of the HTTP client's response."""
+    """The parts used of the HTTP client's response."""
 
     @property
     def status_code(self) -> int: ...
@@ -53,12 +53,12 @@ class Event:
 class Deadline:
     """An idle limit and a total limit around an exchange, as `async with`.
 
-    The idle limit starts again with every `touch()`, which is called for bytes that arrive. With
-    `reading`, a server that has sent nothing yet has until the total limit: a slow one reads a long
-    request in silence. `reading` is called once, when the idle limit passes.
+    Each `touch()`, called for arriving bytes, restarts the idle limit. With `reading`, a server
+    that has sent nothing yet has until the total limit, because a slow one reads a long request in
+    silence; `reading` is called once, when the idle limit passes.
 
-    Between `soften()` (the reply could end here) and `harden()` the limit is a short one, and
-    running out of time only ends the waiting.
+    Between `soften()` (the reply could end here) and `harden()` the limit is short, and running out
+    of time only ends the waiting.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Deadline:
         return False
 
     def touch(self) -> None:
-        """Something arrived."""
+        """Restarts the idle limit: something arrived."""
         self._is_silent = False
         self._stop_reminder()
         if self._timeout.expired():
@@ -110,8 +110,8 @@ class Deadline:
         self._timeout.reschedule(min(idle_end, self._end, self._soft_end))
 
     def soften(self, seconds: float, mark: int) -> None:
-        """The reply may be whole: only its last words are waited for, `seconds` long from when
-        `mark` (how much of it there is) last changed."""
+        """The reply may be complete: waits only for its last words, `seconds` from when `mark` (how
+        much there is) last changed."""
         if self.soft and mark == self._soft_mark:
             return
         self.soft, self._soft_mark = True, mark
@@ -137,7 +137,7 @@ class Deadline:
                 "slow one raise `retry.total_timeout_s` in the config."
             )
         if asyncio.get_running_loop().time() >= self._end:
-            # Not to be asked for again: it would take as long, and cost as much, once more.
+            # Do not retry: it would take as long, and cost as much, once more.
             return RefusedError(
                 f"The reply of {url} was not whole after {self.total_s:g} s and was ended. "
                 "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
@@ -149,15 +149,15 @@ class Deadline:
 
 
 async def refuse(response: Response, endpoint: Endpoint) -> None:
-    """For each response before the SDK sees it: an error or a redirect becomes kode's error. The
-    SDK would read the whole of its body first, however large.
+    """Checks a response before the SDK sees it: an error or a redirect becomes kode's error. The
+    SDK would first read the entire body, however large.
 
     Raises: ProviderError.
     """
     if response.status_code < 300:
         return
     body = b""
-    # The status says enough when the body breaks off.
+    # If the body breaks off, the status says enough.
     with contextlib.suppress(Exception):
         async for chunk in response.aiter_bytes():
             body += chunk
@@ -175,10 +175,10 @@ async def read_reply(
 ) -> None:
     """Feeds the events of an answer to `take`, which fills the draft; closes the response.
 
-    What breaks after the reply is whole (the usage, the end mark, the end of the connection) is no
-    fault of the reply.
+    A failure after the reply is complete (in the usage, the end mark, the end of the connection) is
+    not a fault.
 
-    Raises: ProviderError; what the HTTP client raises passes through.
+    Raises: ProviderError; the HTTP client's errors pass through.
     """
     try:
         async with contextlib.aclosing(events(response, deadline)) as stream:
@@ -207,12 +207,12 @@ def _take_in(event: Event, draft: Draft, take: Callable[[Event], None], deadline
 
 
 async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event, None]:
-    """The events of an answer, until its end or `[DONE]`.
+    """Yields the events of an answer, until its end or `[DONE]`.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
     `[DONE]` itself is an event of that name, without data.
 
-    Raises: TransientError, RefusedError; what the HTTP client raises passes through.
+    Raises: TransientError, RefusedError; the HTTP client's errors pass through.
     """
     endpoint = deadline.endpoint
     kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
@@ -251,8 +251,7 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
 
 
 async def drain(chunks: AsyncIterator[bytes]) -> None:
-    """Reads what is left after the end mark, for a moment; a connection read to its end is used
-    again by the next request."""
+    """Briefly reads what is left after the end mark; a connection read to its end can be reused."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(DRAIN_S):
             async for _ in chunks:
@@ -260,7 +259,7 @@ async def drain(chunks: AsyncIterator[bytes]) -> None:
 
 
 class Decoder:
-    """Bytes into events. `done` is set by `[DONE]`; what follows is ignored."""
+    """Splits bytes into events. `[DONE]` sets `done`; anything after it is ignored."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -274,12 +273,12 @@ class Decoder:
         self._data_size = 0
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that a further piece of the stream completes."""
+        """The events that another piece of the stream completes."""
         if b"\n" not in chunk and b"\r" not in chunk:
             self._keep(chunk)
             return
         text = b"".join((*self._pieces, chunk))
-        # A \r at the end may be the first half of \r\n: its line is not over yet.
+        # A \r at the end may be the first half of \r\n: its line is not complete yet.
         tail = b"\r" if text.endswith(b"\r") else b""
         if tail:
             text = text[:-1]

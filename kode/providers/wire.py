@@ -1,8 +1,8 @@
-"""What both wire formats share on the way out: JSON bytes of messages, made once and kept.
+"""Encodes messages as JSON bytes for both wire formats, once each.
 
-A request holds every message said so far. Each is encoded when it is first sent; later requests
-of the session join the same bytes. So a message is byte for byte the same in every request, which
-is what a provider's cache needs, and the work per request stays that of joining.
+A request holds every message so far. Each is encoded when it is first sent; later requests of the
+session join the same bytes. So a message is byte for byte the same in every request, as a
+provider's cache needs, and a request only costs the joining.
 """
 
 import base64
@@ -24,22 +24,22 @@ Wire = TypeVar("Wire")
 
 
 FEW = 8
-"""So few messages are encoded each time: the questions that memory asks beside a session, and a
-summary's, do not take the place of what is kept of the session."""
+"""Lists this short are encoded each time: questions of memory and a summary must not evict the
+session's cached bytes."""
 
 
 ACKNOWLEDGED = Message(
     role="assistant", parts=(Text(text="I have read it. What is the task?"),), stop="end"
 )
-"""Between the context of a request and what the person says. "Noted." became the model's answer to
-tasks too."""
+"""Stands between the context of a request and the person's words. With "Noted." models repeated
+that as their answer to tasks."""
 
 
 class Growing:
-    """Follows one growing list: what came since it was last looked at.
+    """Follows one growing list: what was added since the last look.
 
-    A session appends to one list and puts another in its place when the past changes, so the same
-    list with the same message at the old end holds the same messages before it.
+    A session appends to one list and replaces it when the past changes, so the same list with the
+    same message at the old end holds the same messages before it.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Growing:
         return self._count if same else 0
 
     def note(self, messages: Sequence[Message]) -> None:
-        """All of these have been looked at."""
+        """Records that all of these have been seen."""
         self._messages, self._count = messages, len(messages)
         self._last = messages[-1] if messages else None
 
 
 class Encoded(Generic[Wire]):
-    """The wire forms of a growing list of messages, each made once. They go with the list, so that
-    nothing is kept of messages that a compaction has dropped."""
+    """The wire forms of a growing list of messages, each created once. They are dropped with the
+    list, so that nothing stays of messages that a compaction dropped."""
 
     def __init__(self, encode: Callable[[Message], Wire]) -> None:
         self._encode = encode
@@ -72,7 +72,7 @@ class Encoded(Generic[Wire]):
         self._wires: list[Wire] = []
 
     def of(self, messages: Sequence[Message]) -> list[Wire]:
-        """The wire forms of all messages. Read the list, do not change it."""
+        """The wire forms of all messages. Treat the list as read-only."""
         if len(messages) < FEW:
             return [self._encode(message) for message in messages]
         count = self._growing.count(messages)
@@ -85,7 +85,7 @@ class Encoded(Generic[Wire]):
 
 
 class EncodedTools:
-    """The bytes of a request's tools, made again only for other tools than the last."""
+    """The bytes of a request's tools, encoded again only if the tools change."""
 
     def __init__(self, tool_object: Callable[[ToolSpec], dict[str, Any]]) -> None:
         self._tool_object = tool_object
@@ -100,23 +100,22 @@ class EncodedTools:
 
 
 class Joined:
-    """The bytes of a growing list of messages, joined by commas: what was joined for the last
-    request is taken as it is.
+    """The bytes of a growing list of messages, joined by commas, reusing those of the last request.
 
-    What a user said in a row becomes one message: the templates of many local models refuse a user
-    after a user, and a session in which one answer never came would be of no more use with them.
-    A message that memory put before the first one stays a message.
+    Consecutive user messages become one message: templates of many local models refuse them, which
+    would break a session in which one answer never came. A message that memory put before the first
+    one stays separate.
     """
 
     def __init__(self, encode: Callable[[Message], bytes]) -> None:
         self._encode = encode
         self._growing = Growing()
         self._bytes = b""
-        """Of all but the last row of user messages, which may go on."""
+        """All but the last row of user messages, which may continue."""
         self._row: tuple[Message, ...] = ()
 
     def of(self, messages: Sequence[Message]) -> bytes:
-        """The bytes of all messages; those that have no wire form are left out."""
+        """The bytes of all messages; those without a wire form are skipped."""
         kept = len(messages) >= FEW
         count = self._growing.count(messages) if kept else 0
         before, row = (self._bytes, self._row) if count else (b"", ())
@@ -140,8 +139,8 @@ class Joined:
 
 
 def apart(messages: Sequence[Message]) -> list[Message]:
-    """The messages with what stands before a person's words as an exchange of its own, where memory
-    is among it; see `Request.context_apart`."""
+    """The messages with the context before a person's words as a separate exchange, if memory is
+    part of it; see `Request.context_apart`."""
     found: list[Message] = []
     ahead: tuple[Part, ...] = ()
     for message in messages:
@@ -175,28 +174,28 @@ def _is_of_memory(message: Message) -> bool:
 
 
 def encoded(value: Any) -> bytes:
-    """Compact JSON in UTF-8; halves of characters, which no server takes, become "?"."""
+    """Compact JSON in UTF-8; lone surrogates, which no server accepts, become "?"."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 
 
 def sendable_arguments(call: ToolCall) -> str:
-    """The argument text as it was written when it is a JSON object, else `{}`.
+    """The argument text unchanged if it is a JSON object, else `{}`.
 
-    Servers decode the arguments in the history (many to render a template) and fail for good on a
-    text that a token limit cut. The result of such a call tells the model what was wrong with it.
+    Servers decode arguments in the history (many to render a template) and fail permanently on a
+    truncated text. The result of such a call tells the model what was wrong with it.
     """
     return call.arguments if is_whole_object(call.arguments) else "{}"
 
 
 def sendable_name(name: str) -> str:
-    """A tool name that every server takes. A model that invents a name with a dot or a space in it
+    """A tool name that every server accepts. A name that a model invented, with a dot or a space,
     would otherwise make each later request fail."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def sendable_id(call_id: str, *, strict: bool) -> str:
-    """A call id that the server takes: at most 40 characters, and with `strict` only those that
+    """A call id that the server accepts: at most 40 characters, and with `strict` only those that
     Anthropic allows. Others, from another server earlier in the session, become a digest, the same
     in the call and in its result."""
     if len(call_id) <= 40 and (not strict or re.fullmatch(r"[A-Za-z0-9_-]+", call_id)):
@@ -205,22 +204,22 @@ def sendable_id(call_id: str, *, strict: bool) -> str:
 
 
 def picture(image: Image, *, seen: bool) -> str | None:
-    """A picture in base64; None for a model that sees none, and when kode's copy is gone: then
-    `picture_note` stands for it."""
+    """An image in base64; None for a model that cannot see, and if kode's copy is gone: then
+    `picture_note` replaces it."""
     data = bytes_of(image) if seen else None
     return None if data is None else base64.b64encode(data).decode("ascii")
 
 
 def picture_note(image: Image, *, seen: bool) -> str:
-    """What a model gets in place of a picture."""
+    """The text that replaces an image."""
     why = "its file is gone" if seen else "this model cannot look at pictures"
     return f"[A picture, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
 @contextlib.contextmanager
 def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
-    """Around a request: where a server turns down one with pictures in it, the error says that
-    they may be why, and what to do, since they would be in every later request too."""
+    """Wraps a request: if the server refuses one with images, the error says that they may be the
+    cause, and what to do, because every later request would contain them too."""
     try:
         yield
     except RefusedError as error:
@@ -236,5 +235,5 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
 
 
 def used_ids(messages: Sequence[Message]) -> set[str]:
-    """The call ids of a session so far, which a new call may not have again."""
+    """The call ids of a session so far, which a new call may not reuse."""
     return {call.id for m in messages if m.role == "assistant" for call in calls_of(m)}

@@ -1,18 +1,17 @@
-"""Tool calls that a model wrote as text, since its server did not read them: made into calls.
+"""Recovers tool calls that a model wrote as text because its server did not parse them.
 
-Servers of local models read calls out of what the model says by the template that goes with it.
-Where the template is not used, or the model strays from it, the call arrives as the answer. It is
-read here by its form alone:
+Servers of local models parse calls by the model's template. If the template is not used, or the
+model strays from it, the call arrives as the answer. It is recognized here by its form alone:
 
     reply      [a paragraph of whole sentences], then calls to the end, nothing between or after
     call       an object that says the tool and its arguments (`call_objects`), the name of a tool
                in front of its arguments, Python's notation, or elements
     markup     around calls: special tokens, tags about tools and functions, fences
 
-A call is one only if its name is that of a tool on offer and every required argument is there.
-With more text behind it, behind a colon, or in the words of what a person or a tool said before, it
-is shown, not made. A reply that looks like a call and cannot be one gets the stop `malformed_call`,
-and so does a call right behind a colon: the model knows which it was.
+It counts only if it names an offered tool and has every required argument. Followed by more text,
+after a colon, or quoted from a person or a tool, it is shown, not made. A reply that looks like a
+call and cannot be one gets the stop `malformed_call`, and so does a call right after a colon: the
+model knows which it was.
 """
 
 import html
@@ -38,7 +37,7 @@ from kode.providers.call_objects import (
 from kode.providers.draft import MAX_CALLS, new_call_id
 
 MAX_LEAD_CHARS = 300
-"""A paragraph that leads to a call is short; a longer one explains."""
+"""A paragraph that introduces a call is short; a longer one explains."""
 MAX_TEXT_CHARS = 400_000
 
 _TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
@@ -46,10 +45,10 @@ _TAG = (
     rf"{_TOKEN}|</[A-Za-z_][^<>\n]{{0,60}}(?:>|\Z)|\[/?[A-Z][A-Z_]{{2,30}}\]"
     r"|<(?!\w*_(?:response|result|output))\w*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
 )
-"""What templates put around a call. Other elements hold other things: what a tool said, say."""
+"""What templates put around a call. Other elements hold other things, such as a tool's output."""
 _FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\n`]*$)|```+\w*"
 _MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
-"""Closing brackets too: many a call ends with one too many."""
+"""Closing brackets too: many calls end with one too many."""
 _TEMPLATE_BEGINS = re.compile(rf"\s*(?:{_TOKEN}|<\w)")
 _NAME_AT = re.compile(rf"(?:functions?(?:\.|{_TOKEN}))?([A-Za-z_][\w.-]*)(?::\d+)?")
 _BEFORE_ARGUMENTS = re.compile(rf"(?:[\s:(]|{_FENCE}|{_TAG})*")
@@ -83,7 +82,7 @@ class _Written:
 
 def read_written_calls(message: Message, request: Request) -> Message:
     """The message with calls in place of a text that is calls, or with the stop `malformed_call`;
-    the same message for any other text, and where the server sent calls or could send none.
+    the same message for any other text, and if the server sent calls or could not send any.
 
     The first call keeps the text in `ToolCall.written`.
     """
@@ -129,8 +128,8 @@ def _with_calls(message: Message, lead: str, rest: str, found: Sequence[_Written
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
-    """Where calls could begin, as (what is before, the rest): at once, at the first line that looks
-    like it, and in the middle of a line."""
+    """Where calls could begin, as (text before, rest): at once, at the first line that looks like a
+    call, and in the middle of a line."""
     thinking = _THINKING.match(text)
     start = thinking.end() if thinking else 0
     line, inside = _BEGINNING.search(text, start), _INSIDE.search(text, start)
@@ -141,14 +140,13 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_paragraph(said: str) -> bool:
-    """Whether a text in front of a call says what will be done. A colon announces something that is
-    shown."""
+    """Whether a text before a call announces an action. A colon announces a quotation."""
     whole = said.endswith((".", "!", "…", "。"))
     return whole and len(said) <= MAX_LEAD_CHARS and "\n\n" not in said
 
 
 def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
-    """Whether one of these texts stands in what a person or a tool said before."""
+    """Whether one of these texts occurs in an earlier message of a person or a tool."""
     before = "\0".join(
         _squeezed(part.text)
         for message in messages
@@ -164,13 +162,13 @@ def _squeezed(text: str) -> str:
 
 
 class _Reader:
-    """Reads a text that is calls from its beginning to its end."""
+    """Parses a text that consists of calls from start to end."""
 
     def __init__(self, text: str, tools: Mapping[str, ToolSpec], *, is_all: bool) -> None:
         self.text = text
         self.tools = tools
         self.is_all = is_all
-        """Whether nothing stands in front."""
+        """Whether nothing precedes it."""
         self.at = 0
 
     def read(self) -> list[_Written]:
@@ -181,7 +179,7 @@ class _Reader:
             try:
                 calls = self._next()
             except NoCallError:
-                # A model that continues behind a call of its template plays what would come of it.
+                # A model that continues after a call of its template makes up the result.
                 if found and self.is_all and _TEMPLATE_BEGINS.match(self.text):
                     raise UnfitError from None
                 raise
@@ -195,7 +193,7 @@ class _Reader:
         return found
 
     def _is_over(self) -> bool:
-        """Whether only markup is left; goes up to what may be a call."""
+        """Whether only markup is left; skips to the next possible call."""
         while self.at < len(self.text):
             markup = _MARKUP.match(self.text, self.at)
             if markup is None or self._tool_of_tag() or self._attributes():
@@ -237,7 +235,7 @@ class _Reader:
         return tag if tag and tag[1] in self.tools else None
 
     def _attributes(self) -> re.Match[str] | None:
-        """The tag here, if its attributes say a tool and more than its name."""
+        """The tag here, if its attributes name a tool and more than its name."""
         tag = _ATTRIBUTES.match(self.text, self.at)
         tool, values = _said_by(tag) if tag else ("", {})
         return tag if tool in self.tools and values else None
@@ -262,7 +260,8 @@ class _Reader:
         return found
 
     def _value(self) -> Any:
-        """The JSON value that begins here; where it is broken, all up to the markup behind it."""
+        """The JSON value that begins here; if it is broken, everything up to the following
+        markup."""
         exact = broken_json.value_at(self.text, self.at)
         if exact is not None:
             value, self.at = exact
@@ -296,15 +295,14 @@ class _Reader:
 
 
 def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
-    """The name that a tag says, by `name` or as its own, and its other attributes."""
+    """The name in a tag, by `name` or as its own, and its other attributes."""
     found = _ATTRIBUTE.findall(tag[2])
     values = {key: html.unescape(double or single) for key, double, single in found}
     return values.pop("name", tag[1]), values
 
 
 def _named(tool: ToolSpec, values: Sequence[Any]) -> dict[str, Any]:
-    """Arguments by their place, or one object of them. Raises: ValueError for more than the tool
-    takes."""
+    """Positional arguments by name, or one object of them. Raises: ValueError for too many."""
     if len(values) == 1 and isinstance(values[0], dict):
         return values[0]
     if len(values) > len(properties_of(tool)):
@@ -313,8 +311,9 @@ def _named(tool: ToolSpec, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _python_calls(text: str) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
-    """Raises: what parsing does; AttributeError and ValueError for what is no call with plain
-    values."""
+    """Raises: what parsing does; AttributeError and ValueError for anything but calls with plain
+    values.
+    """
     import ast
     import warnings
 
@@ -327,12 +326,12 @@ def _python_calls(text: str) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
 
 
 def _sendable(arguments: Mapping[str, Any]) -> str:
-    """JSON; halves of characters, which escapes may have made, are replaced."""
+    """JSON without lone surrogates, which escapes may have created."""
     return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
-    """The value of an element: JSON, unless a text is wanted."""
+    """The value of an element: JSON, unless a string is expected."""
     text = text.removeprefix("\n").removesuffix("\n")
     if schema.get("type") == "string":
         return text

@@ -1,6 +1,5 @@
-"""The agent of a replay: kode's own parts in a copy, with a gate, tools and a memory that keep to
-the record.
-"""
+"""Builds the agent of a replay: kode's own parts in a copy of the project, with a gate, tools and a
+memory that use the record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,18 +37,18 @@ from kode.tools import BUILTIN
 from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000
-"""The record says when a turn of its own ends."""
+"""The record determines when a turn ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What is to be another way than it was."""
+    """What to change compared with the recording."""
 
     append_system: str = ""
     without_memory: bool = False
     network: bool = False
     needs_sandbox: bool = False
-    """Whether a command is to judge what a live model left."""
+    """Whether a command judges what a live model left."""
     live: Live | None = None
 
 
@@ -61,7 +60,7 @@ def _place(config: Config, scratch: Scratch, session: log.Session) -> Workplace:
 
 
 def confined_sandbox(config: Config, scratch: Scratch, session: log.Session) -> Sandbox | None:
-    """Where commands run that ran outside of the sandbox; None where there is none with a copy."""
+    """Where commands run that ran outside the sandbox; None if there is none with a copy."""
     forced = config.model_copy(
         update={"sandbox": config.sandbox.model_copy(update={"enabled": True})}
     )
@@ -116,7 +115,7 @@ def _tools(
 
 
 def skills_of(prompt: AnyEntry) -> tuple[str, ...]:
-    """The list of skills that went with a message."""
+    """The list of skills that was sent with a message."""
     assert isinstance(prompt, MessageEntry)
     parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
     return tuple(part.text for part in parts if part.text.startswith(HEADING))
@@ -131,7 +130,7 @@ def _cost(live: Live | None) -> Callable[[Usage], float | None]:
 
 
 def settings_of(config: Config, recording: Recording, changes: Changes) -> Config:
-    """The person's settings, but for what the record has, and what is to be another way."""
+    """The person's settings, overridden by the record, then by the changes."""
     text, request = recording.first_request()
     appended = sections_of(text, request).get("appended", "") if request is not None else ""
     modes = [turn.end.permission_mode for turn in recording.turns() if turn.end is not None]
@@ -166,7 +165,7 @@ def form_of(recording: Recording, scratch: Scratch, then_id: str, now_id: str) -
 
 
 def info_now(config: Config, recording: Recording) -> ModelInfo:
-    """What is known of the recorded model, with the person's own figures."""
+    """The recorded model's figures, with the person's overrides."""
     model = recording.header.model
     own = (
         {} if config.context.window is None else {model: {"context_window": config.context.window}}

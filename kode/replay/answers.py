@@ -1,8 +1,8 @@
-"""What keeps a replay to its record, and away from everything but its copy: the gate, the tools and
-the memory of its agent, and a session whose entries go by the recorded ids.
+"""Keeps a replay to its record, and away from everything but its copy: the gate, the tools and the
+memory of its agent, and a session whose entries get the recorded ids.
 
-A call runs for real where that can touch nothing but the copy. Else its result is the recorded one:
-of memory, the network, servers, subagents, files elsewhere, and commands without a sandbox.
+A call runs for real if it can only touch the copy. Otherwise its recorded result is used: for
+memory, the network, servers, subagents, files elsewhere, and commands without a sandbox.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ ONLY_THE_COPY = (
 )
 NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
 IN_THE_COPY = ("edit", "run", "keep")
-"""How the kinds of questions begin that are about nothing outside of the copy."""
+"""Prefixes of question kinds that only concern the copy."""
 _MESSAGE = re.compile(r'They say: "(.*?)"\. Do not try', re.DOTALL)
 
 
@@ -59,23 +59,23 @@ class Answers:
     results: Mapping[str, tuple[str, bool]] = field(init=False)
     denied_by_hooks: frozenset[str] = field(init=False)
     edited: set[str] = field(default_factory=set)
-    """The recorded paths that calls of the present turn have edited."""
+    """The recorded paths that calls of the current turn have edited."""
     unread: set[str] = field(default_factory=set)
     """Calls that would read what only a person may allow: the record may be a stranger's, and so
-    may the yes in it."""
+    may its approval."""
 
     def __post_init__(self) -> None:
         self.results = self.played.recording.results()
         self.denied_by_hooks = _denied_by_hooks(self.played.recording.entries)
 
     def result_of(self, call_id: str) -> tuple[str, bool] | None:
-        """The recorded result of a call of the recorded model; None for one of a live model, which
-        may have the id of another."""
+        """The recorded result of a call of the recorded model; None for a live model, whose ids may
+        collide."""
         steps = self.played.steps
         return None if steps and steps[-1].live else self.results.get(call_id)
 
     def recorded(self, tool: Tool, context: ToolContext) -> tuple[str, bool] | None:
-        """The recorded result of a call that is not to run; None for one that runs."""
+        """The recorded result of a call that does not run; None for one that runs."""
         then = self.result_of(context.call_id)
         if then is None:
             return None
@@ -91,7 +91,7 @@ class Answers:
         return then if apart else None
 
     def may_run_live(self, tool: Tool) -> bool:
-        """Whether a call may run that the record does not know."""
+        """Whether a call that the record does not know may run."""
         reach = {"read": True, "edit": True, "none": True, "fetch": self.network}
         return reach.get(tool.effect, tool.effect == "run" and self.confined is not None)
 
@@ -130,8 +130,8 @@ class Answers:
     async def _run_confined(
         self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
     ) -> ToolOutput | str:
-        """A command that was allowed to run outside of the sandbox: all it changes in the copy is
-        kept."""
+        """Runs a command that was allowed outside the sandbox; keeps all its changes to the
+        copy."""
         if self.confined is None:
             raise ToolError(NOT_IN_A_REPLAY.format(name=tool.name))
         attempt = await asyncio.to_thread(self.confined.begin)
@@ -144,10 +144,10 @@ class Answers:
         return output
 
     async def answer(self, question: Question, call_id: str) -> Answer:
-        """What the person said then, as far as the result of the call shows it."""
+        """The person's recorded answer, as far as the call's result shows it."""
         then = self.result_of(call_id)
         if then is None:
-            # What a live model edits and runs stays in the copy.
+            # A live model's edits and commands stay in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
         text, _ = then
         later = question.kind == "keep" or question.title == RUN_AGAIN
@@ -159,7 +159,7 @@ class Answers:
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
-    """The calls whose results follow the refusal of a hook: hooks do not run in a replay."""
+    """The calls whose results follow a hook's refusal: hooks do not run in a replay."""
     found, denied = set(), False
     for entry in entries:
         if isinstance(entry, HookEntry):
@@ -172,8 +172,8 @@ def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
 
 @dataclass(kw_only=True)
 class ReplayGate(PersonGate):
-    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers. No hook
-    is asked."""
+    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers. Runs no
+    hooks."""
 
     answers: Answers
     only: tuple[str, ...] | None = None
@@ -204,8 +204,8 @@ class ReplayGate(PersonGate):
     async def _check_read(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Whatever mode and answers the record has, only the copy is read, and of it nothing that
-        a person would be asked about now."""
+        """Whatever mode and answers the record has, only the copy is read, except what a person
+        would be asked about now."""
         answers, path = self.answers, context.judged_path
         self.ask = None
         verdict = await super().check(tool, arguments, context)
@@ -221,15 +221,14 @@ class ReplayGate(PersonGate):
 
 
 def replayed_gate(gate: PersonGate, answers: Answers) -> ReplayGate:
-    """The gate of a replay, with the rules, the mode and the place of another."""
+    """The gate of a replay, with the rules, mode and place of another."""
     values = {one.name: getattr(gate, one.name) for one in fields(PersonGate) if one.init}
     return ReplayGate(**values, answers=answers)
 
 
 @dataclass
 class ReplayedSession(Session):
-    """A session whose entries have the ids of the recorded ones, so that what refers to them still
-    does."""
+    """A session whose entries get the recorded ids, so that references to them still work."""
 
     ids_then: dict[str, deque[str]] = field(default_factory=dict)
 
@@ -251,7 +250,7 @@ def replayed(session: Session, entries: Sequence[AnyEntry]) -> ReplayedSession:
 
 
 def _kind(entry: AnyEntry) -> str:
-    """What two entries share that stand for each other; results come in any order."""
+    """A key that corresponding entries share; results come in any order."""
     if not isinstance(entry, MessageEntry):
         return entry.type
     called = results_of(entry)

@@ -1,5 +1,5 @@
-"""A session as one file that another person can play again: what was said and done, what undo keeps
-of the files, the tools as the model was shown them. Keys are masked.
+"""Packs a session into one file that another person can replay: messages, undo data of files, the
+tools as sent to the model. Keys are masked.
 
 A ZIP with `cassette.json`, `session.jsonl`, `changes.jsonl`, `contents/` and `tools/`. A file from
 somebody else is data: only names of this form are read, none is unpacked by its own path.
@@ -30,9 +30,9 @@ from kode.session.reading import ID, read
 
 VERSION = 1
 MAX_CONTENTS_BYTES = 32 * MEGABYTE
-"""Of files in a cassette; the smallest come first."""
+"""Limit of files in a cassette; the smallest are packed first."""
 MAX_UNPACKED_BYTES = 512 * MEGABYTE
-"""Of a whole cassette: a small file can hold much more than it seems."""
+"""Limit of an unpacked cassette: a small file can expand to much more."""
 NAMED_FILES = 8
 _NAMES = re.compile(r"cassette\.json|session\.jsonl|changes\.jsonl|(?:contents|tools)/[0-9a-f]{64}")
 
@@ -43,14 +43,14 @@ class Cassette:
 
     data: bytes
     about: tuple[str, ...]
-    """What of it is personal, and what was left out, each a line."""
+    """What in it is personal, and what was left out, a line each."""
 
 
 def pack(recording: Recording) -> Cassette:
-    """A cassette of a session. Raises: StorageError."""
+    """Packs a session. Raises: StorageError."""
     header, files = recording.header, _files(recording)
     kept, left_out = _within_limit({state: data for _, state, data in files})
-    # A masked content is another one: the log has to name it so.
+    # Masking changes a content's hash: the log must use the new name.
     renamed = {state: hashlib.sha256(data).hexdigest() for state, data in kept.items()}
     changes = _log(recording)
     for then, now in renamed.items():
@@ -77,22 +77,24 @@ def pack(recording: Recording) -> Cassette:
 
 
 def write(cassette: Cassette, path: Path) -> None:
-    """Writes it durably. Raises: StorageError."""
+    """Writes the cassette durably. Raises: StorageError."""
     durable.replace(path, cassette.data)
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Recording]:
-    """The recording in a cassette; what was unpacked is removed at the end.
+    """Yields the recording in a cassette; unpacked files are removed at the end.
 
-    Raises: SessionError for a file that is no cassette; StorageError.
+    Raises: SessionError for a file that is not a cassette; StorageError.
     """
     with tempfile.TemporaryDirectory(prefix="kode-cassette-") as name:
         try:
             made = _recording(path, Path(name))
         except KodeError:
             raise
-        except Exception as error:  # what zipfile, zlib and json raise for damage is not listed
+        except (
+            Exception
+        ) as error:  # zipfile, zlib and json do not document what they raise for damage
             raise SessionError(
                 f"{path} is not a cassette that this version of kode can read. "
                 "`kode session export ID --format cassette FILE` writes one."
@@ -139,8 +141,8 @@ def _unpack(path: Path, folder: Path) -> dict[str, object]:
 
 
 def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
-    """(path, state, content) of what undo keeps, and of what is still as a change left it; text
-    masked, and nothing of files that hold keys: not every key looks like one."""
+    """(path, state, content) of what undo keeps, and of files that are still as a change left them.
+    Texts are masked, and files that hold keys left out: not every key looks like one."""
     found: dict[str, tuple[str, str, bytes]] = {}
     for group in recording.groups:
         for path, changes in group.files.items():
@@ -169,7 +171,7 @@ def _masked(data: bytes) -> bytes:
 
 
 def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
-    """The contents that fit, and how many do not."""
+    """The contents that fit, and the number of those that do not."""
     kept: dict[str, bytes] = {}
     room = MAX_CONTENTS_BYTES
     for state, data in sorted(contents.items(), key=lambda item: len(item[1])):
@@ -188,7 +190,7 @@ def _log(recording: Recording) -> str:
 
 
 def _tools(recording: Recording) -> dict[str, bytes]:
-    """The texts of tools that the requests name."""
+    """The texts of the tools that the requests name."""
     found = {}
     for entry in recording.entries:
         if isinstance(entry, RequestEntry) and entry.tools_kept and is_digest(entry.tools_kept):

@@ -1,6 +1,5 @@
-"""The memory of a replay: what memory gave to the session then. It keeps nothing, and no tool of it
-runs (see `answers`).
-"""
+"""The memory of a replay: returns what memory returned in the recorded session. It stores nothing,
+and its tools do not run (see `answers`)."""
 
 from collections.abc import Sequence
 
@@ -12,10 +11,10 @@ from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, UsageE
 
 
 class RecordedMemory(NullMemory):
-    """What memory gave to the session, from the record. It keeps nothing."""
+    """Returns memory's recorded texts; stores nothing."""
 
     def __init__(self, played: Played, *, without: bool) -> None:
-        """`without`: the session is played as if it had had none."""
+        """`without`: plays the session as if it had had no memory."""
         self._played = played
         self._without = without
         self._section = ""
@@ -27,7 +26,7 @@ class RecordedMemory(NullMemory):
 
     @property
     def message_window(self) -> int | None:
-        """0 where memory had the conversation compacted before the next reply."""
+        """0 if memory had the conversation compacted before the next reply."""
         return 0 if self._compaction() is not None else None
 
     async def inject(self, reason: InjectReason) -> Injection:
@@ -56,7 +55,7 @@ class RecordedMemory(NullMemory):
         return Drop(keep=keep, recap=note.summary)
 
     def _first_user(self) -> str:
-        """What memory said after the compaction that comes next."""
+        """Memory's text after the coming compaction."""
         if self._played.turn is None:
             return ""
         for entry in self._played.upcoming():
@@ -65,7 +64,7 @@ class RecordedMemory(NullMemory):
         return ""
 
     def _compaction(self) -> CompactionEntry | None:
-        """The next compaction, where memory wrote its note and no model was asked for it."""
+        """The next compaction, if memory wrote its note without asking a model."""
         if self._played.turn is None:
             return None
         for entry in self._played.upcoming():
@@ -77,7 +76,7 @@ class RecordedMemory(NullMemory):
 
 
 def memory_alone(entry: AnyEntry) -> str:
-    """The text of a message that memory alone has written; "" for every other entry."""
+    """The text of a message written only by memory; "" for every other entry."""
     if not isinstance(entry, MessageEntry) or entry.role != "user":
         return ""
     texts = [

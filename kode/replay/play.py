@@ -1,8 +1,8 @@
-"""Plays the turns of a recording again: the same loop, its answers from the record, tools for real
-in a copy of the project.
+"""Replays the turns of a recording: the same loop, recorded answers, real tools in a copy of the
+project.
 
-Between two turns what the person did then is done again: a compaction by hand, a rewind, an edit of
-the plan, files put back.
+Between two turns it repeats what the person did then: a manual compaction, a rewind, an edit of the
+plan, undone files.
 """
 
 import asyncio
@@ -61,11 +61,11 @@ from kode.tools import BUILTIN, SMALL
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """What came of a replay."""
+    """The result of a replay."""
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
-    """What is to be known of it, each a sentence."""
+    """Notes on it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
     sandbox: Sandbox | None
@@ -73,22 +73,22 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether every step is as recorded."""
+        """Whether every step matches the record."""
         return all(step.same for step in self.steps)
 
     @property
     def first_difference(self) -> tuple[Step, Difference] | None:
-        """The first, with its step."""
+        """The first difference, with its step."""
         return next(((step, one) for step in self.steps for one in step.differences), None)
 
 
 async def play(
     recording: Recording, config: Config, scratch: Scratch, changes: Changes | None = None
 ) -> Replay:
-    """Plays a recording in a copy. `config` are the person's settings now; those that the record
-    has are taken from there. With a live model only up to the end of the turn in which it begins.
+    """Replays a recording in a copy. `config` are the person's current settings, overridden by
+    those in the record. With a live model, stops at the end of the turn in which it starts.
 
-    Raises: ConfigError without a sandbox where one is needed; KodeError.
+    Raises: ConfigError without a sandbox if one is needed; KodeError.
     """
     changes = changes or Changes()
     live = changes.live
@@ -140,7 +140,8 @@ def in_place(recording: Recording) -> Played:
 
 
 def follow_conversation(played: Played, talk: Conversation) -> None:
-    """Lets it compare the requests of this conversation, whose first turn is the recorded first."""
+    """Lets it compare the requests of this conversation, whose first turn is the first recorded
+    one."""
     recording, now = played.recording, talk.session.id
     then_home = Path(recording.home)
     pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
@@ -161,12 +162,12 @@ class _Player:
     played: Played
     answers: Answers
     agent: Agent = field(init=False)
-    """Of the process that is played."""
+    """The agent of the process being played."""
     skills: tuple[str, ...] = ()
-    """As they were recorded; they lie outside the project."""
+    """As recorded; they lie outside the project."""
 
     async def play(self, turn: PastTurn) -> TurnEnded:
-        """One turn, after what happened since the one before."""
+        """Plays one turn, after what happened since the previous one."""
         played, entries = self.played, self.played.recording.entries
         played.turn = None
         begins = not played.steps or played.recording.begins_process(turn) is not None
@@ -189,13 +190,14 @@ class _Player:
         text, attachments = _said(prompt)
         ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
         if ended.status == "interrupted" and not played.interrupted:
-            raise asyncio.CancelledError  # by the person, now
+            raise asyncio.CancelledError  # cancelled by the person now
         played.interrupted = False
         played.compare_rest(self.context.session)
         return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
-        """An agent of its own for each process: its prompt is rendered, no file was read yet."""
+        """Creates an agent per recorded process: its prompt is rendered anew, and no file has been
+        read."""
         first = not self.played.steps
         agent = agent_of(self.config, self.changes, self.answers, self.context.session, turn)
         self.skills = skills_of(self.played.recording.entries[turn.begins]) or self.skills
@@ -208,7 +210,7 @@ class _Player:
         self.context.pending_first_user = pending or self.context.pending_first_user
 
     async def _between(self, at: int, entry: AnyEntry) -> None:
-        """What happened between two turns happens again."""
+        """Repeats what happened between two turns."""
         context = self.context
         match entry:
             case CompactionEntry():
@@ -235,7 +237,7 @@ class _Player:
 
 
 def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
-    """What the person said, and what went with it, but for what memory and kode itself added."""
+    """The person's words and attachments, without what memory and kode added."""
     own = [p for p in prompt.parts if isinstance(p, Text) and not p.source]
     rest = [
         p

@@ -1,6 +1,5 @@
 """A provider that answers from a recording, in order, and compares each request with the recorded
-one. From a given step on another provider may answer instead.
-"""
+one. From a given step on another provider may answer instead."""
 
 import asyncio
 import time
@@ -33,24 +32,24 @@ from kode.session.requests import sections_of
 
 SAID_CHARS = 60
 _SUMMARY_BEGINS = 40
-"""Characters by which the request for a summary is known."""
+"""How many characters identify the request for a summary."""
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
 
 
 class Diverged(KodeError):
-    """The loop wants something that the record does not hold."""
+    """The loop wants something that the record does not contain."""
 
 
 @dataclass(kw_only=True)
 class Step:
-    """One reply of the model, and how the request for it and what came of it compare."""
+    """One reply of the model, with the comparison of its request and results."""
 
     number: int
     turn: int
     what: str
     """What the model did, in a few words."""
     differences: list[Difference] = field(default_factory=list)
-    """Of its request, but for results; and of the results of its calls."""
+    """Differences in its request, except results; and in the results of its calls."""
     answered: list[str] = field(default_factory=list)
     """The tools whose results are from the record."""
     live: bool = False
@@ -62,13 +61,13 @@ class Step:
 
 @dataclass(kw_only=True)
 class Live:
-    """From which step on a model answers."""
+    """The step from which a live model answers."""
 
     provider: Provider
     step: int
     usage: Usage = field(default_factory=Usage)
     begun_at: float = 0.0
-    """By `time.monotonic`; 0.0 before it."""
+    """By `time.monotonic`; 0.0 before it starts."""
 
     @property
     def begun(self) -> bool:
@@ -87,7 +86,7 @@ class Played:
         live: Live | None = None,
         strict: bool = False,
     ) -> None:
-        """`strict`: a request that differs is refused instead of answered."""
+        """`strict`: refuses a request that differs instead of answering."""
         self.recording = recording
         self.name = recording.header.provider
         self.model = recording.header.model
@@ -97,17 +96,17 @@ class Played:
         self.strict = strict
         self.steps: list[Step] = []
         self.sections: Callable[[], Mapping[str, str]] = dict
-        """The sections of the system prompt now; set once there is a context."""
+        """The current sections of the system prompt; set once there is a context."""
         self.turn: PastTurn | None = None
-        """The turn that is played; set before each."""
+        """The turn being played; set before each."""
         self.at = 0
-        """How much of the entries has been played."""
+        """Index of the next entry to play."""
         self._then: Session = log.in_memory(cwd=Path("/"), model="", provider="")
         self._seen_then = 0
         self._seen_now = 0
         self._overflowed_at = -1
         self.interrupted = False
-        """Whether an interruption of the record was played."""
+        """Whether a recorded interruption was played."""
 
     @property
     def info(self) -> ModelInfo:
@@ -139,25 +138,24 @@ class Played:
         return await self._say(said, emit)
 
     async def aclose(self) -> None:
-        """Closes what a live model needs."""
+        """Closes the live model's provider."""
         if self.live is not None:
             await self.live.provider.aclose()
 
     def first_difference(self) -> tuple[Step, Difference] | None:
-        """The first, with its step."""
+        """The first difference, with its step."""
         found = ((step, one) for step in self.steps for one in step.differences)
         return next(found, None)
 
     def upcoming(self) -> tuple[AnyEntry, ...]:
-        """The entries from the reply that was played last to the next of this turn, or to its
-        end."""
+        """The entries from the reply that was played last up to the turn's next one, or its end."""
         assert self.turn is not None
         end = self._next_reply()
         return self.recording.entries[self.at : self.turn.ends if end is None else end]
 
     def section_ahead(self, name: str, otherwise: str) -> str:
-        """A section of the system prompt that the next recorded request has; `otherwise` where it
-        is the one of the request before."""
+        """A section of the next recorded request's system prompt; `otherwise` if it is
+        unchanged."""
         text = self._then.system
         for entry in self.recording.entries[self.at :]:
             if isinstance(entry, SystemEntry):
@@ -168,7 +166,7 @@ class Played:
         return otherwise
 
     def steering(self) -> list[str]:
-        """What the person said while the turn ran, before its next reply."""
+        """What the person typed while the turn ran, before its next reply."""
         return [
             part.text
             for entry in self.upcoming()
@@ -189,7 +187,7 @@ class Played:
         self.steps[-1].differences += [one for one in found if one.part == "result"]
 
     def skip_to(self, at: int) -> None:
-        """Passes over entries that the replay has taken over itself."""
+        """Skips entries that the replay has handled itself."""
         self._then.append(*self.recording.entries[self.at : at])
         if any(isinstance(one, CHANGES_THE_PAST) for one in self.recording.entries[self.at : at]):
             self._seen_then = self._seen_now = 0
@@ -206,7 +204,7 @@ class Played:
         return isinstance(entry, MessageEntry) and entry.role == "assistant"
 
     def _end_of_turn(self) -> BaseException:
-        """How the recorded turn went on, where it holds no further reply."""
+        """How the recorded turn ended, if it has no further reply."""
         end = self.turn.end if self.turn is not None else None
         if end is not None and end.status == "success":
             return Diverged("The recorded turn ended here, and the replay goes on.")
@@ -215,12 +213,12 @@ class Played:
         return self.interruption()
 
     def interruption(self) -> asyncio.CancelledError:
-        """What interrupts a turn that was interrupted then."""
+        """Interrupts a turn that was interrupted in the record."""
         self.interrupted = True
         return asyncio.CancelledError()
 
     def _has_overflowed(self, where: int) -> bool:
-        """Whether the request before this reply first did not fit, which is said once."""
+        """Whether the request before this reply first overflowed; True once."""
         if self._overflowed_at == where:
             return False
         kinds = [
@@ -245,7 +243,7 @@ class Played:
             if tools is not None:
                 step.differences += self.form.tools(tools, request.tools)
         if self.steps:
-            # What stays different is said once.
+            # A lasting difference is reported once.
             known = {(one.part, one.name) for s in self.steps for one in s.differences}
             step.differences = [
                 one for one in step.differences if (one.part, one.name) not in known
@@ -280,7 +278,7 @@ class Played:
         return part
 
     async def _summary(self, request: Request, emit: Emit) -> Message:
-        """A compaction's note."""
+        """The note of a compaction."""
         if self.live is not None and self.live.begun:
             return await self._reply_live(request, emit)
         rest = self.recording.entries[self.at :]

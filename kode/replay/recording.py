@@ -1,6 +1,5 @@
-"""What a session has on disk, as a replay needs it: its entries in turns, what it changed in files,
-and the contents that undo keeps.
-"""
+"""A session's files as a replay needs them: entries in turns, file changes, and the contents kept
+for undo."""
 
 import json
 from collections.abc import Sequence
@@ -30,52 +29,52 @@ from kode.session.reading import read, session_path
 from kode.session.requests import kept_tools
 
 MAX_FILE_BYTES = 256 * MEGABYTE
-"""Of one kept content; undo keeps none that is nearly as large."""
+"""Limit of one kept content; undo keeps none nearly as large."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastTurn:
-    """One turn of a recording; `first`, `begins` and `ends` are places among its entries."""
+    """One turn of a recording; `first`, `begins` and `ends` are indices of its entries."""
 
     number: int
     first: int
-    """Of what happened since the turn before: a compaction by hand, a rewind."""
+    """Of the first entry since the previous turn: a compaction by hand, a rewind."""
     begins: int
     """Of the person's message."""
     ends: int
     """After its last entry."""
     end: TurnEntry | None
-    """None where kode was killed in the middle."""
+    """None if kode was killed in the middle."""
     group: Group | None
-    """What it changed in files; None for nothing."""
+    """Its file changes; None for none."""
     taken: tuple[Taken, ...] = ()
     """What the person undid and redid before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """A session to be played again."""
+    """A session to replay."""
 
     header: Header
     entries: tuple[AnyEntry, ...]
     groups: tuple[Group, ...]
-    """What its turns changed in files, in order."""
+    """File changes by turn, in order."""
     taken: tuple[tuple[int, Taken], ...]
-    """What was undone and redone, each with how many of the groups there were by then."""
+    """Undos and redos, each with the number of groups before it."""
     contents: Contents
     project: str
-    """The root of the project it worked in; of another machine, perhaps."""
+    """The root of its project, possibly on another machine."""
     home: str
-    """The folder of kode that it was made with, likewise."""
+    """The `$KODE_HOME` it was made with, likewise."""
     tools_home: Path
-    """Where the texts of its tools are kept."""
+    """Where its tools' texts are kept."""
 
     def turns(self) -> list[PastTurn]:
-        """Its turns in the order they happened, those that were rewound later included."""
+        """Its turns in order, including those rewound later."""
         session = log.in_memory(cwd=Path("/"), model="", provider="")
         groups, taken = list(self.groups), list(self.taken)
         turns, first = list[PastTurn](), 0
-        # Those of a kode that kept no entries of them come first, as soon as they can have been.
+        # Undos of a kode that kept no entries for them come first, as early as possible.
         due = len(taken) - sum(isinstance(entry, UndoEntry) for entry in self.entries)
         for at, entry in enumerate(self.entries):
             if is_turn(entry):
@@ -112,7 +111,7 @@ class Recording:
         return len(self.entries)
 
     def results(self) -> dict[str, tuple[str, bool]]:
-        """The text of each call's result, and whether it is a failure, by the call's id."""
+        """Call id → the text of its result, and whether it is a failure."""
         return {
             result.call_id: (result.text, result.is_error)
             for entry in self.entries
@@ -121,7 +120,7 @@ class Recording:
         }
 
     def steps(self) -> int:
-        """How many replies of the model it holds."""
+        """The number of replies."""
         return sum(
             isinstance(entry, MessageEntry) and entry.role == "assistant" for entry in self.entries
         )
@@ -140,8 +139,8 @@ class Recording:
         return datetime.fromisoformat(next(replies)).timestamp()
 
     def first_request(self) -> tuple[str, RequestEntry | None]:
-        """The system prompt of the first request of a turn, and its record; None for a session of
-        a kode that kept none."""
+        """The system prompt of a turn's first request, and its record; None for a session without
+        records."""
         text = ""
         for entry in self.entries:
             if isinstance(entry, SystemEntry):
@@ -151,7 +150,7 @@ class Recording:
         return text, None
 
     def begins_process(self, turn: PastTurn) -> RequestEntry | None:
-        """The first request of a turn with which a process began; None for any other turn."""
+        """The first request of a turn that began a process; None for any other turn."""
         for entry in self.entries[turn.begins : turn.ends]:
             if isinstance(entry, RequestEntry) and entry.purpose == "turn":
                 whole = entry.system is not None and entry.tools is not None
@@ -159,7 +158,7 @@ class Recording:
         return None
 
     def tools_of(self, request: RequestEntry) -> tuple[ToolSpec, ...] | None:
-        """The tools of a request, in their order; None where their texts are not kept any more."""
+        """The tools of a request, in order; None if their texts are no longer kept."""
         texts = kept_tools(self.tools_home, request.tools_kept) if request.tools_kept else {}
         if any(part.name not in texts for part in request.tools or ()):
             return None
@@ -167,9 +166,9 @@ class Recording:
 
 
 def load(home: Path, session_id: str) -> Recording:
-    """A session of this machine. It is only read.
+    """Loads a session of this machine, read-only.
 
-    Raises: SessionError where there is none, or nothing in it to play; StorageError.
+    Raises: SessionError if there is none, or nothing in it to play; StorageError.
     """
     path = session_path(home, session_id)
     header, entries, _ = read(path)
@@ -193,15 +192,15 @@ def make(
     home: str,
     tools_home: Path,
 ) -> Recording:
-    """A recording of these parts; `checkpoints` is the folder with what undo keeps.
+    """A recording of these parts; `checkpoints` is the folder with undo data.
 
-    Raises: SessionError where no reply is in it, or another agent made it.
+    Raises: SessionError if it has no reply, or another agent made it.
     """
     try:
         lines = (checkpoints / LOG).read_bytes().splitlines()
     except OSError:
         lines = []
-    # What was announced and did not happen, too: it says what was there before.
+    # Includes announced changes that did not happen: they say what was there before.
     announced = [one for one in map(change_log.parse, lines) if not isinstance(one, Settled)]
     made = Recording(
         header=header,

@@ -1,4 +1,4 @@
-"""What came of a replay, in lines for people and as JSON for programs."""
+"""Reports a replay, in lines for people and as JSON for programs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ WHAT_CHARS = 48
 
 
 def lines(recording: Recording, replay: Replay) -> Iterator[str]:
-    """A line a step, the first difference as a diff, and what is to be known."""
+    """A line per step, the first difference as a diff, and notes."""
     header = recording.header
     turns = len({step.turn for step in replay.steps})
     yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} played again in a copy."
@@ -41,7 +41,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
 
 
 def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
-    """The figures of each variant in a line."""
+    """One line of figures per variant."""
     by = f"`{plan.verify}`" if plan.verify else "how the turn ended"
     yield f"Live from step {plan.step}, {plural(plan.times, 'time')} each, judged by {by}:"
     rows = [("", "passed", "95% interval", "tokens", "cost", "seconds")]

@@ -1,7 +1,7 @@
-"""Which differences between a recorded request and one made again count, and how one is shown.
+"""Compares a recorded request with a replayed one, and shows differences.
 
-What differs from run to run by itself is no difference: paths of the copy, times, durations, random
-names, addresses, hashes of commits. Both sides are put into one form before they are compared.
+Things that differ in every run are ignored: paths of the copy, times, durations, random names,
+addresses, hashes of commits. Both sides are normalized before the comparison.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 Part = Literal["system", "tools", "message", "result"]
 
 MAX_DIFF_LINES = 80
-"""Of one difference."""
+"""Limit of one difference."""
 
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -35,18 +35,18 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"(?<=/tmp/)[\w.-]+"), "NAME"),
     (re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"), "HASH"),
-    # One in 27 short hashes has no letter: known by where git prints it.
+    # One in 27 short hashes has no letter: recognized by where git prints it.
     (re.compile(r"(?m)^\d{7,12}(?= \S)"), "HASH"),
     (re.compile(r"(\[[\w./-]+(?: \(root-commit\))? )\d{7,12}(?=\])"), r"\1HASH"),
 )
-"""What differs by itself, and the word that takes its place."""
+"""What differs in every run → its replacement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     part: Part
     name: str
-    """Which: a section of the system prompt, a tool, who spoke."""
+    """Which: a section of the system prompt, a tool, a role."""
     then: str
     now: str
 
@@ -65,13 +65,13 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """The form in which texts are compared."""
+    """Normalizes texts for comparison."""
 
     now_to_then: tuple[tuple[str, str], ...]
-    """Paths of the copy, and the recorded ones they stand for; the longest first."""
+    """Paths of the copy → recorded paths, the longest first."""
 
     def of(self, text: str) -> str:
-        """A text of either side, as it is compared."""
+        """A text of either side, normalized."""
         for now, then in self.now_to_then:
             text = text.replace(now, then)
         text = redact(text)
@@ -80,7 +80,7 @@ class Form:
         return text
 
     def then_to_now(self, text: str) -> str:
-        """A recorded text with the paths of the copy in the place of the recorded ones."""
+        """A recorded text with the paths of the copy."""
         by_then = {then: now for now, then in self.now_to_then if then != "/"}
         if not by_then:
             return text
@@ -89,7 +89,7 @@ class Form:
         return re.sub(rf"(?:{pattern})(?![\w.-])", lambda found: by_then[found[0]], text)
 
     def blocks(self, message: Message) -> list[tuple[Part, str, str]]:
-        """What of a message is compared: (part, name, text) of each piece."""
+        """The compared pieces of a message: (part, name, text)."""
         found: list[tuple[Part, str, str]] = []
         for piece in message.parts:
             match piece:
@@ -123,7 +123,7 @@ class Form:
         ]
 
     def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[Difference]:
-        """The differences between the tools of two requests; last, of their order."""
+        """The differences between the tools of two requests; last, in their order."""
         before, after = {one.name: one for one in then}, {one.name: one for one in now}
         found = [
             Difference(
@@ -141,7 +141,7 @@ class Form:
 
 
 def _pairs(then: list[tuple[Part, str, str]], now: list[tuple[Part, str, str]]) -> list[Difference]:
-    """Pieces that stand for each other, where they differ."""
+    """Differences between corresponding pieces."""
     found = []
     matcher = difflib.SequenceMatcher(None, then, now, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():

@@ -1,8 +1,8 @@
-"""A copy of the project as it was before the first step of a session, and a home for kode beside
-it; both are removed at the end.
+"""A copy of the project from before a session's first step, and a home for kode beside it; both are
+removed at the end.
 
-What undo keeps of the session is put back in the copy, before the first step and before each later
-turn. Everything else is as the project is now.
+The session's undo data restores files in the copy, before the first step and before each later
+turn. Everything else is as in the project now.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from kode.session.git import GitError, run_git
 
 MAX_COPY_BYTES = 4096 * MEGABYTE
 NAMED_FILES = 5
-"""Of files in a note; of more, how many."""
+"""Files named in a note; the rest are counted."""
 
 
 @dataclass(kw_only=True)
 class Scratch:
-    """The copy of one replay."""
+    """The copy for one replay."""
 
     folder: Path
     project: Path
@@ -42,27 +42,27 @@ class Scratch:
     """What is not as it was, each a sentence."""
 
     def put_back(self, groups: Sequence[Group]) -> None:
-        """Makes the files that these turns changed as they were before them, where that is kept."""
+        """Restores files to their state before these turns, as far as it is kept."""
         first: dict[str, Change] = {}
         for group in groups:
             for path, changes in group.files.items():
                 if changes:
                     first.setdefault(path, changes[0])
-        # What was not there goes last: a folder with what was made in it since.
+        # Added files come last: a folder after what was created in it since.
         ordered = sorted(first.items(), key=lambda item: item[1].before is None)
         lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
         if lost:
             self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
 
     def take_over(self, group: Group | None, own: set[str]) -> None:
-        """Makes the files as they were after the turn that others than the turn itself changed: its
-        subagents. `own` are the paths that the turn changed by calls of its own."""
+        """Applies the turn's changes by others than the turn itself: its subagents. `own` are the
+        paths that the turn's own calls changed."""
         for path, changes in (group.files if group is not None else {}).items():
             if path not in own and changes and changes[-1].done:
                 self._set(path, changes[-1].after, changes[-1].mode)
 
     def _remove(self, path: Path) -> None:
-        """Removes what was not there, and the folders that were made for it. Raises: OSError."""
+        """Removes an added file, and the folders created for it. Raises: OSError."""
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -73,7 +73,7 @@ class Scratch:
             folder.rmdir()
 
     def in_copy(self, path: str) -> Path | None:
-        """Where a recorded file is in the copy; None for one outside of it."""
+        """A recorded file's path in the copy; None for one outside of it."""
         given = Path(os.path.normpath(path))
         if not given.is_relative_to(self.recording.project):
             return None
@@ -81,20 +81,21 @@ class Scratch:
         return copy if self.holds(str(copy.parent)) else None
 
     def holds(self, path: str) -> bool:
-        """Whether a path leads into the copy, links on the way followed."""
+        """Whether a path leads into the copy, links followed."""
         return Path(os.path.realpath(path)).is_relative_to(self.project)
 
     def owns(self, path: str) -> bool:
-        """Whether a path leads into the copy, or to what kode keeps beside it."""
+        """Whether a path leads into the copy, or to kode's home beside it."""
         return Path(os.path.realpath(path)).is_relative_to(self.folder)
 
     def undo_again(self, taken: Taken) -> None:
-        """Makes the files as they were after the person undid or redid a turn."""
+        """Repeats an undo or redo of the person."""
         for move in taken.files:
             self._set(move.path, move.now, move.now_mode)
 
     def _set(self, recorded: str, state: str | None, mode: int) -> bool:
-        """Whether the file is as asked now; what is outside of the copy is left alone."""
+        """Sets a file's state; returns whether it succeeded. Leaves files outside of the copy
+        alone."""
         path = self.in_copy(recorded)
         if path is None:
             return True
@@ -109,7 +110,7 @@ class Scratch:
                 return True
             original = self.original / path.relative_to(self.project)
             if contents.data(state or "") is None and contents.see(original).state == state:
-                # What a change left is not kept; it may be there still.
+                # Contents after a change are not kept; this one may still be there.
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(original, path, follow_symlinks=False)
                 return True
@@ -121,10 +122,10 @@ class Scratch:
 
 @contextlib.contextmanager
 def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
-    """A copy of the project around `original_cwd`, which may be the recorded folder or another with
-    the same files; removed at the end.
+    """Copies the project around `original_cwd`, which may be the recorded folder or another with
+    the same files; removes the copy at the end.
 
-    Raises: SessionError for a folder that is not there, or too large to copy; StorageError.
+    Raises: SessionError for a folder that is missing, or too large to copy; StorageError.
     """
     if not original_cwd.is_dir():
         raise SessionError(
@@ -159,8 +160,8 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
 
 
 def _rewind_repository(made: Scratch) -> None:
-    """Puts the branch that is checked out in the copy back to where it was when the session began,
-    as the repository's own log of it says. The files stay as they are."""
+    """Moves the copy's current branch back to where it was when the session began, according to the
+    reflog. The files stay unchanged."""
     if not (made.project / ".git").is_dir():
         if (made.project / ".git").exists():
             made.notes.append("The project is a linked worktree: its commits are as they are now.")
@@ -197,7 +198,7 @@ def _check_size(original: Path) -> None:
 
 
 def _copy(original: Path, target: Path) -> None:
-    """Raises: StorageError for what cannot be read; sockets and devices are left out."""
+    """Raises: StorageError for unreadable files; skips sockets and devices."""
 
     def special(folder: str, names: list[str]) -> list[str]:
         found = []
@@ -218,8 +219,7 @@ def _copy(original: Path, target: Path) -> None:
 
 
 def _newer(made: Scratch) -> list[str]:
-    """Files of the project that changed since the session began, but for those that were put
-    back."""
+    """Files of the project that changed since the session began, except restored ones."""
     began = made.recording.first_reply_at()
     touched = (path for group in made.recording.groups for path in group.files)
     changed = {str(copy) for path in touched if (copy := made.in_copy(path)) is not None}

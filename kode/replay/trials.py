@@ -1,8 +1,8 @@
-"""A session continued live from one of its steps, several times, each in a copy of its own; and the
-figures of two ways to do it side by side.
+"""Continues a session live from one of its steps, several times, each in its own copy; compares the
+figures of variants.
 
-Runs are made one after another, the ways in turn, so that what changes with time or ends a budget
-falls on both alike.
+Runs are sequential and alternate between variants, so that anything that changes with time or ends
+a budget affects them equally.
 """
 
 import math
@@ -28,7 +28,7 @@ from kode.replay.recording import Recording
 from kode.replay.scratch import Scratch, scratch
 
 Z = 1.96
-"""For an interval of 95 %."""
+"""For a 95 % interval."""
 VERIFY_TIMEOUT_S = 600.0
 
 
@@ -45,13 +45,13 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be run."""
+    """What to run."""
 
     step: int
-    """The first that is live, from 1."""
+    """The first live step, from 1."""
     times: int
     verify: str = ""
-    """A command that says by its exit status whether a run is good; "": the turn's success does."""
+    """A command whose exit status says whether a run passed; "": the turn's success does."""
     network: bool = False
 
 
@@ -64,10 +64,10 @@ class Trial:
     steps: int
     usage: Usage
     cost_usd: float | None
-    """None where the model's price is unknown."""
+    """None if the model's price is unknown."""
     seconds: float
     why: str = ""
-    """Of one that did not pass."""
+    """Why it did not pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,15 +83,15 @@ class Outcome:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the true share of passes lies, with 95 % (Wilson)."""
+        """The 95 % interval of the true pass rate (Wilson)."""
         return wilson(self.passed, len(self.trials))
 
     def mean(self, figure: Callable[[Trial], float]) -> float:
-        """Of one figure over all runs; 0 without any."""
+        """The mean of one figure over all runs; 0 without any."""
         return sum(map(figure, self.trials)) / len(self.trials) if self.trials else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """For programs; the figures of a run are means."""
+        """For programs; a run's figures are means."""
         low, high = self.interval
         costs = [trial.cost_usd for trial in self.trials]
         known = [cost for cost in costs if cost is not None]
@@ -120,12 +120,12 @@ class Outcome:
 
 
 def tokens_of(trial: Trial) -> float:
-    """Tokens that went in and came out."""
+    """Input and output tokens."""
     return trial.usage.input_tokens + trial.usage.output_tokens
 
 
 def wilson(passed: int, runs: int) -> tuple[float, float]:
-    """The 95 % interval of a share, from 0 to 1; of no runs, all of it."""
+    """The 95 % interval of a share, from 0 to 1; all of it for no runs."""
     if runs == 0:
         return 0.0, 1.0
     share, z2 = passed / runs, Z * Z
@@ -143,11 +143,11 @@ async def run_trials(
     plan: Plan,
     heard: Callable[[Variant, Trial], None],
 ) -> tuple[list[Outcome], str]:
-    """Runs every variant `plan.times` times; `heard` gets each run as it ends. With them goes why
+    """Runs every variant `plan.times` times; `heard` gets each run as it ends. Also returns why
     there are fewer, or "".
 
-    Raises: ConfigError for a step that there is not, and a budget without a price; UserError
-        without a key; StorageError.
+    Raises: ConfigError for a missing step, and a budget without a price; UserError without a key;
+        StorageError.
     """
     if not 1 <= plan.step <= recording.steps():
         raise ConfigError(
@@ -206,7 +206,7 @@ def _cost(provider: Provider, usage: Usage) -> float | None:
 
 
 def _with_model(config: Config, recording: Recording, model: str | None) -> Config:
-    """The recorded model at its provider; another one at that of its own, where it has one."""
+    """The recorded model at its provider; another model at its own provider, if it has one."""
     header = recording.header
     owner = owner_of(model) if model is not None and config.base_url is None else None
     provider = owner.name if owner is not None else header.provider
@@ -214,7 +214,7 @@ def _with_model(config: Config, recording: Recording, model: str | None) -> Conf
 
 
 async def _judge(replay: Replay, config: Config, copy: Scratch, plan: Plan) -> tuple[bool, str]:
-    """Whether a run is good, and why not."""
+    """Whether a run passed, and why not."""
     ended = replay.ended
     if not any(step.live for step in replay.steps):
         why = ended.error if ended is not None else None

@@ -1,4 +1,4 @@
-"""The sandbox: what a command that nobody was asked about can reach, held by the kernel.
+"""The sandbox: limits, enforced by the kernel, what a command that nobody approved can reach.
 
     deferred.py   stands for a sandbox until a command needs it
     sandbox.py    read this first: what holds on this machine
@@ -6,12 +6,12 @@
     view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
     masks.py      which files of a folder hold keys, so that nothing shows in their place
     layer.py      the throw-away copy of the folders of work, and what a command changed in it
-    apply.py      makes real what of it is allowed, or leaves it to the next command
+    apply.py      applies allowed changes, or keeps ignored files for the next command
     store.py      where the copies lie
-    wall.py       what a command ran into, as the kernel reports it
+    wall.py       what the sandbox blocked, as the kernel reports it
     limits.py     Landlock and seccomp: what the kernel enforces
     launcher.py   the last step, inside: limits its own process, then becomes the command
     probe.py      the self-test, run inside
 
-Whether a command runs in it, and what becomes of its changes, is decided in `kode.permissions`.
+`kode.permissions` decides whether a command runs in it, and what becomes of its changes.
 """

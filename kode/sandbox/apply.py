@@ -1,7 +1,7 @@
-"""Makes real what a command changed in its layer, or leaves it to the next command.
+"""Applies what a command changed in its layer, or keeps it for the next command.
 
-Which changes is decided in `kode.permissions`; each is looked at once more here, since it is made
-by name while others work in the same folders.
+`kode.permissions` decides which changes; each is checked once more here, because it is made by name
+while others work in the same folders.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ def apply(
     started_ns: int,
     is_hidden: Callable[[str], bool],
 ) -> dict[str, str]:
-    """Makes changes real; returns those that were left alone, each with the reason. A file that
-    somebody else changed since `started_ns` (the time of day) is theirs. A link to what `is_hidden`
-    from commands would have others read it for them."""
+    """Applies changes; returns those skipped, each with the reason. A file that somebody else
+    changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
+    from commands: others would read it for them."""
     left: dict[str, str] = {}
     ordered = sorted(wanted, key=lambda one: one.path)
     gone = [one for one in reversed(ordered) if one.change == "deleted"]
@@ -42,7 +42,7 @@ def apply(
 def _apply_one(
     layer: Layer, one: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
 ) -> str:
-    """Why it was left alone; "" when it was applied."""
+    """Applies one change; returns why it was skipped, or ""."""
     real = Path(one.path)
     if os.path.realpath(real.parent) != str(real.parent):
         return "its folder is a link"
@@ -79,7 +79,7 @@ def _delete(real: Path, before: os.stat_result | None) -> str:
             real.rmdir()
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return ""  # something else was put there, or was not to be deleted
+                return ""  # replaced meanwhile, or not to be deleted
             raise
     else:
         real.unlink()
@@ -87,7 +87,7 @@ def _delete(real: Path, before: os.stat_result | None) -> str:
 
 
 def _make_folder(new: Path, real: Path) -> None:
-    """With the rights that the command gave it, as far as it is new, and those above it."""
+    """Creates missing folders with the permissions that the command gave them."""
     if real.is_dir():
         return
     _make_folder(new.parent, real.parent)
@@ -112,7 +112,7 @@ def _move_folder(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> str
 
 
 def _clean(new: Path, status: os.stat_result) -> None:
-    """A file takes along no marks of the overlay, and no right to run as its owner."""
+    """Removes overlay attributes and setuid bits from a file."""
     if stat.S_ISLNK(status.st_mode):
         return
     if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
@@ -140,9 +140,9 @@ def _move(new: Path, real: Path) -> None:
 
 
 def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:
-    """Moves ignored files that a command wrote to where the next command of the session finds
-    them: what a build made is there for the tests, and the real folder knows nothing of it. Never
-    raises: what cannot be moved is made again."""
+    """Moves ignored files that a command wrote to where the session's next command finds them: a
+    build's products are there for the tests, but not in the real folder. Never raises: what cannot
+    be moved is rebuilt."""
     for path in list(_replaced(layer.upper, below)):
         with contextlib.suppress(OSError):
             _remove(below / path)
@@ -153,7 +153,7 @@ def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None
 
 
 def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
-    """What a command deleted, or put something else in place of, of what earlier ones left."""
+    """Leftovers of earlier commands that this one deleted or replaced."""
     with contextlib.suppress(OSError), os.scandir(upper / folder) as entries:
         for entry in entries:
             path = folder / entry.name

@@ -1,4 +1,4 @@
-"""One command in the sandbox: how it is started, what it hits, what it changes in its layers."""
+"""One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ Kind = Literal["bubblewrap", "landlock", "none"]
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 )  # fmt: skip
-"""Variables that name what is out of reach."""
+"""Variables that name unreachable things."""
 
 _QUIET = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -37,8 +37,7 @@ _QUIET = {
     "DO_NOT_TRACK": "1",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-"""Keeps tools from asking the network for news of themselves, which there is none of, and git from
-writing an index that nobody asked it to write."""
+"""Keeps tools from checking the network for updates, and git from writing an index unasked."""
 
 _TRUST_SIZES = {
     "GIT_CONFIG_COUNT": "2",
@@ -47,20 +46,20 @@ _TRUST_SIZES = {
     "GIT_CONFIG_KEY_1": "core.trustctime",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""A masked file that git tracks is as long and as old as the real one: to git it is unchanged."""
+"""A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
 
 @dataclass
 class Attempt:
-    """One command in the sandbox: what it hit, and what it changed in its layers. `close` drops
-    what was not applied; it must be called once the command has ended."""
+    """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
+    the command has ended; it drops what was not applied."""
 
     sandbox: "Sandbox"
     kind: Kind
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the command and all it started have ended."""
+    """Set when the command and everything it started have ended."""
     started_ns: int = 0
     _wall: Wall | None = None
     _descriptors: list[int] = field(default_factory=list)
@@ -86,15 +85,15 @@ class Attempt:
 
     @property
     def hits(self) -> tuple[str, ...]:
-        """What the command ran into, each a phrase that completes "it ..."."""
+        """What the sandbox blocked, each a phrase that completes "it ..."."""
         return tuple(self._wall.hits) if self._wall is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:
-        """What it changed in the folders of work. Raises: SandboxError."""
+        """The command's changes in the working folders. Raises: SandboxError."""
         return tuple(change for one in self.layers for change in layers.changes(one))
 
     def version(self, path: str) -> Path | None:
-        """Where its version of a real path lies; None for a path outside of the layers."""
+        """Where its version of a real path lies; None for a path outside the layers."""
         for one in self.layers:
             if Path(path).is_relative_to(one.root):
                 return layers.version(one, path)
@@ -140,7 +139,7 @@ class Attempt:
         )
 
     def _launcher(self) -> tuple[str, ...]:
-        """What the argument list of a command begins with; keeps the descriptors it names."""
+        """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, ground = self.sandbox, self.sandbox.ground
         alone = self.kind == "landlock"
         inside = sandbox.temporary_inside(self.kind)
@@ -195,7 +194,7 @@ class Attempt:
 
 
 def _mask_for(path: Path, store: Path | None) -> str:
-    """The empty file to show in place of one with keys; "" for a folder."""
+    """The empty file that masks one with keys; "" for a folder."""
     if path.is_dir() or store is None:
         return "" if path.is_dir() else "/dev/null"
     try:
@@ -205,7 +204,7 @@ def _mask_for(path: Path, store: Path | None) -> str:
 
 
 def _carried(data: bytes, descriptors: list[int]) -> int:
-    """A descriptor of a file in memory that holds `data`, to be read from its beginning."""
+    """A descriptor of an in-memory file with `data`, positioned at its beginning."""
     descriptor = os.memfd_create("kode")
     descriptors.append(descriptor)
     with open(descriptor, "wb", closefd=False) as file:

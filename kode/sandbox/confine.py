@@ -1,5 +1,5 @@
-"""A sandbox for a program that others bring and that lives beside the session: what it changes is
-real or not at all, and nothing of it is looked at afterwards.
+"""A sandbox for programs that others bring and that run beside the session: their changes are
+applied at once or impossible, and never reviewed.
 
 For commands of the model, which are tried on a copy of the project, see `attempt`.
 """
@@ -20,10 +20,10 @@ def confine(
     network: bool = False,
     denied: Callable[[str], bool] = lambda path: False,
 ) -> WrapCommand:
-    """What puts programs into a sandbox in which the project is read-only unless `writable`, with
-    the home and kode's own folder hidden. Finds out what holds by trying it (about 0.1 s).
+    """Returns a wrapper for programs in a sandbox with a read-only project unless `writable`, and
+    with the home and kode's own folder hidden. Probes the machine first (about 0.1 s).
 
-    Raises: SandboxError where this machine has none.
+    Raises: SandboxError if this machine has none.
     """
     sandbox = open_sandbox(place, network=network, writable=writable, denied=denied)
     faults = {}
@@ -36,7 +36,7 @@ def confine(
         raise SandboxError(f"there is no sandbox here ({said})")
 
     def wrap(argv: tuple[str, ...]) -> Wrapped:
-        # The launcher does not look for programs; it becomes the one that is named.
+        # The launcher does not search for programs; it becomes the one that is named.
         found = shutil.which(argv[0], path=place.environment.get("PATH"))
         program = found or str(place.cwd / argv[0])
         return sandbox.attempt(kind, layered=False).wrap((program, *argv[1:]))

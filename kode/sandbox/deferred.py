@@ -1,4 +1,4 @@
-"""A sandbox whose machinery is imported when a command first needs it."""
+"""A sandbox whose code is imported when a command first needs it."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
-"""Where programs are looked for: a project's folder on PATH must not supply them."""
+"""Where programs are searched: a project's folder on PATH must not supply them."""
 
 
 class DeferredSandbox:

@@ -1,10 +1,10 @@
 """The last step into the sandbox: limits its own process, then becomes the command.
 
-It runs in a Python of its own, inside bubblewrap or alone, and starts with every command. So it is
-small, comes ready compiled together with its orders (`limits.launch` makes both, one descriptor
-carries them), and imports only what is built in and the core of `ctypes`, whose other half takes
-3 ms to import. What the limits are is decided in `sandbox`; their meaning for the kernel in
-`limits`. Landlock holds files, seccomp system calls; both outlast `exec` and cannot be lifted.
+It runs in a separate Python, inside bubblewrap or alone, and starts with every command. So it is
+small, arrives compiled together with its orders (`limits.launch` creates both, one descriptor
+carries them), and imports only built-in modules and the core of `ctypes`, whose other half takes 3
+ms to import. `sandbox` decides the limits; `limits` translates them for the kernel. Landlock limits
+files, seccomp system calls; both survive `exec` and cannot be lifted.
 """
 
 import _ctypes
@@ -39,24 +39,24 @@ _READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
 """`_PLAIN`: no programs that run as their owner, no devices."""
 _DETACH, _NEW_USER = 2, 0x10000000
 _LISTENER, _PATIENT = 8, 32
-"""A filter with somebody who listens; a call that is being reported waits through signals."""
+"""A filter with a listener; a reported call that waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
 _ADOPTS_ORPHANS = 36
 _HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15
 
 
 def landlock_version() -> int:
-    """The version of Landlock in this kernel, 0 without it."""
+    """The kernel's Landlock version; 0 without it."""
     return max(0, int(_function("syscall")(_CREATE_RULESET, None, 0, 1)))
 
 
 def enter(orders: dict[str, "Any"]) -> None:
-    """Limits this process for good. `orders` is made by `limits.launch`. Raises OSError."""
+    """Limits this process permanently. `orders` comes from `limits.launch`. Raises: OSError."""
     if orders["layers"]:
         _mount_layers(orders)
     prctl = _function("prctl")
     _checked(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    # Root keeps its name and loses its powers: they would read other processes' memory and
+    # Root keeps its name but loses its powers, which could read other processes' memory and
     # environments past Landlock.
     for capability in range(64):
         if prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
@@ -70,9 +70,9 @@ def enter(orders: dict[str, "Any"]) -> None:
 
 
 def _mount_layers(orders: dict[str, "Any"]) -> None:
-    """Puts the layers over the folders of work, then the masks over the files with keys, and hides
-    where the layers lie. Done as root of a namespace that knows no other user; after it, the
-    process has its own name again."""
+    """Mounts the layers over the working folders, then the masks over the files with keys, and
+    hides where the layers lie. Runs as root of a namespace without other users; afterwards the
+    process has its own user again."""
     mount = _function("mount")
     stage = orders["layers"][0][0].rpartition("/")[0]
     for holder, root, options in orders["layers"]:
@@ -81,7 +81,7 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
     for path, mask in orders["masks"]:
         try:
             is_folder = posix.lstat(path).st_mode & 0o170000 == 0o040000
-        except OSError:  # gone by now, or deleted by an earlier command: there is nothing to hide
+        except OSError:  # gone, or deleted by an earlier command: nothing to hide
             continue
         if is_folder:
             _checked(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
@@ -114,8 +114,8 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
 
 
 def _report(report_to: int, steps: bytes) -> bool:
-    """Has the kernel report what the command tries to somebody outside. Where it cannot (False),
-    nothing is reported: the limits hold without. A call that nobody answers fails."""
+    """Has the kernel report the command's calls to an outside listener. If it cannot (False),
+    nothing is reported: the limits hold without. An unanswered call fails."""
     import _socket
 
     _memory, program = _program(steps)
@@ -137,8 +137,8 @@ def _report(report_to: int, steps: bytes) -> bool:
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
-    """Paths that are not there are left out, and those that have become links where they were none:
-    a command before this one may have put them there."""
+    """Skips missing paths, and paths that have become links: an earlier command may have created
+    those."""
     syscall = _function("syscall")
     ruleset = _checked(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for path, access, is_real in rules:
@@ -167,16 +167,16 @@ def _checked(result: int) -> int:
 
 
 def _watch_over_command() -> None:
-    """Continues in a child, which becomes the command. This process stays outside the limits, takes
-    in whatever the command starts, and ends that with it: where processes have no namespace of
-    their own, they can leave group, session and environment behind."""
+    """Continues in a child, which becomes the command. This process stays outside the limits,
+    adopts whatever the command starts, and kills it at the end: without a process namespace,
+    processes can leave group, session and environment behind."""
     _checked(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
     command = posix.fork()
     if command == 0:
         return
     import _signal  # type: ignore[import-not-found]
 
-    for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are for the command
+    for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are meant for the command
         _signal.signal(number, _signal.SIG_IGN)
     posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
     code, ended = 0, 0
@@ -195,8 +195,8 @@ def _watch_over_command() -> None:
 
 
 def become(orders: dict[str, "Any"], argv: list[str]) -> None:
-    """Becomes the command; ends with 126 when it cannot be limited or started, and nothing of it
-    has run then. With a probe in the orders, that runs instead."""
+    """Becomes the command; exits with 126, having run none of it, if it cannot be limited or
+    started. With a probe in the orders, runs that instead."""
     try:
         if orders["alone"]:
             _watch_over_command()
@@ -212,7 +212,7 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
             environment.pop(_name(name), None)
             if value is not None:
                 environment[_name(name)] = _name(value)
-        # Among what bubblewrap hands on are folders as they are outside of it.
+        # bubblewrap hands on folders as they are outside of it.
         posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
         posix.execve(argv[0], argv, environment)
     except OSError as error:

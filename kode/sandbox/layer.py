@@ -1,10 +1,9 @@
-"""A throw-away copy of the folders of work: an overlay that takes what a command writes there.
+"""A throw-away copy of the working folders: an overlay that receives what a command writes there.
 
-The real folders stay as they are until somebody applies the changes; which become real is decided
-in `kode.permissions`. The mounts live in a namespace of the command and go with it. From the
-kernel's documentation of overlayfs: a deleted path is a character device 0:0, a folder that
-replaces
-another has the attribute `user.overlay.opaque`.
+The real folders change only when somebody applies the changes; `kode.permissions` decides which.
+The mounts live in a namespace of the command and disappear with it. From the kernel's documentation
+of overlayfs: a deleted path is a character device 0:0, a folder that replaces another has the
+attribute `user.overlay.opaque`.
 """
 
 import os
@@ -27,7 +26,7 @@ CACHES = frozenset(
     "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .eggs "
     "node_modules .parcel-cache .turbo .gradle .next .nuxt .svelte-kit .nyc_output".split()
 )
-"""Folders that tools fill and fill again: ignored, whatever git says."""
+"""Folders that tools regenerate: ignored, whatever git says."""
 
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
@@ -42,7 +41,7 @@ class Layer:
     root: Path
     """The real folder."""
     holder: Path
-    """Holds `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
+    """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
     folder is mounted within the command's namespace."""
     below: Path | None = None
     """Ignored files that earlier commands of the session wrote: between the two."""
@@ -52,7 +51,7 @@ class Layer:
         return self.holder / "upper"
 
     def mount(self) -> tuple[str, str, str]:
-        """What the launcher mounts: where it works, the real folder, the options."""
+        """What the launcher mounts: the mount point, the real folder, the options."""
         lower = f"../{self.below.name}:lower" if self.below is not None else "lower"
         volatile = ",volatile" if _kernel() >= _VOLATILE_SINCE else ""
         options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work{volatile}"
@@ -60,7 +59,7 @@ class Layer:
 
 
 def make_layer(store: Path, root: Path, below: Path | None) -> Layer:
-    """An empty layer over `root`; nothing is mounted yet. Raises: OSError."""
+    """Creates an empty layer over `root`; nothing is mounted yet. Raises: OSError."""
     holder = store / secrets.token_hex(6)
     for name in ("upper", "work", "lower"):
         (holder / name).mkdir(parents=True, mode=0o700)
@@ -70,7 +69,7 @@ def make_layer(store: Path, root: Path, below: Path | None) -> Layer:
 
 
 def discard(layer: Layer) -> None:
-    """Removes a layer with all that the command wrote. Never raises."""
+    """Removes a layer with everything the command wrote. Never raises."""
     remove_tree(layer.holder)
 
 
@@ -78,9 +77,9 @@ def discard(layer: Layer) -> None:
 
 
 def changes(layer: Layer) -> tuple[FileChange, ...]:
-    """What a command changed, sorted by path; a file written with what it held before is none.
+    """What a command changed, sorted by path; rewriting the same content is not a change.
 
-    Raises: OSError, SandboxError when there is too much of it.
+    Raises: OSError, SandboxError when there are too many changes.
     """
     found: list[FileChange] = []
     try:
@@ -99,7 +98,7 @@ def version(layer: Layer, path: str) -> Path:
 
 
 def _walk(layer: Layer, folder: Path, *, opaque: bool = False) -> Iterator[tuple[Path, str]]:
-    """`opaque`: whether nothing of the real folder shows through, nor of those in it."""
+    """`opaque`: whether the real folder and its subfolders are hidden."""
     above, under = layer.upper / folder, _Under(layer, folder)
     let_in(above)
     if opaque:
@@ -146,8 +145,8 @@ def _changes_of_folder(
 
 
 def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
-    """A new folder of a tool as a whole; but what others run later, or take for orders, is decided
-    about by itself."""
+    """Lists a tool's new folder as one; but files that run later or steer agents are decided
+    individually."""
     parts: list[Path] = []
     whole = True
     let_in(layer.upper / folder)
@@ -183,7 +182,7 @@ class _Under:
 
 
 def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder with all that is in it, the folder last."""
+    """A folder after everything in it."""
     real = root / path
     if os.path.isdir(real) and not os.path.islink(real):
         for name in os.listdir(real):
@@ -192,7 +191,7 @@ def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def is_plain(status: os.stat_result) -> bool:
-    """Sockets, pipes and devices never become real."""
+    """Sockets, pipes and devices are never applied."""
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
@@ -228,7 +227,7 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
 
 
 def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ...]:
-    """Says which of the changes are to files that git ignores, or that tools make again."""
+    """Marks changes to files that git ignores, or that tools regenerate."""
     names = {one.path: os.path.relpath(one.path, layer.root) for one in found}
     by_name = {one.path for one in found if _is_noise(layer, one, names[one.path])}
     asked = [name for name in names.values() if ".git" not in name.split("/")]

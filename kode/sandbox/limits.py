@@ -1,7 +1,7 @@
 """What the kernel enforces: Landlock for files, seccomp for system calls.
 
-Here limits become what the kernel reads; `launcher` applies them in the process that
-becomes the command. Which limits a command gets is decided in `sandbox`.
+Translates limits to the kernel's format; `launcher` applies them in the process that becomes the
+command. `sandbox` decides which limits a command gets.
 """
 
 import importlib.util
@@ -20,8 +20,8 @@ BOOT = (
     "f=int(sys.argv[1]);c,o=marshal.loads(posix.pread(f,posix.fstat(f).st_size,0));posix.close(f)\n"
     "g={'__name__':'launcher'};exec(c,g);g['become'](o,sys.argv[2:])"
 )
-"""Reads the launcher and its orders from the descriptor that the first argument names: an argument
-list has a limit, and everybody can read it."""
+"""Reads the launcher and its orders from the descriptor named by the first argument: argument lists
+have a size limit, and everybody can read them."""
 
 Paths = Iterable[tuple[str, bool]]
 """Paths, each with whether it is a folder."""
@@ -57,8 +57,8 @@ def launch(
     """
     version = landlock_version()
     machine = os.uname().machine
-    # Without a network of its own, no internet socket is made: where somebody listens, the answer
-    # to the report is no; else the filter says so.
+    # Without a network of its own, no internet socket may be created: with a listener, it answers
+    # no to the report; otherwise the filter denies.
     answered = alone and not internet
     orders = {
         "files": _attributes(version, read is not None) if version else None,
@@ -90,10 +90,10 @@ def code_of(name: str) -> CodeType:
 # ── Landlock ─────────────────────────────────────────────────────────────────────────────────
 
 SUFFICES_ALONE = 6
-"""Older versions let other processes be ended (6), or everything be emptied by `truncate` (3)."""
+"""Older versions do not protect other processes from signals (6), or files from `truncate` (3)."""
 
 HOLDS_SIGNALS = 6
-"""Older versions let other processes be ended."""
+"""Older versions do not protect other processes from signals."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
@@ -119,8 +119,8 @@ def _attributes(version: int, reads: bool) -> bytes:
 def _rules(
     version: int, write: Paths, read: Paths | None, listed: Iterable[str]
 ) -> list[tuple[str, int, bool]]:
-    """Path, rights, and whether the path has to be real. A file takes no rights of a folder: the
-    kernel refuses such a rule."""
+    """Path, rights, and whether the path must not be a link. The kernel refuses folder rights for a
+    file."""
     handled = _handled(version, read is not None)
     rules = [(path, handled if folder else handled & _OF_FILES, True) for path, folder in write]
     more = [(path, _READS if folder else _READS & _OF_FILES, False) for path, folder in read or ()]
@@ -179,30 +179,29 @@ _OF_A_PROCESS = {
     "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
     "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
 }  # fmt: skip
-"""Which argument is the process that they change; 0 is oneself."""
+"""The argument that holds the process they change; 0 is the caller."""
 _JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
-"""Denied by their arguments only; the others always."""
+"""Denied depending on their arguments; the others always."""
 
 _ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
-"""What a mount or a name space of bubblewrap holds: memory that other processes share, their turn
-at the processor, and modes, owners and times of files, which Landlock leaves to everybody who owns
-them."""
+"""Covered by bubblewrap's mounts or namespaces: memory shared with other processes, their
+scheduling, and modes, owners and times of files, which Landlock leaves to any owner."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _DATAGRAM_OR_RAW = 2
-"""The bit that 2 and 3 have, and neither streams (1) nor packets in sequence (5)."""
+"""The bit in 2 and 3, but not in streams (1) or sequenced packets (5)."""
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
-"""The families of ioctl that change flags, versions and subvolumes through a file opened to be
-read: of `chattr`, xfs and btrfs."""
+"""The ioctl families that change flags, versions and subvolumes through a file opened for reading:
+of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _IN_FAMILY = -1
-"""Not of the kernel: equal in its second byte."""
+"""Not a kernel constant: compares only the second byte."""
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
-"""Where the call's number, and the low words of its arguments, are."""
+"""Offsets of the call's number, and of the low words of its arguments."""
 
 Step = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
@@ -210,18 +209,18 @@ Step = tuple[int, int, int, int]
 
 @cache
 def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
-    """A program of BPF that denies what leads out of the sandbox. Raises KeyError for a machine
-    it has no numbers of."""
+    """A BPF program that denies what leads out of the sandbox. Raises: KeyError for an unknown
+    machine."""
     number: dict[str, Any] = dict(zip(_NAMES, _NUMBERS[machine], strict=True))
     families = [_NETLINK, *([_INET, _INET6] if internet else [])]
     program: list[Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
-        # Another architecture (32-bit calls) has other numbers: none of its calls is let through.
+        # Another architecture (32-bit calls) has other numbers: none of its calls may pass.
         (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
         _deny(_EPERM),
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
-    if machine == "x86_64":  # x32 counts from here
+    if machine == "x86_64":  # x32 starts here
         program += [(_AT_LEAST, 0, 1, 0x40000000), _deny(_EPERM)]
     for name in _NAMES:
         known = number[name]
@@ -235,11 +234,11 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
     of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
     program += _judged(number["ioctl"], [*terminal, *of_files])
-    # A pair needs no socket of another, but one end of a datagram pair can be pointed anywhere, and
-    # of other families than unix it is a socket like any. Streams are connected for good.
+    # A pair cannot reach another socket, but an end of a datagram pair can be re-addressed, and
+    # families other than unix are ordinary sockets. Streams stay connected.
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
     program += _judged(number["socketpair"], pairs)
-    # An allow-list: vsock and packet sockets lead past a network namespace, too.
+    # An allow-list: vsock and packet sockets also bypass a network namespace.
     program += [
         (_EQUAL, 0, 2 + len(families), number["socket"]),
         (_LOAD, 0, 0, _FIRST),
@@ -255,8 +254,8 @@ def _deny(error: int) -> Step:
 
 
 def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
-    """Denies a call by its arguments: where one is, how it is compared, and with what. Other calls
-    go on behind it."""
+    """Denies a call by its arguments: offset, comparison, operand. Other calls continue behind
+    it."""
     body = [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
     for argument, code, value in reversed(denied):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
@@ -271,8 +270,8 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
 _NOTIFY = 0x7FC00000
 _OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 _CALLS: dict[str, tuple[int | None, int | None, int, int, int | None]] = {
-    # name: number on x86_64, on aarch64; which argument is the folder (-1: none), the path, and
-    # which must have a bit for the call to count (None: it always does)
+    # name: number on x86_64, on aarch64; the argument with the folder (-1: none), the path, and the
+    # one that must have a bit for the call to count (None: it always does)
     "open": (2, None, -1, 0, 1),
     "openat": (257, 56, 0, 1, 2),
     "openat2": (437, 437, 0, 1, None),
@@ -298,7 +297,7 @@ WATCHED = {
     numbers[0 if os.uname().machine == "x86_64" else 1]: (name, *numbers[2:4])
     for name, numbers in _CALLS.items()
 }
-"""Number of a call → its name, and which arguments are its folder and its path."""
+"""Call number → its name, and the arguments with its folder and its path."""
 
 SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).get("socket")
 """The number of the call that the listener denies; see `watching`."""
@@ -306,8 +305,8 @@ SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).g
 
 @cache
 def watching(machine: str, *, sockets: bool) -> bytes:
-    """A program of BPF that reports the calls of `WATCHED` and lets all pass. `sockets`: reports
-    internet sockets too, which are then denied."""
+    """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
+    internet sockets, which are then denied."""
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
     if sockets:
         program += [

@@ -1,7 +1,8 @@
-"""Which files of a folder hold keys, by their names: nothing shows in their place in the sandbox.
+"""Finds the files in a folder that hold keys, by their names; the sandbox shows empty files in
+their place.
 
-The folder is looked through once; after that, only what of it has changed. Which names those are
-is `kode.permissions.sensitive`'s.
+The folder is scanned once, and later only where it changed. `kode.permissions.sensitive` knows the
+names.
 """
 
 import contextlib
@@ -17,20 +18,20 @@ from kode.permissions import sensitive
 from kode.session.git import GitError, run_git
 
 MAX_ENTRIES = 50_000
-"""So many names are looked at, those near the top first."""
+"""Limit of scanned names, starting at the top."""
 
 _TICK_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """One folder as it was when it was looked at."""
+    """One folder when it was scanned."""
 
     at: tuple[int, int]
-    """Its inode and when it last changed, which no program can set."""
+    """Its inode and change time, which no program can set."""
     folders: tuple[str, ...]
     candidates: tuple[str, ...]
-    """What holds keys by its name, if it holds anything; or what a rule denies."""
+    """Names that may hold keys, or that a rule denies."""
     entries: int
 
 
@@ -40,11 +41,11 @@ class Masks:
 
     root: Path
     also: Callable[[str], bool] = lambda path: False
-    """Whether a rule of the person keeps this path from being read."""
+    """Whether a rule of the person denies reading this path."""
     _known: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> tuple[Path, ...]:
-        """What is there now, files and folders."""
+        """The current files and folders with keys."""
         masked: list[Path] = []
         left = MAX_ENTRIES
         waiting = deque([str(self.root)])
@@ -68,7 +69,7 @@ class Masks:
             known = self._known.get(path)
             if known is not None and known.at == at:
                 return known
-            # One that is changing now may change again within the same tick of its clock.
+            # A folder that is changing now may change again within the same clock tick.
             is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
             return self._read(path, (0, 0) if is_new else at)
         except OSError:
@@ -80,7 +81,7 @@ class Masks:
             for entry in found:
                 entries += 1
                 if entry.is_symlink():
-                    continue  # what it leads to is masked where it lies, or hidden
+                    continue  # its target is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if self.also(entry.path) or sensitive.is_named_like_keys(
                     entry.path, is_folder=is_folder
@@ -97,8 +98,8 @@ class Masks:
 
 
 def make_mask(store: Path, path: Path) -> Path:
-    """An empty file without any rights, as long and as old as `path`: it cannot be read, and git
-    does not take it for a changed one. Raises: OSError."""
+    """Creates an empty file without permissions, with the size and time of `path`: it cannot be
+    read, and git considers it unchanged. Raises: OSError."""
     status = os.stat(path, follow_symlinks=False)
     mask = store / f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
     if not mask.exists():

@@ -1,7 +1,6 @@
 """The sandbox's self-test, run inside of it: tries what must fail, prints what did not.
 
-It comes compiled to the launcher, which runs it instead of a command (`launcher.become`)
-with
+The launcher receives it compiled and runs it instead of a command (`launcher.become`) with
 
     hidden, fixed   lists of paths that must not be readable, and of those that must not be writable
     kept            folders that must be writable
@@ -21,7 +20,7 @@ def run(probe: dict[str, Any]) -> None:
 
 
 def leaks(probe: dict[str, Any]) -> list[str]:
-    """What was possible that must not be, and the other way round."""
+    """What should be impossible but is not, and the reverse."""
     found = [f"reads {path}" for path in probe["hidden"] if _readable(path)]
     found += [f"writes {path}" for path in probe["fixed"] if _writable(path)]
     found += [f"cannot write {path}" for path in probe["kept"] if not _writable(path)]
@@ -65,7 +64,7 @@ def _makes_socket(family: int) -> bool:
 
 
 def _has_network() -> bool:
-    """An internet socket and an interface beside the loopback."""
+    """Whether there is an internet socket and an interface besides the loopback."""
     if not _makes_socket(socket.AF_INET):
         return False
     with open("/proc/net/dev") as file:

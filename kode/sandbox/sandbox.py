@@ -1,7 +1,7 @@
-"""What sandbox this machine has, found out by trying it, once a process. One command in it is an
-`Attempt`.
+"""Finds out by trying which sandbox this machine supports, once per process. One command in it is
+an `Attempt`.
 
-    bubblewrap   the whole: root read-only, the home and kode's folder hidden, a private temporary
+    bubblewrap   complete: root read-only, the home and kode's folder hidden, a private temporary
                  folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
                  the folders of work in a throw-away layer where the kernel can make one
     landlock     Landlock and seccomp alone; only the temporary folder can be changed
@@ -43,11 +43,11 @@ TEST_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What a sandbox is worth on this machine."""
+    """How good the sandbox is on this machine."""
 
     kind: Kind
     why: str
-    """For `none` and `landlock`: why it is no better, with the next step."""
+    """For `none` and `landlock`: the reason, with the next step."""
     gaps: tuple[str, ...] = ()
     """What it does not cover."""
     layered: bool = False
@@ -56,34 +56,34 @@ class Standing:
 
 @dataclass
 class Sandbox:
-    """The sandbox of one process; found out when first needed."""
+    """The sandbox of one process; probed on first use."""
 
     ground: Ground
     denied: Callable[[str], bool] = lambda path: False
-    """Whether a rule of the person keeps a path from being read."""
+    """Whether a rule of the person denies reading a path."""
     _standing: Standing | None = None
     _temporary: str = ""
     _store: Store | None = None
     _masks: tuple[Masks, ...] = ()
     _below: dict[Path, Path] = field(default_factory=dict)
-    """Folder of work → ignored files that commands of this session wrote."""
+    """Working folder → ignored files that commands of this session wrote."""
     _one_thread: threading.RLock = field(default_factory=threading.RLock)
-    """A hook, and the first look at what holds here, may want it at the same time: two self-tests
-    beside each other would spoil each other's folders, and a weaker sandbox be taken."""
+    """A hook and the first probe may run at the same time: parallel self-tests would spoil each
+    other's folders, and select a weaker sandbox."""
 
     def standing(self) -> Standing:
-        """What holds here; the first call tries it (about 0.1 s)."""
+        """The supported sandbox; the first call probes (about 0.1 s)."""
         with self._one_thread:
             if self._standing is None:
                 self._standing = self._find_out()
             return self._standing
 
     def holds(self) -> bool:
-        """Whether there is a sandbox to try commands in."""
+        """Whether commands can be tried in a sandbox."""
         return self.standing().kind != "none"
 
     def begin(self) -> "Attempt":
-        """An attempt at one command. Raises: OSError when the sandbox cannot be made."""
+        """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created."""
         standing = self.standing()
         return self.attempt(standing.kind, layered=standing.layered)
 
@@ -94,7 +94,7 @@ class Sandbox:
         layered: bool,
         probe: tuple[CodeType, dict[str, Any]] | None = None,
     ) -> "Attempt":
-        """An attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`.
+        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`.
 
         Raises: OSError.
         """
@@ -110,7 +110,7 @@ class Sandbox:
         return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
 
     def cannot_hold(self) -> str:
-        """Why there is surely no sandbox, without trying; "" where one has to try."""
+        """Why there is certainly no sandbox, without probing; "" if only a probe can tell."""
         if sys.platform != "linux":
             return "it needs Linux"
         if not shutil.which("bwrap", path=WHERE) and landlock_version() < limits.SUFFICES_ALONE:
@@ -124,7 +124,7 @@ class Sandbox:
         return self.standing().layered
 
     def keep_ignored(self, over: Sequence[Layer], ignored: Sequence[FileChange]) -> None:
-        """Has ignored files that a command wrote be there for the next ones."""
+        """Keeps ignored files that a command wrote for the next ones."""
         store = self.store()
         for one in over:
             own = [each for each in ignored if Path(each.path).is_relative_to(one.root)]
@@ -140,7 +140,7 @@ class Sandbox:
         return bool(self._below)
 
     def forget(self) -> None:
-        """Drops ignored files of earlier commands: what a build made outside is newer."""
+        """Drops ignored files of earlier commands: what a build created outside is newer."""
         for below in self._below.values():
             shutil.rmtree(below, ignore_errors=True)
         self._below = {}
@@ -165,7 +165,7 @@ class Sandbox:
         return Standing(kind="none", why=f"{said}. Install bubblewrap (package `bubblewrap`).")
 
     def fault(self, kind: Kind, *, layered: bool = False) -> str:
-        """What is wrong with one kind, by trying it; "" when it holds."""
+        """Probes one kind; returns what is wrong with it, or ""."""
         if sys.platform != "linux":
             return "needs Linux"
         if kind == "bubblewrap" and not shutil.which("bwrap", path=WHERE):
@@ -196,7 +196,7 @@ class Sandbox:
         return f"it cannot hide {inside} inside of the working folder" if inside else ""
 
     def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
-        """The self-test, run inside; it prints what leaks."""
+        """Runs the self-test inside; it prints what leaks."""
         probe = (limits.code_of("probe"), self._probe(kind, layered=layered))
         attempt = self.attempt(kind, layered=layered, probe=probe)
         wrapped = attempt.wrap(())
@@ -238,7 +238,7 @@ class Sandbox:
     # ── what an attempt is made of ───────────────────────────────────────────────────────────
 
     def masked(self) -> list[Path]:
-        """The files and folders with keys in the folders of work, as they are now."""
+        """The files and folders with keys in the working folders, as they are now."""
         with self._one_thread:
             if not self._masks:
                 self._masks = tuple(Masks(folder, self.denied) for folder in self.ground.folders)
@@ -248,9 +248,9 @@ class Sandbox:
         return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
 
     def temporary_folder(self) -> str:
-        """One folder for all commands of a process, since one leaves files for the next."""
+        """One folder for all commands of a process, because one leaves files for the next."""
         with self._one_thread:
-            if not os.path.isdir(self._temporary):  # never made, or swept away
+            if not os.path.isdir(self._temporary):  # never created, or deleted
                 store = self.store()
                 if store is None:
                     self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="kode-sandbox-"))
@@ -261,7 +261,7 @@ class Sandbox:
             return self._temporary
 
     def store(self) -> Path | None:
-        """The folder for layers and masks; None when none can be had."""
+        """The folder for layers and masks; None if none can be created."""
         with self._one_thread:
             if self._store is None:
                 self._store = open_store(_places_for_layers(self.ground))
@@ -277,8 +277,8 @@ def open_sandbox(
     writable: bool = False,
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
-    """A sandbox for a session; nothing is tried yet. `denied` says whether a rule of the person
-    keeps a path from being read; `writable`, whether the project can be changed for real."""
+    """A sandbox for a session, not yet probed. `denied` says whether a rule of the person denies
+    reading a path; `writable`, whether changes to the project are real."""
     homes = [Path.home()]
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -307,7 +307,7 @@ _GAPS_ALONE = (
 
 
 def _fault_of_layers(ground: Ground) -> str:
-    """Why the folders of work cannot be copied on write; "" when they may be."""
+    """Why the working folders cannot be copied on write; "" if they can."""
     for folder in ground.folders:
         kept = (ground.kode_home, *ground.elsewhere, *ground.homes)
         if any(path.is_relative_to(folder) for path in kept):
@@ -328,7 +328,7 @@ def _mounted_inside(folder: Path) -> str:
 
 
 def _places_for_layers(ground: Ground) -> list[Path]:
-    """Where layers may lie: not in a folder of work, and hidden from commands."""
+    """Where layers may lie: not in a working folder, and hidden from commands."""
     places = [paths.sandbox_folder(ground.kode_home)]
     places += [Path(os.path.realpath(p)) / f"kode-{os.getuid()}" for p in ("/tmp", "/dev/shm")]
     return [p for p in places if not any(p.is_relative_to(f) for f in ground.folders)]

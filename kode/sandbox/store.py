@@ -1,4 +1,4 @@
-"""Where the layers of one process lie, and that what a killed one left there goes."""
+"""Where the layers of one process lie; cleans up after killed processes."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """A folder for the layers of one process; the lock says that it is in use."""
+    """A folder for the layers of one process; its lock says that it is in use."""
 
     folder: Path
     lock: int
@@ -25,8 +25,8 @@ class Store:
 
 
 def open_store(parents: Iterable[Path]) -> Store | None:
-    """A store below the first of `parents` that can be written; None when none can. What a killed
-    process left there is removed."""
+    """Opens a store below the first writable of `parents`; None if there is none. Removes leftovers
+    of killed processes."""
     for parent in parents:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -41,7 +41,7 @@ def open_store(parents: Iterable[Path]) -> Store | None:
 
 @contextlib.contextmanager
 def _alone_in(parent: Path) -> Iterator[None]:
-    """Keeps others from taking a folder for abandoned before it is locked."""
+    """Keeps others from considering a folder abandoned before it is locked."""
     lock = _lock(parent, fcntl.LOCK_EX)
     try:
         yield
@@ -50,7 +50,7 @@ def _alone_in(parent: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, how: int) -> int:
-    """Raises: OSError, when `how` says not to wait."""
+    """Raises: OSError if `how` says not to wait."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, how)
@@ -61,7 +61,7 @@ def _lock(folder: Path, how: int) -> int:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether nobody else can put anything there: in a temporary folder, the name may be taken."""
+    """Whether nobody else can write to it: in a temporary folder, the name may be taken."""
     status = os.lstat(folder)
     mine = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
     return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -76,7 +76,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Never raises; what cannot be removed stays."""
+    """Removes a folder. Never raises; what cannot be removed stays."""
     try:
         with contextlib.suppress(OSError):
             _give_rights(folder)
@@ -87,7 +87,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _give_rights(folder: Path) -> None:
-    """The kernel's own folders, and those of a command, may let nobody in."""
+    """The kernel's own folders, and those of a command, may be unreadable."""
     let_in(folder)
     with os.scandir(folder) as entries:
         for entry in entries:

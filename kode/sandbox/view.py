@@ -1,8 +1,8 @@
-"""What a command in the sandbox sees of this machine: as mounts for bubblewrap, as rules for
-Landlock alone. Which of the two there is, `sandbox` finds out.
+"""What a sandboxed command sees of this machine: as mounts for bubblewrap, as rules for Landlock
+alone. `sandbox` finds out which of the two is available.
 
-Nothing of the machine can be changed in it but a private temporary folder and an empty home; the
-folders of work can be changed where a `layer` lies over them, and are read-only elsewhere.
+Only a private temporary folder and an empty home are writable; the working folders are writable
+under a `layer` and read-only otherwise.
 """
 
 import os
@@ -24,16 +24,16 @@ SHOWN_IN_HOME = (
     ".ghcup", ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin",
     "go/pkg", ".local/go", "sdk",
 )  # fmt: skip
-"""The tool chains that commands need of a home: programs and libraries. Never keys."""
+"""Tool chains in a home that commands need: programs and libraries. Never keys."""
 
 GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
-"""Who commits, and how; not shown where there is a key in them."""
+"""Git's settings for commits; not shown if they contain a key."""
 
 TEMPORARY = ("/tmp", "/var/tmp")
 
 MAX_BESIDE = 1000
-"""Landlock can only allow, one path at a time. Of a folder with more beside what is hidden,
-nothing is shown: every path costs a command time."""
+"""Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
+nothing is shown: every path takes time for each command."""
 
 _RUN_BY_GIT = ("hooks", "config")
 """What makes git run programs, outside of any sandbox."""
@@ -49,22 +49,22 @@ class Ground:
 
     cwd: Path
     folders: tuple[Path, ...]
-    """The folders of work and the repository around them, none inside another."""
+    """The working folders and the repository around them, none inside another."""
     homes: tuple[Path, ...]
-    """Hidden, but for what tools need."""
+    """Hidden, except for what tools need."""
     kode_home: Path
     """Hidden."""
     outputs: Path
-    """May be read: the kept outputs of this session."""
+    """Readable: saved outputs of this session."""
     elsewhere: tuple[Path, ...] = ()
-    """Hidden: folders of kode's own that lie outside `kode_home`."""
+    """Hidden: kode's own folders outside `kode_home`."""
     readable: tuple[Path, ...] = ()
-    """Files in the hidden folders of kode that may be read; the name may be a pattern."""
+    """Readable files in kode's hidden folders; names may be patterns."""
     own: tuple[Path, ...]
-    """May be read: what the launcher is made of."""
+    """Readable: the launcher's files."""
     network: bool = False
     writable: bool = False
-    """Whether the folders of work can be changed for real, but for what git runs by itself."""
+    """Whether the working folders are writable for real, except for what git runs."""
 
 
 # ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
@@ -80,9 +80,9 @@ def bubblewrap_arguments(
 ) -> list[str]:
     """The mounts and namespaces. Order matters: what comes later lies on top.
 
-    `masks` are files and folders with keys, each with the empty file that is shown in its place (""
-    for a folder). `store` holds layers for the folders of work, "" for none: then the launcher puts
-    layers and masks over what is mounted here, and each of `lowers` says where it finds a folder.
+    `masks` are files and folders with keys, each with the empty file shown in its place ("" for a
+    folder). `store` holds layers for the working folders, "" for none; with it the launcher puts
+    layers and masks over these mounts, and each of `lowers` says where it finds a folder.
     """
     homes = _hidden_homes(ground)
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
@@ -91,7 +91,7 @@ def bubblewrap_arguments(
     for folder in wide:
         arguments += [bind, str(folder), str(folder)]
     arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
-    if os.geteuid() == 0:  # settings of the whole machine, which root could change
+    if os.geteuid() == 0:  # system-wide settings that root could change
         arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
     for name in ("/var/tmp", "/run/user"):
         if is_plain(Path(name)):
@@ -123,14 +123,14 @@ def bubblewrap_arguments(
     if store:
         arguments += ["--bind", store, STAGE]
         arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
-    # Not the names of cgroups: Java fails where those in /proc and in /sys differ.
+    # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     arguments += ["--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     arguments += [] if ground.network else ["--unshare-net"]
     arguments.append("--die-with-parent")
-    # The launcher mounts the layers, as the root of a namespace, then gives up all powers.
+    # The launcher mounts the layers as the root of a namespace, then gives up all powers.
     arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]
     arguments += ["--cap-add", "ALL"] if store else []
-    # The first process stays where it begins, which must not be below a layer and its masks.
+    # The first process stays where it starts, which must not be below a layer and its masks.
     return [*arguments, "--chdir", "/" if store else str(ground.cwd)]
 
 
@@ -139,14 +139,14 @@ def _hidden(path: Path) -> list[str]:
 
 
 def _readable(ground: Ground) -> list[Path]:
-    """The files that `ground.readable` names, as far as they are there."""
+    """The existing files that `ground.readable` names."""
     found = (path for one in ground.readable for path in sorted(one.parent.glob(one.name)))
     return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
 @cache
 def _own_hidden(ground: Ground) -> list[Path]:
-    """What of the launcher would be hidden by the mounts, or could be changed."""
+    """Files of the launcher that the mounts would hide, or leave writable."""
     kode = (ground.kode_home, *ground.elsewhere)
     covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, TEMPORARY)}
     shown = {*_shown(ground), *ground.own}
@@ -158,7 +158,7 @@ def _own_hidden(ground: Ground) -> list[Path]:
 
 
 def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
-    """The folders that a command may write in, real or not."""
+    """The folders that a command may write to, for real or not."""
     real = ground.folders if ground.writable else ()
     return [
         *map(str, (*real, *layered)),
@@ -170,13 +170,13 @@ def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]
 
 
 def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
-    """What of these folders it may not change after all."""
+    """Paths in these folders that it may still not change."""
     unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
     return [*unlayered, *_shown(ground), ground.kode_home]
 
 
 def is_hidden(ground: Ground, path: Path) -> bool:
-    """Whether a real path lies where commands see nothing of it."""
+    """Whether a real path is invisible to commands."""
     if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
         return True
     if any(path.is_relative_to(shown) for shown in (*ground.folders, *_shown(ground))):
@@ -187,7 +187,7 @@ def is_hidden(ground: Ground, path: Path) -> bool:
 
 @cache
 def _hidden_homes(ground: Ground) -> list[Path]:
-    """One's own homes, and where the others' are; the outer first."""
+    """The user's own homes, and the parent of others'; the outer first."""
     others = [Path(name) for name in _HOMES if is_plain(Path(name))]
     others = [home for home in others if home not in ground.folders and _entries(str(home))]
     return sorted(dict.fromkeys((*others, *ground.homes)), key=lambda home: len(home.parts))
@@ -195,7 +195,7 @@ def _hidden_homes(ground: Ground) -> list[Path]:
 
 @cache
 def _shown(ground: Ground) -> tuple[Path, ...]:
-    """What stays readable of hidden homes; found out once a process."""
+    """What stays readable of hidden homes; computed once per process."""
     there = {path for path in _each_shown(ground) if path.exists()}
     outermost = (path for path in there if not there.intersection(path.parents))
     return tuple(sorted(outermost))
@@ -247,15 +247,15 @@ def _secrets_of_system(ground: Ground) -> list[str]:
 
 
 def cannot_hide(ground: Ground) -> str:
-    """A home or kode's own folder that lies in a folder of work, where Landlock alone could not
-    hide new files of it; "" when there is none."""
+    """A home or kode's own folder inside a working folder, where Landlock alone could not hide new
+    files of it; "" if there is none."""
     hidden = (ground.kode_home, *ground.elsewhere, *ground.homes)
     inside = [path for path in hidden if any(path.is_relative_to(f) for f in ground.folders)]
     return str(inside[0]) if inside else ""
 
 
 def landlock_write(ground: Ground, temporary: str) -> list[tuple[str, bool]]:
-    """May be changed, each with whether it is a folder."""
+    """Writable paths, each with whether it is a folder."""
     work = ground.folders if ground.writable else ()
     return [
         (temporary, True),
@@ -265,8 +265,8 @@ def landlock_write(ground: Ground, temporary: str) -> list[tuple[str, bool]]:
 
 
 def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, bool]]:
-    """May be read and executed, each with whether it is a folder: of the folders of work, all but
-    what is masked."""
+    """Readable and executable paths, each with whether it is a folder: of the working folders, all
+    except what is masked."""
     hidden = {str(path) for path in masked}
     work: list[tuple[str, bool]] = []
     for folder in map(str, ground.folders):
@@ -276,8 +276,8 @@ def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, boo
 
 
 def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
-    """Folders whose names may be read though not all of their files: those above what is masked,
-    and those of readable files."""
+    """Folders whose names are readable though not all of their files: those above masked and
+    readable files."""
     above = {parent for path in masked for parent in path.parents}
     within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
     return [str(p) for p in (*within, *(one.parent for one in ground.readable)) if p.is_dir()]
@@ -285,7 +285,7 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
 
 @cache
 def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
-    """Found out once a process: what is new since then is not shown."""
+    """Computed once per process: newer entries are not shown."""
     hidden = {
         *map(str, (ground.kode_home, *ground.elsewhere)),
         *map(str, _hidden_homes(ground)),
@@ -299,12 +299,12 @@ def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
 
 
 def _of_devices(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """Only these: root could read whole disks there, and anybody the terminals of their own."""
+    """Only these: root could read whole disks there, and anybody their own terminals."""
     return [(f"/dev/{name}", False) for name in names]
 
 
 def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
-    """Everything there is but the hidden. Links are left out, since what they lead to would be
+    """Everything except the hidden entries. Links are left out, because their targets would be
     allowed with them."""
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     found: list[tuple[str, bool]] = []
@@ -321,7 +321,7 @@ def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether it is there, and no link is on the way: a mount follows links."""
+    """Whether it exists without a link on the way: a mount follows links."""
     return os.path.lexists(path) and os.path.realpath(path) == str(path)
 
 

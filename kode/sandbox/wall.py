@@ -1,10 +1,10 @@
-"""What a command ran into in the sandbox, as the kernel reports it.
+"""Records what the sandbox blocked, as the kernel reports it.
 
-A filter of seccomp tells this process of each call that opens a file for writing, changes a folder
-or connects, before it is carried out; the answer is "go ahead". Nothing is decided here: the
-limits hold by other means, and what is read of the calling process may have changed by the time the
-kernel reads it. So a report serves a question and never a permission. The one answer of "no" is to
-internet sockets under Landlock alone, whose family is in a register. (seccomp_unotify(2))
+A seccomp filter reports each call that opens a file for writing, changes a folder or connects,
+before it runs; the answer is "go ahead". Nothing is decided here: the limits are enforced
+elsewhere, and what is read of the calling process may change before the kernel reads it. So a
+report serves a question and never a permission. Only internet sockets under Landlock alone, whose
+family is in a register, are answered with "no". (seccomp_unotify(2))
 """
 
 import array
@@ -33,23 +33,23 @@ _WITHOUT_HARM = re.compile(
     r"/(?:__pycache__|\.pytest_cache|pytest-cache-files-[^/]*|\.mypy_cache|\.ruff_cache|\.hypothesis"
     r"|\.cache|var/cache)(?:/|$)"
 )
-"""Programs try to keep what they found out beside what they were given, and do without."""
+"""Caches that programs try to write beside their input, and can do without."""
 _MAX_SHOWN = 200
 _MAKES = ("mkdir", "link", "symlink")
-"""Calls that fail anyway where something is."""
+"""Calls that fail anyway if the target exists."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a command may change, to tell what it could not."""
+    """What a command may change, to detect what it could not."""
 
     writable: tuple[str, ...]
     """Folders, as the command sees them."""
     fixed: tuple[str, ...]
-    """What in them, or around them, it may not change after all."""
+    """Paths in or around them that it may still not change."""
     network: bool
     services: Callable[[], frozenset[int]]
-    """The ports on this machine's loopback that programs outside listen on."""
+    """The ports on this machine's loopback that outside programs listen on."""
 
 
 @dataclass
@@ -66,14 +66,14 @@ class Wall:
 
     @property
     def descriptor(self) -> int:
-        """To be passed to the launcher, which sends the listening end through it."""
+        """The descriptor for the launcher, which sends the listening end through it."""
         return self._theirs.fileno()
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends listening; `hits` are complete then. Called once, when the command has ended."""
+        """Stops listening and completes `hits`. Call once, when the command has ended."""
         os.close(self._stopping)
         if self._thread.ident is not None:
             self._thread.join()
@@ -91,7 +91,7 @@ class Wall:
             poll.register(self._stop, select.POLLHUP)
             while True:
                 ready = dict(poll.poll())
-                # A process that was not found to be ended must not keep this going.
+                # A process whose end was missed must not keep this loop running.
                 if self._stop in ready or not ready.get(listener, 0) & select.POLLIN:
                     return
                 self._take(listener)
@@ -150,7 +150,7 @@ class Wall:
         real = os.path.join(os.path.realpath(folder), name)
         if self._may_change(real):
             return ""
-        # What it could not change outside of the sandbox either is no wall of ours.
+        # Not blocked by the sandbox: it could not change this outside either.
         target = real if os.path.lexists(real) else os.path.dirname(real)
         return f"wrote to {_shown(path)}" if os.access(target, os.W_OK) else ""
 
@@ -205,7 +205,7 @@ def _path(pid: int, folder: int, address: int) -> str:
 
 
 def _read(pid: int, address: int, size: int) -> bytes:
-    """Of the memory of another process, up to the end of its page at least."""
+    """Reads memory of another process, at most up to the end of its page."""
     descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         room = 4096 - address % 4096

@@ -190,7 +190,7 @@ def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = Fals
         room -= size
         fitting.append(path)
     try:
-        seen_by_path = contents.keep_all(fitting)
+        seen_by_path = contents.keep_all(sorted(fitting))
     except StorageError as error:
         return replace(kept, problem=kept.problem or str(error))
     for path, seen in seen_by_path.items():

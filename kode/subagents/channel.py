@@ -1,6 +1,5 @@
-"""The parent's end of a child's pipes: takes the child's lines, and writes to it; and
-what a parent knows of its children. What the lines are is `protocol`.
-"""
+"""The parent's end of a child's pipes: reads the child's lines, and writes to it. Also the state
+that a parent has of its children. `protocol` defines the lines."""
 
 import asyncio
 import contextlib
@@ -36,8 +35,8 @@ COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
 
 PATIENCE_S = 10.0
-"""The child's own deadline is this much shorter than the parent's, so that it ends by itself with a
-summary of how far it came."""
+"""How much earlier the child's own deadline is than the parent's, so that it ends by itself with a
+summary of its progress."""
 
 AskPerson = Callable[[Question, str], Awaitable[Answer]]
 """`await ask(question, asker)` puts a child's question to the person."""
@@ -45,36 +44,36 @@ AskPerson = Callable[[Question, str], Awaitable[Answer]]
 
 @dataclass(frozen=True, kw_only=True)
 class Delegation:
-    """What a parent's children have in common."""
+    """What a parent's children share."""
 
     folder: Path
     """`sessions/<id>/agents`; created with the first child."""
     session_id: str | None
     cwd: Path
     environment: Mapping[str, str]
-    """Of the children themselves; without keys."""
+    """For the children themselves; without keys."""
     start: Callable[[], Start]
-    """The first line for a child that is started now."""
+    """The first line for a child that starts now."""
     snapshot: Callable[[], Awaitable[tuple[SnapshotSection, ...]]]
     memory_system: str
     ask: AskPerson | None
-    """None where no person can be asked."""
+    """None if no person can be asked."""
     spend: Spend
-    """This process's; what its children use is added to it."""
+    """This process's spending; what its children use is added to it."""
     record: Callable[[Usage, float | None], None]
-    """Keeps what a child has used, and what it cost in dollars (None: unknown). Must not raise."""
+    """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
     max_concurrency: int
     timeout_s: float
     max_steps: int
     command: Sequence[str] = COMMAND
     patience_s: float = PATIENCE_S
     alive: "dict[str, Child]" = field(default_factory=dict)
-    """By id; the children that are told what the others use."""
+    """By id; the children to notify about the others' usage."""
 
 
 @dataclass
 class Child:
-    """One child as its parent sees it."""
+    """One child, as its parent sees it."""
 
     index: int
     task: Task
@@ -90,7 +89,7 @@ class Child:
     steps: int = 0
     untrusted: bool = False
     questions: "set[asyncio.Task[None]]" = field(default_factory=set)
-    """Those of it that wait for the person."""
+    """Its questions that wait for the person."""
     lines: int = 0
     flooded: bool = False
     stderr: bytes = b""
@@ -109,8 +108,8 @@ READ_BYTES = 65_536
 
 
 async def read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
-    """Takes lines until the pipe ends. A line that is too long is skipped whole, not kept; too
-    many lines end the child."""
+    """Reads lines until the pipe ends. An oversized line is skipped in full; too many lines end the
+    child."""
     assert child.process is not None
     assert child.process.stdout is not None
     held = bytearray()
@@ -136,8 +135,8 @@ async def read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
 
 
 def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
-    """One line of a child. What is not understood is nothing. Halves of characters, which neither
-    a request nor a terminal can carry, are not understood."""
+    """Handles one line of a child. Ignores what it does not understand, including lone surrogates,
+    which neither a request nor a terminal can carry."""
     try:
         value = json.loads(line)
         kind = value["type"]
@@ -155,7 +154,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
             child.questions.add(task)
             task.add_done_callback(child.questions.discard)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        return  # a newer kode's, or no line of kode's at all
+        return  # a newer kode's, or not a line of kode's at all
 
 
 def _note_event(child: Child, event: Any) -> None:
@@ -206,7 +205,7 @@ def send(child: Child, message: BaseModel) -> None:
 
 
 async def read_stderr(child: Child) -> None:
-    """Keeps the end of what a child said on stderr, for the case that it ends without a result."""
+    """Keeps the end of a child's stderr, in case it ends without a result."""
     assert child.process is not None
     assert child.process.stderr is not None
     while data := await child.process.stderr.read(READ_BYTES):

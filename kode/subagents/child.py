@@ -1,7 +1,7 @@
-"""What makes a process a child: what it is given, what it says, its line to the parent, its end.
+"""Makes a process a child: its input, its output, its link to the parent, its end.
 
-Its settings, session and agent come from `cli/subagent_conversation.py`. Whatever happens, the last
-line on stdout is the result, and nothing the child started outlives it.
+`cli/commands/subagent_conversation.py` provides settings, session and agent. Whatever happens, the
+last line on stdout is the result, and nothing the child started outlives it.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from kode.subagents.protocol import (
 
 POLL_S = 0.25
 STOP_GRACE_S = 6.0
-"""A child that was told to end and has not by then is stuck: it ends itself hard."""
+"""A child that has not ended this long after being asked to is stuck: it kills itself."""
 LOCK_S = 2.0
 SAID_CHARS = 50_000
-"""Of a report, in the line to the parent; its file has all of it."""
+"""Limit of a report in the line to the parent; its file has all of it."""
 
 
 def request_text(task: Task) -> str:
@@ -61,7 +61,7 @@ def result_of(
     usage: Usage,
     parent: str | None,
 ) -> Result:
-    """The result of a child's turn. One that did not finish tells how far it came."""
+    """The result of a child's turn. An unfinished one describes its progress."""
     summary = ended.result.strip()
     if ended.status != "success":
         summary = partial_summary(ended, messages, files)
@@ -77,7 +77,7 @@ def result_of(
 
 
 def partial_summary(ended: TurnEnded, messages: list[Message], files: tuple[str, ...]) -> str:
-    """What is known of a task that did not finish: what was said last, done and changed."""
+    """The progress of an unfinished task: the last text, what was done and changed."""
     said = [
         part.text.strip()
         for message in messages
@@ -106,22 +106,22 @@ class Voice:
     """The child's stdout: JSON lines, the result last and once."""
 
     result_file: Path | None = None
-    """Where the result goes before it is said; None for a child without a parent."""
+    """Where the result is written before it is printed; None for a child without a parent."""
     over: bool = False
     status: Status = "interrupted"
-    """Of the result, once it has been said."""
+    """The status of the result, once printed."""
     lock: "threading.RLock" = field(default_factory=threading.RLock)
 
     def say(self, message: BaseModel | dict[str, Any]) -> None:
-        """Writes one line, unless the result has been said. Raises: OSError."""
+        """Writes one line, unless the result has been printed. Raises: OSError."""
         with self.lock:
             if not self.over:
                 _write_stdout(line_of(message))
 
     def conclude(self, result: Result) -> None:
-        """Puts the result on disk, then says it. Never raises; a second result is dropped.
+        """Writes the result to disk, then prints it. Never raises; a second result is dropped.
 
-        Where another thread is stuck in the middle of a line, it stays with the file.
+        If another thread is stuck in the middle of a line, only the file has it.
         """
         free = self.lock.acquire(timeout=LOCK_S)
         try:
@@ -163,8 +163,8 @@ class Stop:
 
 @dataclass
 class Watchdog:
-    """A thread that sees what a stuck loop cannot: that the parent is gone (a sibling may hold our
-    stdin open), and that an end that was asked for does not come."""
+    """A thread that notices what a stuck loop cannot: that the parent is gone (a sibling may hold
+    our stdin open), and that a requested end does not happen."""
 
     on_stuck: Callable[[], None]
     parent_pid: int | None = None
@@ -175,7 +175,7 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def end_within(self, seconds: float) -> None:
-        """From now on the process has so long to end by itself."""
+        """Sets how long the process now has to end by itself."""
         if self.ends_at is None:
             self.ends_at = time.monotonic() + seconds
 
@@ -199,18 +199,18 @@ class ParentLink:
     voice: Voice
     on_gone: Callable[[], None]
     spend: Spend = field(default_factory=Spend)
-    """Of this process; what the parent tells of the rest of the tree goes in here too."""
+    """This process's spending, including what the parent reports about the rest of the tree."""
     price_known: bool = True
     tainted: Callable[[], bool] = lambda: False
     on_elsewhere: Callable[[], None] = lambda: None
-    """Called when the parent has told what the rest of the tree has used."""
+    """Called when the parent has reported the rest of the tree's usage."""
     waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
     asked: int = 0
     told: Used = field(default_factory=Used)
-    """What the parent has been told so far, in all."""
+    """The total reported to the parent so far."""
 
     def report(self) -> None:
-        """Tells the parent what has been used since it was last told."""
+        """Reports usage since the last report to the parent."""
         usage, told, tainted = self.spend.usage, self.told, self.tainted()
         total = Used(
             **asdict(usage),
@@ -250,7 +250,7 @@ class ParentLink:
         return gate.Answer(choice=answer.choice, message=answer.message)
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
-        """Takes answers and figures until stdin ends, which means that the parent is gone."""
+        """Reads answers and figures until stdin ends, which means that the parent is gone."""
         while line := await read_line(reader):
             self._take(line)
         self.on_gone()
@@ -277,7 +277,7 @@ class ParentLink:
 
 
 async def expire(timeout_s: float, is_waiting: Callable[[], bool]) -> None:
-    """Returns when `timeout_s` have passed; the time a person takes to answer does not count."""
+    """Returns after `timeout_s`, not counting the time a person takes to answer."""
     left_s = timeout_s
     while left_s > 0:
         began = time.monotonic()
@@ -295,7 +295,7 @@ async def open_stdin() -> asyncio.StreamReader:
 
 
 async def read_line(reader: asyncio.StreamReader) -> bytes:
-    """The next line; b"" at the end, or when what comes is no line."""
+    """The next line; b"" at the end, or for invalid input."""
     try:
         return await reader.readline()
     except (ValueError, OSError):
@@ -303,7 +303,7 @@ async def read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 async def read_start(reader: asyncio.StreamReader) -> Start | None:
-    """The parent's first line; None when it is gone before it said anything."""
+    """The parent's first line; None if it died before sending one."""
     line = await read_line(reader)
     try:
         return Start.model_validate_json(line) if line else None
@@ -312,8 +312,8 @@ async def read_start(reader: asyncio.StreamReader) -> Start | None:
 
 
 def event_line(event: Event) -> dict[str, Any] | None:
-    """An event as a line, without what only a transcript needs. Deltas and tool output stay here:
-    stdout tells what a child does, not what it says."""
+    """An event as a line, without what only a transcript needs. Deltas and tool output are left
+    out: stdout reports what a child does, not what it says."""
     if isinstance(event, (TextDelta, ThinkingDelta, ToolOutput, TurnEnded)):
         return None
     fields = asdict(event)

@@ -1,6 +1,6 @@
-"""The `delegate_tasks` tool: what the model reads about subagents, and what it gets back.
+"""The `delegate_tasks` tool: what the model reads about subagents, and its result.
 
-How a child lives is `parent.py`; what is kept of it is `records.py`.
+`parent.py` runs a child; `records.py` stores it.
 """
 
 import os
@@ -23,7 +23,7 @@ from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Task
 
 AGENT_CHARS = 200
 MAX_AGENTS = 30
-"""That the model is shown; it may name any."""
+"""Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
 Give 1 to 8 independent tasks to subagents that work side by side and report back. Worth it for \
@@ -45,13 +45,13 @@ class TaskArgument(BaseModel):
 
 
 class TaskOfAgent(TaskArgument):
-    """`agent`: the name of the one that does it, where one of them fits."""
+    """`agent`: the name of the agent to do it, if one fits."""
 
     agent: str | None = None
 
 
 def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()) -> Tool:
-    """The tool for one session, with the agents that a task may be given to."""
+    """The tool for one session, with the agents that it may use."""
     names = [agent.item.name for agent in agents]
     argument = TaskOfAgent if agents else TaskArgument
 
@@ -80,7 +80,7 @@ def _described(agents: Sequence[AgentDefinition]) -> str:
 
 
 def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    """For the permission question: every task, whole."""
+    """For the permission question: every task, in full."""
     blocks = []
     for number, task in enumerate(_checked(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]

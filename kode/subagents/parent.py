@@ -1,8 +1,8 @@
-"""The parent's side of a child's life: starts it, watches it, answers it, collects its result, and
-ends it with all it started.
+"""The parent's side of a child's life: starts, watches and answers it, collects its result, and
+kills it with everything it started.
 
-Every child ends in exactly one of success, error, timeout and interrupted. What is on disk of it is
-`records.py`; what the model sees of it is `delegate.py`; what it says and hears is `channel.py`.
+Every child ends in exactly one of success, error, timeout and interrupted. `records.py` keeps its
+files; `delegate.py` presents it to the model; `channel.py` exchanges messages.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from kode.tools import processes
 
 TERM_GRACE_S = 3.0
 EXIT_GRACE_S = 5.0
-"""A child that has said its result and stays is ended after this."""
+"""A child that stays this long after its result is killed."""
 DRAIN_S = 1.0
-"""For what is still in the pipes of a child that has ended."""
+"""Time to read the rest from the pipes of an ended child."""
 KEPT_SHARE, KEPT_S = 0.2, 2.0
-"""Of what is left of the parent's turn: time to end the child and to use the results. At least
-`KEPT_S`, at most `PATIENCE_S`."""
+"""Share of the parent's remaining turn, to end the child and use the results. At least `KEPT_S`, at
+most `PATIENCE_S`."""
 PROGRESS_EVERY_S = 1.0
 POLL_S = 0.1
 
@@ -51,10 +51,10 @@ POLL_S = 0.1
 async def run_tasks(
     delegation: Delegation, tasks: Sequence[Task], call_id: str, emit: Emit
 ) -> list[Child]:
-    """Runs the tasks, at most `max_concurrency` at once. Each child has a result then; the order is
-    that of the tasks. Cancelled, it ends every child and what each started before it lets go.
+    """Runs the tasks, at most `max_concurrency` at once. Returns the children, each with a result,
+    in the order of the tasks. If cancelled, kills every child and what each started first.
 
-    Raises: ToolError when the files of the tasks cannot be written.
+    Raises: ToolError when the task files cannot be written.
     """
     children = await _prepare(delegation, tasks, call_id)
     free = asyncio.Semaphore(delegation.max_concurrency)
@@ -80,8 +80,8 @@ async def run_tasks(
 def child_environment(
     environ: Mapping[str, str], secret_values: Sequence[str], kept: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The environment of a child itself: ours without what looks like a secret by its name, and
-    without what holds one of `secret_values`. `kept` are names the person passes on."""
+    """The environment of a child itself: ours without variables that look secret by name, or
+    contain one of `secret_values`. `kept` are names the person passes on."""
     words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
     passed = {
         name: value
@@ -120,7 +120,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
 
 
 async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
-    """From start to result. Cancelled, it ends the child first and keeps what it said."""
+    """Runs one child to its result. If cancelled, ends the child first and keeps its output."""
     child.started = time.monotonic()
     child.timeout_s = _limit_s(delegation)
     status: Status | None = "interrupted"
@@ -171,19 +171,19 @@ async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Pro
 async def _wait(
     delegation: Delegation, child: Child, reading: "asyncio.Task[None]"
 ) -> Status | None:
-    """Until the child has ended; "timeout" when it does not, None when its result counts."""
+    """Waits until the child has ended; "timeout" if it does not, None if its result counts."""
     assert child.process is not None
     left_s = child.timeout_s + delegation.patience_s
     while child.result is None and not reading.done() and child.process.returncode is None:
         if left_s <= 0:
             return "timeout"
         began = time.monotonic()
-        # `wait`, not a timeout around an await: that would cancel the reading, and with it the
-        # result that the child says when it is asked to end.
+        # `wait`, not a timeout around an await: that would cancel the reading, and lose the result
+        # that the child sends when asked to end.
         await asyncio.wait([reading], timeout=min(POLL_S, left_s))
         if not child.questions:
             left_s -= time.monotonic() - began
-    # Its result is all that counts; it gets a moment to close what it has open.
+    # Only its result counts; it gets a moment to close what it has open.
     deadline = time.monotonic() + (0 if child.flooded else EXIT_GRACE_S)
     while child.process.returncode is None and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S / 10)
@@ -192,7 +192,7 @@ async def _wait(
 
 
 def _limit_s(delegation: Delegation) -> float:
-    """A child's time: never more than what is left of the parent's turn."""
+    """A child's time limit: never more than what is left of the parent's turn."""
     ends_at = delegation.spend.turn_ends_at
     if ends_at is None:
         return delegation.timeout_s
@@ -202,9 +202,9 @@ def _limit_s(delegation: Delegation) -> float:
 
 
 async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
-    """Ends the child and everything it started: asks, waits, kills. The child is asked first and
-    alone, so that it can end its own commands and say how far it came."""
-    # Without a process a cancellation may have come while it was being started: the mark tells.
+    """Ends the child and everything it started: asks, waits, kills. The child alone is asked first,
+    so that it can end its own commands and report its progress."""
+    # Without a process, a cancellation may have come during its start: search by the mark.
     group = child.process.pid if child.process is not None else processes.NO_GROUP
     for question in list(child.questions):
         question.cancel()
@@ -215,7 +215,7 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
             deadline = time.monotonic() + TERM_GRACE_S
             while child.process.returncode is None and time.monotonic() < deadline:
                 await asyncio.sleep(POLL_S / 5)
-        if processes.found(group, child.mark):
+        if processes.find(group, child.mark):
             await processes.end(group, child.mark)
         if reading:
             await asyncio.wait(reading, timeout=DRAIN_S)
@@ -228,13 +228,13 @@ async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
     await asyncio.gather(*reading, return_exceptions=True)
     if child.process is not None:
         await child.process.wait()
-        # What a grandchild still holds open would stay open here until it is gone, and asyncio has
-        # no public way to let go of it.
+        # What a grandchild holds open would stay open here until it is gone, and asyncio has no
+        # public way to release it.
         child.process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Awaits `work` to its end, whatever cancellations come meanwhile; then they count."""
+    """Awaits `work` to its end despite cancellations, then raises them."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -257,8 +257,8 @@ async def _tick(delegation: Delegation, emit: Emit) -> None:
 def _outcome(
     delegation: Delegation, child: Child, status: Status | None, error: str = ""
 ) -> Result:
-    """The result of a child that had said none before it was ended: what it said when it was asked
-    to end, or what its silence means."""
+    """The result of a child that was ended before reporting one: what it said when asked to end, or
+    what its silence means."""
     if child.result is not None:
         if status is None or child.result.status == "success":
             return child.result

@@ -7,7 +7,7 @@ Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhe
                that the parent is gone
 
 Nothing here starts a process or reads a pipe. `docs/subagents.md` shows every line. The models are
-built when first used: a child needs few of them before its first request.
+built on first use: a child needs few of them before its first request.
 """
 
 import json
@@ -23,13 +23,13 @@ from kode.messages import Usage
 MAX_TASKS = 8
 MAX_FILE_BYTES = 1_000_000
 MAX_LINE_BYTES = 1_000_000
-"""A longer line of a child is skipped; asyncio's own limit would be 64 KiB."""
+"""Longer lines of a child are skipped; asyncio's own limit would be 64 KiB."""
 MAX_LINES = 200_000
-"""A child that says more than this is stopped: it floods."""
+"""A child that sends more lines is stopped: it floods."""
 
 MAX_COUNT = 10**12
-"""Of tokens, steps and dollars: a child that claims more, less than nothing, or what is no number
-would upset the budget of the whole tree."""
+"""Limit of tokens, steps and dollars: a child that claims more, a negative or not a number would
+corrupt the budget of the whole tree."""
 
 EXIT_CODES: dict[Status, int] = {
     "success": EXIT_OK,
@@ -48,7 +48,7 @@ class _Said(BaseModel):
 
 
 class Task(_Given):
-    """What a child is asked to do."""
+    """A child's task."""
 
     goal: str = Field(min_length=1)
     context: str | None = None
@@ -56,7 +56,7 @@ class Task(_Given):
     permission_mode: PermissionMode | None = None
     model: str | None = None
     agent: str | None = None
-    """The name of the definition it works by, which the child looks up itself."""
+    """The name of the agent definition to use, which the child looks up itself."""
 
 
 class Section(_Given):
@@ -65,7 +65,7 @@ class Section(_Given):
 
 
 class Snapshot(_Given):
-    """Memory as it was when the child was started."""
+    """Memory at the time the child was started."""
 
     version: Literal[1] = 1
     system: str
@@ -88,16 +88,16 @@ class Result(_Said):
 
 
 class Start(_Said):
-    """The first line on a child's stdin. The configuration travels here because it holds the key,
-    and a command line, a file and an environment can be read by others."""
+    """The first line on a child's stdin. The configuration is sent here because it holds the key,
+    and others can read a command line, a file and an environment."""
 
     type: Literal["start"] = "start"
     parent_pid: int
     config: dict[str, Any] = Field(repr=False)
-    """The parent's effective `Config`, provider, model, server and key resolved."""
+    """The parent's effective `Config`, with provider, model, server and key resolved."""
     spawned_at: float = 0.0
     """When the child was started, by `time.monotonic`, which all processes of a machine share: its
-    time runs from then."""
+    time limit counts from then."""
     may_ask: bool = False
     """Whether a person can answer the child's questions."""
     approved: tuple[str, ...] = ()
@@ -105,20 +105,20 @@ class Start(_Said):
     tainted: bool = False
     """Whether the parent has read untrusted content."""
     trust_project: bool = False
-    """Whether what the repository brings counts as approved."""
+    """Whether the repository's extensions count as approved."""
     elsewhere_usd: float = 0.0
     elsewhere_steps: int = 0
-    """Spent and asked by the rest of the tree so far."""
+    """Usage by the rest of the tree so far."""
     max_tree_steps: int | None = None
     """Requests of the whole tree in the parent's turn; None: no limit."""
     checkpoints: str
-    """The folder where the parent keeps what files held before, for undo."""
+    """The folder where the parent keeps undo contents."""
     turn: int = 1
     """The number of the parent's turn, for its checkpoints."""
 
 
 class Used(_Said):
-    """What a child, its own subagents included, has used since it last said so."""
+    """What a child and its own subagents have used since its last report."""
 
     type: Literal["used"] = "used"
     input_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
@@ -129,7 +129,7 @@ class Used(_Said):
     """None when the model's price is unknown."""
     steps: int = Field(default=0, ge=0, le=MAX_COUNT)
     untrusted: bool = False
-    """Whether the child has read untrusted content by now."""
+    """Whether the child has read untrusted content."""
 
     @property
     def usage(self) -> Usage:
@@ -153,7 +153,7 @@ class Question(_Said):
     diff: str = ""
     reason: str
     asker: str = ""
-    """The subagent of the child that wants it; "" for the child itself."""
+    """The child's own subagent that asks; "" for the child itself."""
     dangers: tuple[str, ...] = ()
     kind: str = ""
     may_always: bool = False
@@ -168,7 +168,7 @@ class Answer(_Said):
 
 
 class Elsewhere(_Said):
-    """What the rest of the tree has used so far: all of it but the child itself."""
+    """What the rest of the tree has used so far, without the child itself."""
 
     type: Literal["elsewhere"] = "elsewhere"
     cost_usd: float
@@ -215,7 +215,7 @@ def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
     if len(data) > MAX_FILE_BYTES:
         raise UserError(f"{what} is larger than 1 MB. Put less into it.")
     try:
-        # As JSON: that way halves of characters, which no request can carry, are refused too.
+        # As JSON, which also refuses lone surrogates, which no request can carry.
         return kind.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         fault = error.errors()[0]

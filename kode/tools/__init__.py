@@ -1,8 +1,8 @@
-"""The tools every session has, in the order the model sees them.
+"""The tools of every session, in the order the model sees them.
 
-One file a tool, which holds a function of the same name; the others hold what several share. Adding
-one: `docs/adding-a-tool.md`. Tools of memory and of subagents live with those. What a call may do
-is the gate's decision, not a tool's.
+Each tool has a file, with a function of the same name; the other files hold shared code. To add
+one, see `docs/adding-a-tool.md`. Tools of memory and of subagents live there. The gate, not a tool,
+decides what a call may do.
 """
 
 from pkgutil import resolve_name
@@ -19,10 +19,10 @@ NAMES = (
     "fetch_url",
     "todo",
 )
-"""The order never changes within a version: providers cache the requests that begin alike."""
+"""The order never changes within a version: providers cache requests with the same beginning."""
 
 SMALL = ("read_file", "write_file", "edit_file", "shell")
-"""Those of the small profile: with them every task can be done, and a weak model chooses better
-among few."""
+"""The tools of the small profile: enough for every task, and few, so that a weak model chooses
+better."""
 
 BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for name in NAMES)

@@ -1,7 +1,7 @@
 """Which network addresses a tool may talk to: public ones only.
 
-Whatever runs on this machine and in its network trusts those inside; a page that a model was told
-to read must not reach it. So names are resolved first and the addresses are judged, not the names.
+Services on this machine and in its network often trust local clients; a page that a model reads
+must not reach them. So names are resolved first, and the addresses are judged.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 Policy = Callable[[Address], str]
-"""Says why an address is refused, "" when it may be used."""
+"""Why an address is refused; "" if it is allowed."""
 
 Resolver = Callable[[str, int], Awaitable[list[Address]]]
-"""The addresses of a host, for a port. Raises OSError."""
+"""(host, port) → addresses. Raises: OSError."""
 
 _METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "168.63.129.16")}
 """Where clouds hand out credentials. The second is in public address space."""
@@ -38,7 +38,7 @@ def public_only(address: Address) -> str:
 
 
 def _embedded(address: Address) -> list[ipaddress.IPv4Address]:
-    """IPv4 addresses that an IPv6 address stands for."""
+    """The IPv4 addresses embedded in an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -48,9 +48,9 @@ def _embedded(address: Address) -> list[ipaddress.IPv4Address]:
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """All addresses the system knows of a host name or of an address in any spelling."""
+    """All addresses that the system has for a host name, or for an address in any spelling."""
     loop = asyncio.get_running_loop()
     rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # A zone (`fe80::1%eth0`) says on which link; such an address is refused in any case.
+    # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
     texts = dict.fromkeys(str(row[4][0]).split("%")[0] for row in rows)
     return [ipaddress.ip_address(text) for text in texts]

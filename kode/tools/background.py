@@ -1,8 +1,8 @@
-"""Commands that the person has sent to the background: each with a name, its output, how it ended.
+"""Commands that the person moved to the background: name, output, and how each ended.
 
-A command comes here from `shell`, which started it and knows how to end it. Who may move, read and
-kill one is the person, at the prompt; the model reads the file with its output and is told when it
-has ended. Nothing here outlives the process: `close` ends all.
+`shell` starts a command, knows how to end it, and hands it over. Only the person moves, reads and
+kills commands, at the prompt; the model reads the output file and gets a message when the command
+ends. Nothing outlives the process: `close` ends all.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from kode.events import Emit, Notice, silent
 from kode.messages import shorten
 
 MAX_ENDED = 20
-"""Of commands that have ended, so many of the newest stay to be read."""
+"""How many of the newest finished commands can still be read."""
 TITLE_CHARS = 80
 
 
 @dataclass
 class BackgroundCommand:
     name: str
-    """`bg1`, `bg2` ..., in the order they came."""
+    """`bg1`, `bg2` ..., in order of arrival."""
     running: RunningCommand
     session_id: str | None
     since: float
@@ -31,7 +31,7 @@ class BackgroundCommand:
     """How it ended; "" while it runs."""
     took_s: float = 0.0
     reported: bool = False
-    """Whether the model knows that it has ended."""
+    """Whether the model has been notified of its end."""
     watch: "asyncio.Task[None] | None" = None
 
     @property
@@ -40,7 +40,7 @@ class BackgroundCommand:
 
     @property
     def title(self) -> str:
-        """The command, where it is named."""
+        """The command, as a short label."""
         return shorten(self.command, TITLE_CHARS)
 
     @property
@@ -48,19 +48,19 @@ class BackgroundCommand:
         return not self.outcome
 
     def last_line(self) -> str:
-        """The last line of its output that is not empty."""
+        """The last non-empty line of its output."""
         lines = self.running.output()[-4000:].split("\n")
         return next((line for line in reversed(lines) if line.strip()), "")
 
 
 @dataclass
 class BackgroundCommands:
-    """All of one process: a `Background`."""
+    """The background commands of one process; implements `Background`."""
 
     emit: Emit = silent
     clock: Callable[[], float] = time.monotonic
     commands: list[BackgroundCommand] = field(default_factory=list)
-    """In the order they came, those that have ended too."""
+    """In order of arrival, including finished ones."""
     _offered: dict[str, asyncio.Event] = field(default_factory=dict)
     _taken: int = 0
 
@@ -72,11 +72,11 @@ class BackgroundCommands:
 
     @property
     def movable(self) -> bool:
-        """Whether a command runs now that could be sent here."""
+        """Whether a running command can be moved here."""
         return any(not wish.is_set() for wish in self._offered.values())
 
     def move(self) -> bool:
-        """Sends the command that runs now here; False when none does."""
+        """Moves the running command here; False if there is none."""
         for wish in reversed(self._offered.values()):
             if not wish.is_set():
                 wish.set()
@@ -94,11 +94,11 @@ class BackgroundCommands:
         return taken.name
 
     def running(self) -> list[BackgroundCommand]:
-        """Those that have not ended."""
+        """The commands that have not ended."""
         return [known for known in self.commands if known.runs]
 
     def find(self, name: str) -> BackgroundCommand:
-        """The command of this name, `bg2` or `2`. Raises: UserError that says which there are."""
+        """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""
         wanted = name if name.startswith("bg") else f"bg{name}"
         for known in self.commands:
             if known.name == wanted:
@@ -107,7 +107,7 @@ class BackgroundCommands:
         raise UserError(f"There is no {name!r} in the background: {there}. `/bg list` shows all.")
 
     async def kill(self, known: BackgroundCommand) -> None:
-        """Ends a command with all it started; one that has ended stays as it is."""
+        """Kills a command and everything it started; does nothing to one that has ended."""
         if not known.runs:
             return
         if known.watch is not None:
@@ -129,7 +129,7 @@ class BackgroundCommands:
         return "\n".join(lines)
 
     async def close(self) -> None:
-        """Ends all that still run."""
+        """Kills all running commands."""
         for known in self.running():
             if known.watch is not None:
                 known.watch.cancel()

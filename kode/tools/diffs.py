@@ -11,12 +11,12 @@ MAX_SHOWN_CHARS = 8_000
 
 
 def unified(name: str, before: str, after: str) -> str:
-    """The unified diff between two texts, line ends aside; "" when nothing else differs."""
+    """The unified diff between two texts, ignoring line ends; "" if nothing else differs."""
     import difflib
 
     old, new = _marked(before), _marked(after)
-    # Only what differs is compared: in a long file of lines that are much alike, difflib would
-    # take whole stretches for replaced.
+    # Compares only what differs: in a long file of similar lines difflib would report whole
+    # stretches as replaced.
     start, end = _common(old, new)
     skipped = max(0, start - CONTEXT_LINES)
     kept = max(0, end - CONTEXT_LINES)

@@ -1,6 +1,7 @@
-"""`edit_file`: replaces parts of a file the model has read. All edits of a call happen, or none.
+"""`edit_file`: replaces parts of a file that the model has read. Applies all edits of a call, or
+none.
 
-How a text is found and replaced is `replace_text`; here too, why one was not found.
+`replace_text` finds and replaces a text; this module also explains why one was not found.
 """
 
 import re
@@ -25,7 +26,7 @@ class _Plan:
     data: bytes
     after: str
     places: int
-    """How many places were replaced."""
+    """Number of replaced places."""
     notes: tuple[str, ...]
 
 
@@ -73,7 +74,7 @@ async def edit_file(
         summary=diffs.counts(diff),
         diff=diff,
         files_changed=(str(plan.file.path),),
-        # The lines around what was changed are the file's.
+        # The lines around a change come from the file.
         untrusted=files.outside(context, plan.file.path),
     )
 
@@ -81,8 +82,8 @@ async def edit_file(
 def _edits(
     old_text: str | None, new_text: str | None, replace_all: bool, edits: list[Edit] | None
 ) -> list[Edit]:
-    """Both spellings as one list; no edits beside a text are not given. Raises ToolError for a
-    mixture and for neither."""
+    """Merges both ways to pass edits into one list; an empty `edits` beside a text is ignored.
+    Raises: ToolError for both and for neither."""
     texts = old_text is not None or new_text is not None
     if edits and texts:
         raise ToolError("Give either old_text and new_text, or edits: not both.")
@@ -99,7 +100,7 @@ def _edits(
 
 
 def _planned(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
-    """What would be written. Raises ToolError when anything of it cannot be."""
+    """What would be written. Raises: ToolError if any edit cannot be applied."""
     real = files.resolve(context, path)
     name = files.shown(context, real)
     files.refuse_protected(context, real)
@@ -188,7 +189,8 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def explain(text: str, old: str) -> str:
-    """One or more sentences on why `old` is not in `text`, with the nearest lines numbered."""
+    """Explains in one or more sentences why `old` is not in `text`, with the nearest lines
+    numbered."""
     text, old = with_line_feeds(text), with_line_feeds(old)
     if habit := _habit(text, old):
         return habit
@@ -204,7 +206,7 @@ def explain(text: str, old: str) -> str:
 
 
 def _habit(text: str, old: str) -> str:
-    """Two slips of models: line numbers of `read_file` copied, and escapes written out."""
+    """Detects two slips of models: copied line numbers of `read_file`, and literal escapes."""
     bare = re.sub(r"(?m)^\s*\d+\t", "", old)
     if bare != old and bare in text:
         return "It has the line numbers that read_file shows: leave the number and tab out."
@@ -224,7 +226,7 @@ def _candidates() -> list[tuple[str, Callable[[str], str]]]:
 
 
 def _place(text: str, old: str) -> int | None:
-    """The line, from 0, where `old` is in `text`; both with their line feeds."""
+    """The line, from 0, where `old` is in `text`; both include line feeds."""
     if not old.strip():
         return None
     at = text.find(old)
@@ -240,7 +242,7 @@ def _broken_otherwise(text: str, old: str) -> int | None:
 
 
 def _most_alike(text: str, old: str) -> int | None:
-    """The line where most lines of `old` are found, else the line most like its first one."""
+    """The line where most lines of `old` occur, else the line most like its first one."""
     import difflib
 
     lines = [_key(line) for line in text.split("\n")[:MAX_COMPARED_LINES]]

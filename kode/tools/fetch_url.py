@@ -1,8 +1,8 @@
-"""`fetch_url`: the text of a page on the public web. What may be fetched at all is the gate's
-decision; here the network inside is kept out (see `addresses`).
+"""`fetch_url`: fetches the text of a public web page. The gate decides what may be fetched; this
+module blocks the local network (see `addresses`).
 
-Each request goes to the very address that was judged, so that a name cannot turn into another
-address in between; the host's name still is in the request and in the TLS handshake.
+Each request goes to exactly the address that was judged, so that a name cannot resolve to another
+one in between; the request and the TLS handshake still use the host's name.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT_BYTES = 50 * 1024
 MAX_BODY_BYTES = 5 * 1024 * 1024
-"""Of a longer body only so much is read, after decompression."""
+"""Only this much of a longer body is read, after decompression."""
 MAX_REDIRECTS = 5
 TIMEOUT_S = 30.0
 
@@ -48,24 +48,24 @@ _CODECS = frozenset(
     "cp1255 cp1256 cp1257 cp1258 cp437 cp850 cp866 cp874 koi8-r koi8-u mac-roman mac-cyrillic "
     "gb2312 gbk gb18030 big5 big5hkscs euc_jp shift_jis cp932 iso2022_jp euc_kr cp949".split()
 )
-"""What pages are written in, as Python names its codecs."""
+"""Python's names of the codecs that pages are written in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     url: str
-    """Where it came from at last, after redirects."""
+    """The final URL, after redirects."""
     title: str
     text: str
     cut: bool
-    """Whether the body was longer than what is read of one."""
+    """Whether the body was truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
     url: str
     kind: str
-    """The media type, lower case; "" when the server sent none."""
+    """The media type, lower case; "" if the server sent none."""
     charset: str
     data: bytes
     cut: bool
@@ -104,10 +104,10 @@ async def fetch(
     tls: "ssl.SSLContext | None" = None,
     timeout_s: float = TIMEOUT_S,
 ) -> Page:
-    """A page as text. The other parameters than `url` are for tests: no setting, file or
+    """Fetches a page as text. The parameters other than `url` are for tests: no setting, file or
     environment variable reaches them.
 
-    Raises: ToolError for what may not be, cannot be, or is not text.
+    Raises: ToolError for a page that is forbidden, unavailable, or not text.
     """
     ends_at = asyncio.get_running_loop().time() + timeout_s
     try:
@@ -126,7 +126,7 @@ async def _body(
     import httpx2
 
     transport = httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True)
-    # trust_env=False: a proxy of the environment would resolve the name again by itself.
+    # trust_env=False: a proxy from the environment would resolve the name again by itself.
     async with httpx2.AsyncClient(
         transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
     ) as client:
@@ -147,8 +147,8 @@ async def _body(
 
 @contextlib.contextmanager
 def _told_by(url: str) -> Iterator[None]:
-    """Once a server has answered, its own words may be in what is said of a failure: its status
-    line, its headers, where it redirects to. "" while none has."""
+    """The URL as the outside source of an error text once the server has answered, because its own
+    words (status line, headers, redirect target) may be in it; "" before."""
     try:
         yield
     except ToolError as error:
@@ -172,8 +172,8 @@ def _parsed(url: str) -> "httpx2.URL":
 
 
 def _redirected(base: "httpx2.URL", location: str) -> str:
-    """Where a redirect leads, on the same host. What the gate allowed was this host: another one
-    may be refused by a rule, and a chain of redirects could carry what was read to it.
+    """The target of a redirect on the same host. The gate allowed only this host: a rule may deny
+    another one, and a chain of redirects could leak data to it.
 
     Raises: ToolError that names the other URL, so that the model can ask for it.
     """
@@ -195,7 +195,7 @@ def _redirected(base: "httpx2.URL", location: str) -> str:
 
 
 async def _allowed(target: "httpx2.URL", policy: Policy, resolver: Resolver) -> list[Address]:
-    """The host's addresses, every one of which the policy allows."""
+    """The host's addresses, each allowed by the policy."""
     port = target.port or (443 if target.scheme == "https" else 80)
     host = target.raw_host.decode("ascii").strip("[]")
     try:
@@ -216,7 +216,7 @@ async def _allowed(target: "httpx2.URL", policy: Policy, resolver: Resolver) -> 
 
 
 class _connected:
-    """A response, from the first of the addresses that answers; closed at the end."""
+    """Opens a response from the first address that answers, and closes it at the end."""
 
     def __init__(
         self, client: "httpx2.AsyncClient", target: "httpx2.URL", addresses: list[Address]
@@ -237,7 +237,7 @@ class _connected:
                 fault = error
                 continue
             except httpx2.HTTPError as error:
-                # What is no HTTP is quoted in it.
+                # The error quotes what is not HTTP.
                 raise self._failed(error, untrusted=str(self._target)) from error
             return self._response
         raise self._failed(fault) from fault
@@ -299,7 +299,7 @@ def _is_text(kind: str) -> bool:
 
 
 async def _inflated(url: str, response: "httpx2.Response") -> AsyncIterator[bytes]:
-    """The body's bytes, decompressed in small steps: a small body may stand for gigabytes."""
+    """Decompresses the body in small steps: a small one may expand to gigabytes."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise ToolError(f"{url} is compressed as {coding}, which was not asked for: try another.")
@@ -343,7 +343,7 @@ async def _page(body: _Body, ends_at: float) -> Page:
 
 
 async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
-    """Title and text of an HTML page; the process that parses it ends with this call."""
+    """Title and text of an HTML page, parsed in a process that ends with this call."""
     question = json.dumps({"html": html, "url": url}).encode()
     answer = None
     with contextlib.suppress(TimeoutError):
@@ -378,11 +378,11 @@ def _decoded(body: _Body) -> str:
 
 
 def _codec(charset: str) -> str:
-    """The codec of a charset's name; "" for one that pages are not written in. Python knows others,
-    which raise, take a time that grows with the square of the text, or decode no text at all."""
+    """The codec for a charset's name; "" for one that pages are not written in. Some of Python's
+    other codecs raise, take quadratic time, or do not decode text."""
     try:
         name = codecs.lookup(charset).name
-    except (LookupError, ValueError):  # a name can be no name at all
+    except (LookupError, ValueError):  # some strings cannot be codec names at all
         return ""
     return name if name in _CODECS else ""
 

@@ -1,8 +1,8 @@
-"""Runs what looks through files: ripgrep when it is on the PATH, else kode's own worker; and the
-globs that choose among them.
+"""Runs searches over files, by ripgrep if it is on the PATH, else by kode's own worker; and matches
+globs.
 
-Both say the same things in the same form. A process started here never outlives its call: not at a
-time limit, not when the turn is cancelled.
+Both have the same output format. A process started here never outlives its call, be it at a time
+limit or on cancellation.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from kode.programs import find_program
 
 TIMEOUT_S = 30.0
 MAX_PIECE_BYTES = 8 * 1024 * 1024
-"""A longer single message (a hit on an enormous line) is dropped and counted."""
+"""Longer single messages (a hit on an enormous line) are dropped and counted."""
 
 _COMMON = (
     "--no-config",
@@ -52,17 +52,17 @@ class Ended:
     stderr: str
     timed_out: bool = False
     dropped: int = 0
-    """Messages that were too long."""
+    """Number of messages that were too long."""
 
 
 def ripgrep(context: ToolContext) -> str | None:
-    """The program `rg` on the PATH that tools get, outside the folders of work."""
+    """The program `rg` on the tools' PATH, outside the working folders."""
     path = context.place.environment.get("PATH", "")
     return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
 
 
 def listing(rg: str | None, root: Path) -> Program:
-    """Prints the paths of all files below `root`, each ended by a NUL."""
+    """The program that prints the paths of all files below `root`, each followed by a NUL."""
     if rg:
         return Program(argv=(rg, *_COMMON, "--files", "--null", "--", str(root)))
     return _worker(root, None, ignore_case=False, context=0)
@@ -71,7 +71,7 @@ def listing(rg: str | None, root: Path) -> Program:
 def searching(
     rg: str | None, root: Path, pattern: str, *, ignore_case: bool, context: int
 ) -> Program:
-    """Prints one JSON message a line, as `rg --json` does."""
+    """The program that prints one JSON message per line, as `rg --json` does."""
     if not rg:
         return _worker(root, pattern, ignore_case=ignore_case, context=context)
     options = ("--json", "--crlf", "--no-mmap", f"--context={context}")
@@ -91,9 +91,9 @@ def _worker(root: Path, pattern: str | None, *, ignore_case: bool, context: int)
 
 
 async def run(program: Program, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
-    """Runs a program and gives `take` each piece of its output, until it returns False.
+    """Runs a program and passes each piece of its output to `take` until that returns False.
 
-    Raises: OSError when it cannot be started; CancelledError, after the program was killed.
+    Raises: OSError if it cannot be started; CancelledError, after the program was killed.
     """
     process = await asyncio.create_subprocess_exec(
         *program.argv,
@@ -119,7 +119,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # Reads what is left, so that the pipes close with the process.
+        # Reads the rest, so that the pipes close with the process.
         await process.communicate()
     return Ended(
         status=process.returncode or 0,
@@ -132,7 +132,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
 async def _pieces(
     stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]
 ) -> int:
-    """Cuts the output at the separator, in bounded memory; returns how many pieces it dropped."""
+    """Splits the output at the separator, in bounded memory; returns how many pieces it dropped."""
     rest, dropped, dropping = b"", 0, False
     while data := await stream.read(262_144):
         *pieces, rest = (rest + data).split(separator)
@@ -152,7 +152,7 @@ _PYTHON = (sys.executable, "-P")
 
 
 def argv_of(module: str) -> tuple[str, ...]:
-    """What runs a module of kode as a program."""
+    """The command line to run a module of kode as a program."""
     return (*_PYTHON, "-m", module)
 
 
@@ -163,10 +163,10 @@ def environment() -> dict[str, str]:
 
 
 async def ask(script: str, question: bytes) -> bytes | None:
-    """What a file of kode that imports nothing of kode answers on stdout to what it gets on stdin;
-    None when it failed. However this is left, the process has ended by then.
+    """Runs a self-contained file of kode with `question` on stdin; returns its stdout, or None if
+    it failed. The process has always ended when this returns or raises.
 
-    Raises: OSError when it cannot be started.
+    Raises: OSError if it cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         *_PYTHON,
@@ -182,7 +182,7 @@ async def ask(script: str, question: bytes) -> bytes | None:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # Reads what is left, so that the pipes close with the process.
+        # Reads the rest, so that the pipes close with the process.
         await process.communicate()
     return answer if process.returncode == 0 else None
 
@@ -193,7 +193,7 @@ _SET = re.compile(r"\[[!^]?(.[^]]*)\]", re.DOTALL)
 
 @functools.lru_cache(maxsize=64)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A regular expression that fully matches the relative paths the glob means.
+    """Compiles a glob to a regular expression that matches whole relative paths.
 
     Raises: ValueError for unbalanced braces and brackets, and for too many alternatives.
     """
@@ -204,27 +204,27 @@ def compiled(pattern: str) -> re.Pattern[str]:
     if "[" in rest or rest.count("{") > rest.count("}"):
         what = "bracket" if "[" in rest else "brace"
         raise ValueError(f"{pattern!r} is not a glob: a {what} is not closed")
-    # A brace around one alternative is left out, as ripgrep does.
+    # Drops a brace around one alternative, as ripgrep does.
     anchored = re.sub(r"(?<!\\)\{([^{},]*)\}", r"\1", pattern).removeprefix("./")
     flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
     if "/" not in anchored.rstrip("/"):
         flags |= glob.MATCHBASE
     try:
         for each in _SET.findall(bare):
-            re.compile("[" + re.escape(each).replace("\\-", "-") + "]")  # [z-a] means nothing
+            re.compile("[" + re.escape(each).replace("\\-", "-") + "]")  # [z-a] matches nothing
         meant, _ = glob.translate(anchored.strip("/"), flags=flags)
         return re.compile("|".join(meant))
-    except Exception as error:  # wcmatch's own for too many alternatives is private
+    except Exception as error:  # wcmatch's exception for too many alternatives is private
         raise ValueError(f"{pattern!r} is not a glob: {error}") from None
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a relative path is meant by the glob; a leading `!` turns the answer round."""
+    """Whether a relative path matches the glob; a leading `!` negates."""
     return (compiled(pattern.removeprefix("!")).fullmatch(path) is None) == pattern.startswith("!")
 
 
 def refuse_bad(pattern: str) -> None:
-    """Raises ToolError for a pattern of a model's that is no glob."""
+    """Raises: ToolError for an invalid glob from a model."""
     try:
         compiled(pattern.removeprefix("!"))
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""What the file tools share: which file a path means, what may be done with it, its text and back.
+"""Shared by the file tools: resolves paths, checks access, decodes and writes text.
 
-The tools themselves, searching and edits of text live in modules of their own. Nothing here asks
-a person: whether a call may run at all is the gate's decision. What is refused here is refused in
-every mode: writing in a protected folder, and reading the secrets kept in one.
+The tools, searching and text edits have their own modules. Nothing here asks a person: the gate
+decides whether a call runs. Some things are refused in every mode: writing to a protected folder,
+and reading the secrets in one.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
-"""The largest file that is read whole, to be edited or replaced."""
+"""The largest file that is read in full, to be edited or replaced."""
 
 SNIFF_BYTES = 65536
 
@@ -36,10 +36,10 @@ _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How a file's bytes and its text correspond."""
+    """How to convert between a file's bytes and its text."""
 
     codec: str
-    """A codec that writes no byte order mark of its own: utf-8, utf-16-le, latin-1, ..."""
+    """A codec that writes no byte order mark: utf-8, utf-16-le, latin-1, ..."""
     bom: bytes = b""
 
 
@@ -50,32 +50,32 @@ class FileText:
     path: Path
     data: bytes
     text: str
-    """Decoded, without the byte order mark; line ends as they are."""
+    """Decoded, without the byte order mark; original line ends."""
     encoding: Encoding
     mode: int
     """Permission bits."""
 
 
 class Binary(Exception):
-    """The bytes are no text; the message says why."""
+    """The bytes are not text; the message says why."""
 
 
 # ── which file ───────────────────────────────────────────────────────────────────────────────
 
 
 def resolve(context: ToolContext, path: str) -> Path:
-    """The real absolute path a tool argument means: `~` expanded, relative to the working
+    """Resolves a tool argument to a real absolute path: `~` expanded, relative to the working
     directory, every symlink resolved as far as the path exists.
 
-    Raises: ToolError for an empty path, one with a NUL, and one that means another file than the
-        one that the gate judged.
+    Raises: ToolError for an empty path, one with a NUL, and one that leads to another file than the
+        gate judged.
     """
     if not path.strip():
         raise ToolError("The path is empty: give one, relative to the working directory.")
     if "\0" in path:
         raise ToolError("The path has a NUL character in it: give the path as the system has it.")
     try:
-        # `strict=False` resolves the deepest existing ancestor and leaves the rest.
+        # `strict=False` resolves the deepest existing ancestor and keeps the rest.
         real = os.path.realpath(os.path.join(context.place.cwd, os.path.expanduser(path)))
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
@@ -92,8 +92,8 @@ def _swapped(path: str) -> ToolError:
 
 
 def shown(context: ToolContext, path: Path) -> str:
-    """A path as results name it: relative to the working directory where it is inside, with
-    control characters written out."""
+    """A path as results show it: relative to the working directory if inside, with control
+    characters escaped."""
     base = os.path.realpath(context.place.cwd)
     text = str(path)
     if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
@@ -102,7 +102,7 @@ def shown(context: ToolContext, path: Path) -> str:
 
 
 def printable(text: str) -> str:
-    """A path on one line: control characters and undecodable bytes written out."""
+    """A path on one line, with control characters and undecodable bytes escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -112,14 +112,14 @@ def printable(text: str) -> str:
 
 
 def outside(context: ToolContext, path: Path) -> str:
-    """The path when it lies outside the folders of this session, else "": what to name as the
-    source of untrusted text. kode's own kept outputs count as inside."""
+    """The path if it lies outside the session's working folders, as the source of untrusted text;
+    else "". kode's own saved outputs count as inside."""
     roots = (*(context.place.roots or (context.place.cwd,)), context.place.outputs)
     return "" if any(_is_inside(path, root) for root in roots) else str(path)
 
 
 def refuse_protected(context: ToolContext, path: Path) -> None:
-    """Raises ToolError when writing `path` would change a protected folder."""
+    """Raises: ToolError if writing `path` would change a protected folder."""
     for folder in context.place.protected:
         if _is_inside(path, folder):
             raise ToolError(
@@ -130,7 +130,8 @@ def refuse_protected(context: ToolContext, path: Path) -> None:
 
 
 def is_secret(context: ToolContext, path: Path) -> bool:
-    """Whether a file holds keys that no tool may read: kode's config, a process's environment."""
+    """Whether no tool may read a file because it holds keys: kode's config, a process's
+    environment."""
     if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)):
         return True
     return any(
@@ -141,7 +142,7 @@ def is_secret(context: ToolContext, path: Path) -> bool:
 
 
 def refuse_secret(context: ToolContext, path: Path) -> None:
-    """Raises ToolError for a file that `is_secret`."""
+    """Raises: ToolError for a file that `is_secret`."""
     if is_secret(context, path):
         raise ToolError(
             f"{shown(context, path)} holds secrets and is never read. "
@@ -150,8 +151,8 @@ def refuse_secret(context: ToolContext, path: Path) -> None:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether a real path is a folder or inside it, also under another spelling of its name on a
-    file system that ignores case."""
+    """Whether a real path is a folder or inside it, also in another spelling on a case-insensitive
+    file system."""
     real = Path(os.path.realpath(folder))
     if path == real or real in path.parents:
         return True
@@ -170,7 +171,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 
 def missing(context: ToolContext, path: Path) -> ToolError:
-    """The error for a file that is not there, naming the nearest names that are."""
+    """The error for a missing file, listing the most similar names."""
     import difflib
 
     folder = path.parent
@@ -189,15 +190,15 @@ def missing(context: ToolContext, path: Path) -> ToolError:
     if folder != path.parent:
         what += f" (there is no folder {shown(context, folder / wanted)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
-    # A name can say something, too.
+    # Names from outside are outside text too.
     untrusted = outside(context, folder) if near else ""
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
 
 
 def open_regular(context: ToolContext, path: Path) -> int:
-    """Opens an existing regular file for reading and returns its descriptor.
+    """Opens an existing regular file for reading; returns its descriptor.
 
-    Raises: ToolError for what is missing, a folder, a device or pipe, or not readable.
+    Raises: ToolError if it is missing, a folder, a device or pipe, or unreadable.
     """
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
@@ -224,9 +225,9 @@ def open_regular(context: ToolContext, path: Path) -> int:
 
 
 def read_whole(context: ToolContext, path: Path) -> FileText:
-    """A text file with its bytes.
+    """Reads a text file in full.
 
-    Raises: ToolError for what `open_regular` refuses, files over 20 MB and binaries.
+    Raises: ToolError as `open_regular`, and for binaries and files over 20 MB.
     """
     refuse_secret(context, path)
     descriptor = open_regular(context, path)
@@ -261,7 +262,7 @@ def content_hash(data: bytes) -> str:
 
 
 def require_seen(context: ToolContext, file: FileText) -> None:
-    """Raises ToolError unless the model has seen the file as it is now."""
+    """Raises: ToolError unless the model has seen the current content of the file."""
     seen = context.seen_files.get(str(file.path))
     if seen == content_hash(file.data):
         return
@@ -281,8 +282,8 @@ def require_seen(context: ToolContext, file: FileText) -> None:
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
-    """Text and its encoding: by byte order mark, else UTF-8, else Latin-1. Encoding the text again
-    gives the same bytes.
+    """Decodes by byte order mark, else as UTF-8, else as Latin-1. Encoding the result gives the
+    same bytes.
 
     Raises: Binary, judged by content: NUL bytes, many control characters, broken UTF-16.
     """
@@ -306,7 +307,7 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
 
 def encoding_by_mark(data: bytes) -> Encoding | None:
-    """The encoding that a byte order mark names, None without one."""
+    """The encoding that a byte order mark names; None without one."""
     for bom, codec in _BOMS:
         if data.startswith(bom):
             return Encoding(codec=codec, bom=bom)
@@ -314,7 +315,7 @@ def encoding_by_mark(data: bytes) -> Encoding | None:
 
 
 def encode(text: str, encoding: Encoding, name: str) -> bytes:
-    """The bytes of a text. Raises ToolError for characters the encoding does not have."""
+    """The bytes of a text. Raises: ToolError for characters that the encoding lacks."""
     try:
         return encoding.bom + text.encode(encoding.codec)
     except UnicodeEncodeError as error:
@@ -326,7 +327,8 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines with their ends, cut at line feeds only, as editors and search tools count them."""
+    """Splits into lines with their ends, at line feeds only, as editors and search tools count
+    them."""
     lines = text.split("\n")
     last = lines.pop()
     return [line + "\n" for line in lines] + ([last] if last else [])
@@ -340,15 +342,15 @@ def with_line_feeds(text: str) -> str:
 
 
 def new_file_mode() -> int:
-    """The permission bits a new file gets: 0666 without the process's umask."""
+    """The permission bits of a new file: 0666 minus the process's umask."""
     umask = os.umask(0o077)
     os.umask(umask)
     return 0o666 & ~umask
 
 
 def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
-    """Puts the file in place atomically, with the mode and owner the old one had, and notes that
-    the model knows its content.
+    """Replaces the file atomically, keeping its mode and owner, and records that the model knows
+    its content.
 
     Raises: ToolError; then the old file is untouched.
     """

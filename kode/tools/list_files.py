@@ -1,6 +1,7 @@
-"""`list_files`: which files there are. What is in them is `search_files`' and `read_file`'s."""
+"""`list_files`: lists files. `search_files` and `read_file` show their content."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,10 @@ from kode.tools import file_search, files
 
 MAX_FILES = 1_000
 MAX_CHARS = 30_000
+MAX_FOLDERS = 150
+"""Lines of an overview, which stands for a list that is too long."""
+MAX_DEPTH = 5
+"""Of the folders in it."""
 
 
 @tool(effect="read", subject="path", parallel=True)
@@ -39,8 +44,8 @@ async def list_files(
 
 
 def _relative(pattern: str, root: Path) -> str:
-    """A pattern that names the folder again, absolutely, means the same as without it. Raises
-    ToolError for one that is no glob or leads out of the folder."""
+    """Strips the folder from a pattern that repeats it as an absolute path. Raises: ToolError for
+    an invalid glob, or one that leads out of the folder."""
     glob = pattern.removeprefix(f"{root}/")
     if ".." in glob.split("/"):
         raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
@@ -50,7 +55,7 @@ def _relative(pattern: str, root: Path) -> str:
 
 @dataclass(slots=True)
 class _Found:
-    """Takes the paths, already in order, and keeps the first of them."""
+    """Collects sorted paths, and keeps the first of them."""
 
     context: ToolContext
     root: Path
@@ -58,9 +63,14 @@ class _Found:
     total: int = 0
     shown: list[str] = field(default_factory=list)
     chars: int = 0
+    by_depth: list[Counter[str]] = field(
+        default_factory=lambda: [Counter() for _ in range(MAX_DEPTH)]
+    )
+    """Files of each folder, and those that lie above: by the first name of their paths, by the
+    first two, and so on, as far as these are few."""
 
     def take(self, piece: bytes) -> bool:
-        """One path; always wants more, since all are counted."""
+        """Adds one path; always returns True, because all are counted."""
         path = os.fsdecode(piece)
         if not path or not self._is_wanted(path):
             return True
@@ -68,7 +78,29 @@ class _Found:
         if len(self.shown) < MAX_FILES and self.chars < MAX_CHARS:
             self.shown.append(files.shown(self.context, Path(path)))
             self.chars += len(self.shown[-1]) + 1
+        self._count(path)
         return True
+
+    def _count(self, path: str) -> None:
+        steps = os.path.relpath(path, self.root).split("/")
+        for depth, counter in enumerate(self.by_depth, 1):
+            counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
+            if len(counter) > MAX_FOLDERS:
+                del self.by_depth[depth - 1 :]
+                break
+
+    @property
+    def overview(self) -> list[str]:
+        """A line for each folder that holds some of the files; empty where they lie side by side
+        in one."""
+        if not self.by_depth:
+            return []
+        return [
+            f"{files.shown(self.context, self.root / name)}/ ({plural(count, 'file')})"
+            if name.endswith("/")
+            else files.shown(self.context, self.root / name)
+            for name, count in self.by_depth[-1].items()
+        ]
 
     def _is_wanted(self, path: str) -> bool:
         return self.glob is None or file_search.matches(self.glob, os.path.relpath(path, self.root))
@@ -76,7 +108,14 @@ class _Found:
 
 def _rendered(found: _Found, ended: file_search.Ended) -> str:
     notes: list[str] = []
-    if len(found.shown) < found.total:
+    lines = found.shown
+    if len(found.shown) < found.total and found.overview:
+        lines = found.overview
+        notes.append(
+            f"[{found.total:,} files are too many to list: this is where they are. Narrow with "
+            "pattern or path.]"
+        )
+    elif len(found.shown) < found.total:
         notes.append(
             f"[{len(found.shown):,} of {found.total:,} files shown. "
             "Narrow with pattern or path for the others.]"
@@ -89,4 +128,4 @@ def _rendered(found: _Found, ended: file_search.Ended) -> str:
     if not found.shown:
         only = f" matching {found.glob}" if found.glob else ""
         notes.insert(0, f"No files{only} in {files.shown(found.context, found.root)}.")
-    return "\n".join([*found.shown, *notes])
+    return "\n".join([*lines, *notes])

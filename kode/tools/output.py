@@ -1,7 +1,6 @@
-"""The output of a command on its way to readers: cleaned as it comes, both ends kept in memory with
-the lines between them that look like errors, the whole in a file (credentials masked) once it is
-too long. Memory use does not depend on how much there is.
-"""
+"""Captures the output of a command: cleaned as it arrives, with both ends in memory, the lines in
+between that look like errors, and everything in a file (credentials masked) once it is too long.
+Memory use is bounded."""
 
 import codecs
 import contextlib
@@ -16,24 +15,24 @@ from kode.credentials import redact
 from kode.errors import StorageError
 
 MAX_CHARS = 12_000
-"""Of a longer output, the first and last halves of so many characters are kept."""
+"""Of longer output, the first and the last half of this are kept."""
 
 MAX_ERROR_CHARS = 3_000
-"""Of the lines between them that look like errors."""
+"""Limit for lines in between that look like errors."""
 
 MAX_FILE_CHARS = 100_000_000
-"""The file is ended here: a command that never stops talking must not fill the disk."""
+"""The file ends here: a command that never stops printing must not fill the disk."""
 
 _HALF = MAX_CHARS // 2
 _MAX_ERROR_LINES = 12
-"""The first so many, and the last."""
+"""The first and the last this many."""
 _MAX_ERROR_LINE_CHARS = 200
 _LOOKS_LIKE_ERROR = re.compile(
     r"(?i:\b(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)|undefined reference"
     r"|assertion|segmentation fault|cannot|denied)\b)|Error\b|Exception\b|^E   "
 )
 _MAX_LINE_CHARS = 65_536
-"""A line longer than this is passed on in parts."""
+"""Longer lines are passed on in parts."""
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
@@ -48,8 +47,8 @@ _OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
 
 
 def clean(line: str) -> str:
-    """A line as a terminal would show it at last: no escape sequences, of progress that was
-    written over itself the last state, no control characters."""
+    """A line as a terminal would finally show it: no escape sequences or control characters, and
+    only the last state of progress that overwrote itself."""
     if line.isprintable():
         return line
     text = _ESCAPE.sub("", line)
@@ -62,14 +61,14 @@ def clean(line: str) -> str:
 
 
 class Lines:
-    """Turns bytes as they come into cleaned text, a line at a time."""
+    """Converts arriving bytes to cleaned text, line by line."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
 
     def take(self, data: bytes, *, final: bool = False) -> str:
-        """The text that is complete by now; with `final`, all of it."""
+        """Returns the text completed so far; with `final`, the rest too."""
         *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
         text = "".join(clean(line) + "\n" for line in lines)
         if final or len(self._rest) > _MAX_LINE_CHARS:
@@ -80,37 +79,37 @@ class Lines:
 
     @property
     def partial(self) -> str:
-        """The end of the line that is not complete yet, as a terminal would show it now."""
+        """The incomplete last line, as a terminal would show it now."""
         return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
 
     def _safe_cut(self) -> int:
-        """Where an unfinished line can be parted without parting an escape sequence."""
+        """Where an unfinished line can be split without splitting an escape sequence."""
         escape = self._rest.rfind("\x1b", -256)
         return escape if escape > 0 else len(self._rest)
 
 
 class Capture:
-    """Keeps both ends of a text that is added to, and the whole in a file once it is too long."""
+    """Keeps both ends of a growing text, and all of it in a file once it is too long."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.total = 0
         """Characters so far."""
         self.path: Path | None = None
-        """The file, once there is one."""
+        """The file, once it exists."""
         self.problem = ""
-        """Why the file is not whole; "" when it is."""
+        """Why the file is incomplete; "" if it is complete."""
         self._folder = folder
         self._name = name
         self._head = ""
         self._tail = ""
         self._errors: list[tuple[int, str]] = []
-        """Where a line behind the head that looks like an error begins, and the line."""
+        """(start, line) of lines after the head that look like errors."""
         self._file: IO[str] | None = None
         self._written = 0
         self._whole = False
 
     def keep_whole(self) -> None:
-        """From now on all of it is in the file, each line as soon as it is added."""
+        """From now on writes everything to the file, each line as it arrives."""
         self._whole = True
         so_far = ""
         if self._file is None and not self.problem:
@@ -141,7 +140,7 @@ class Capture:
             self._file = None
 
     def text(self) -> str:
-        """What is kept, with a line in the middle on what is not."""
+        """The kept text, with a line in the middle on what was omitted."""
         if self.total <= MAX_CHARS:
             return self._head + self._tail
         cut = self.total - len(self._head) - len(self._tail)
@@ -166,7 +165,7 @@ class Capture:
             at += len(line)
 
     def _errors_left_out(self) -> str:
-        """Lines that look like errors in what is not kept, some from its beginning, some from its
+        """Lines that look like errors in the omitted part, some from its beginning, some from its
         end."""
         tail_at = self.total - len(self._tail)
         lines = [line for at, line in self._errors if at < tail_at]
@@ -197,7 +196,7 @@ class Capture:
         if self._file is None:
             return
         try:
-            # Whole lines come here at a time, so a credential is seen whole, too.
+            # Whole lines arrive at a time, so a credential is seen in full.
             self._file.write(redact(text[: MAX_FILE_CHARS - self._written]))
             if self._whole:
                 self._file.flush()

@@ -1,8 +1,8 @@
 """The readable text of a web page: title, headings, lists, tables, code, links as text.
 
-The parser takes a time that grows with the square of how deeply a page is nested, and cannot be
-interrupted. So this file is run as a program, which can be ended: `{"html", "url"}` on stdin,
-`[title, text]` on stdout. It imports nothing of kode, which would take longer than most pages do.
+The parser takes quadratic time on deeply nested pages and cannot be interrupted. So this file runs
+as a program, which can be killed: `{"html", "url"}` on stdin, `[title, text]` on stdout. It imports
+nothing of kode, which would take longer than parsing most pages.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MAX_TITLE_CHARS = 300
 MAX_CHARS = 1_000_000
-"""Of a longer text only so much is put together: the links of a page, written out, can be a
-hundred times as long as the page."""
+"""Limit of the text produced: with its links written out, it can be a hundred times as long as the
+page."""
 
 MAX_CPU_S = 30
 MAX_MEMORY_BYTES = 1 << 30
@@ -40,7 +40,7 @@ _OPENED = {
 
 
 def main() -> None:
-    # Should kode be killed meanwhile, nobody else would end this.
+    # If kode is killed meanwhile, nobody else would end this process.
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     with contextlib.suppress(OSError, ValueError):  # not every system has it
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
@@ -57,7 +57,7 @@ def readable(html: str, url: str) -> tuple[str, str]:
     if parser.body is None:
         return title, ""
     writer = _Writer(url)
-    # An explicit stack: pages may be nested deeper than Python's recursion allows.
+    # An explicit stack: pages may be nested deeper than Python's recursion limit.
     stack: list[tuple[LexborNode, bool]] = [(parser.body, False)]
     while stack and writer.chars < MAX_CHARS:
         node, leaving = stack.pop()
@@ -81,21 +81,21 @@ def readable(html: str, url: str) -> tuple[str, str]:
 
 
 class _Writer:
-    """Puts words together to lines."""
+    """Joins words into lines."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self.chars = 0
-        """How many there are so far."""
+        """Characters so far."""
         self._parts: list[str] = []
         self._in_pre = 0
         self._broken = True
-        """Whether what comes next needs no space before it."""
+        """Whether the next word needs no space before it."""
         self._line_feeds = 0
-        """How many line feeds end the text so far, at most two of interest."""
+        """Line feeds at the end of the text so far; only up to two matter."""
         self._marked = False
-        """Whether the last thing said is the mark of a list item or heading, whose first block
-        goes on the same line."""
+        """Whether the last output is the marker of a list item or heading, whose first block
+        continues on the same line."""
 
     def text(self) -> str:
         lines = [line.rstrip() for line in "".join(self._parts).split("\n")]

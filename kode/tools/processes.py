@@ -1,9 +1,9 @@
-"""Ends everything a command started: its process group, and what left that group, found by a mark
-in its environment, which children inherit. Where there is no `/proc` (macOS), `ps` tells who
-descends from whom; there a detached orphan that left its group is not found.
+"""Kills everything a command started: its process group, and processes that left it, found by a
+mark in their environment, which children inherit. Without `/proc` (macOS), `ps` shows parents; a
+detached orphan that left its group is not found there.
 
-A kode that is killed has no time for it: one `sh` beside it waits on a pipe, which the system
-closes then, and ends what it knows of. Of each command that costs two short writes.
+A killed kode cannot clean up: an `sh` process beside it waits on a pipe, which the system then
+closes, and kills the commands it knows of. That costs two short writes per command.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "KODE_SHELL_ID"
-"""The environment variable that holds the marks of a process, with `:` between: its own last."""
+"""The environment variable with a process's marks, separated by `:`, its own last."""
 
 NO_GROUP = -1
-"""Where the group is not known: then the mark alone tells."""
+"""An unknown group: then only the mark counts."""
 
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
@@ -29,7 +29,7 @@ GRACE_S = 1.0
 _STAT_BYTES = 4096
 _POLL_S = 0.02
 _MAX_ROUNDS = 50
-"""A process that forks faster than it is found is given up on after so many rounds."""
+"""Give up on processes that fork faster than they are found after this many rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,49 +43,49 @@ def new_mark() -> str:
 
 
 def is_mark(text: object) -> bool:
-    """Whether it has the form of a mark: what was read from a file may be anything."""
+    """Whether a text has the form of a mark: what was read from a file may be anything."""
     return isinstance(text, str) and re.fullmatch("[0-9a-f]{24}", text) is not None
 
 
 def marked(mark: str) -> dict[str, str]:
-    """The variable that marks a command and all it starts. One inside another kode's command has
-    both marks, so that the outer one finds it too."""
+    """The variable that marks a command and everything it starts. Inside another kode's command it
+    has both marks, so that the outer kode finds it too."""
     outer = os.environ.get(MARK, "")
     return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
 def now() -> int:
-    """The present, as `found` takes it: kernel ticks since the machine was started."""
+    """The current time for `find`: kernel ticks since boot."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
 
-def found(group: int, mark: str, since: int = 0) -> list[Process]:
-    """The living processes of a command, by its group (the pid of its shell) and its mark. It was
-    started after `since`, the `now` of then, so what is older need not be looked into."""
+def find(group: int, mark: str, since: int = 0) -> list[Process]:
+    """The living processes of a command, by its group (the pid of its shell) and its mark. `since`
+    is the value of `now` before the command started; older processes are skipped."""
     if os.path.isdir("/proc/self"):
         return _found_in_proc(group, mark.encode(), since)
     return _found_by_ps(group)
 
 
 async def end(group: int, mark: str) -> None:
-    """Asks all to end, waits a short grace, then kills what is left; on cancellation at once."""
+    """Sends SIGTERM to all, waits a short grace, then kills the rest; on cancellation at once."""
     try:
-        _signal(found(group, mark), signal.SIGTERM)
+        _signal(find(group, mark), signal.SIGTERM)
         deadline = time.monotonic() + GRACE_S
-        # Nothing tells when a process that is not our child has ended, so it is asked for.
-        while time.monotonic() < deadline and found(group, mark):
+        # Nothing signals the end of a process that is not our child, so poll.
+        while time.monotonic() < deadline and find(group, mark):
             await asyncio.sleep(_POLL_S)
     finally:
         kill(group, mark)
 
 
 def kill(group: int, mark: str) -> None:
-    """Kills all at once, without asking."""
-    # Until none is found: one may have started another in between.
+    """Kills all at once, without SIGTERM."""
+    # Repeats until none is found: a process may have started another in between.
     for _ in range(_MAX_ROUNDS):
-        processes = found(group, mark)
+        processes = find(group, mark)
         if not processes:
             return
         _signal(processes, signal.SIGKILL)
@@ -109,12 +109,12 @@ def _found_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
             if mark in _marks_of(Path(f"/proc/{pid}/environ").read_bytes()):
                 marked.add(int(pid))
         except (OSError, ValueError):
-            continue  # gone in the meantime, or another user's
+            continue  # gone meanwhile, or another user's
     return _with_descendants(rows, marked, group)
 
 
 def _marks_of(environment: bytes) -> list[bytes]:
-    """Only of the variable itself: another may hold the same text, a key say."""
+    """Reads only the variable itself: another may contain the same text, a key say."""
     name = f"{MARK}=".encode()
     for variable in environment.split(b"\0"):
         if variable.startswith(name):
@@ -123,9 +123,8 @@ def _marks_of(environment: bytes) -> list[bytes]:
 
 
 def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
-    """Parent, group and name; None for one that has ended or is too old. Raises: OSError,
-    ValueError."""
-    # Not by a file object: it is done for every process of the machine, after each command.
+    """Parent, group and name; None if it has ended or is too old. Raises: OSError, ValueError."""
+    # No file object: this runs for every process of the machine, after each command.
     file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     try:
         stat, _, rest = os.read(file, _STAT_BYTES).rpartition(b")")
@@ -194,28 +193,28 @@ sleep 1
 end KILL
 end KILL
 """
-"""Asks, waits, kills; once more for what one has started in between."""
+"""Terminates, waits, kills; then repeats for what was started in between."""
 
 
 @dataclass
 class Watch:
-    """The `sh` of one process; started when there is something to tell it."""
+    """The `sh` process of one kode; started on first use."""
 
     pipe: int = -1
-    """The end that is written to; it is open as long as this process lives."""
+    """The write end, open as long as this process lives."""
     open: dict[str, str] = field(default_factory=dict)
-    """Mark → group ("" while it is not known) of the commands that run."""
+    """Mark → group ("" while unknown) of running commands."""
 
     def begins(self, mark: str) -> None:
-        """Before a command is started: it is found by its mark alone, should kode end now."""
+        """Registers a command before it starts: by its mark alone, in case kode dies now."""
         self._runs(mark, "")
 
     def runs(self, mark: str, group: int) -> None:
-        """Once its process group is known."""
+        """Registers the process group once it is known."""
         self._runs(mark, str(group))
 
     def is_over(self, mark: str) -> None:
-        """Nothing of it lives any more."""
+        """Unregisters a command with no living process."""
         if self.open.pop(mark, None) is not None:
             self._say(f"over {mark}")
 
@@ -224,13 +223,13 @@ class Watch:
         self._say(f"runs {mark} {group}")
 
     def _say(self, line: str) -> None:
-        # A machine where this is not to be had still runs its commands.
+        # Commands still run on a machine where this is unavailable.
         with contextlib.suppress(OSError):
             try:
                 if self.pipe < 0:
                     raise BrokenPipeError
                 os.write(self.pipe, f"{line}\n".encode())
-            except BrokenPipeError:  # none yet, or somebody has ended it
+            except BrokenPipeError:  # not started yet, or killed by somebody
                 self._start()
                 lines = [f"runs {mark} {group}\n" for mark, group in self.open.items()]
                 os.write(self.pipe, "".join(lines).encode())
@@ -245,14 +244,14 @@ class Watch:
             os.posix_spawn(
                 SHELL,
                 [SHELL, "-c", _SCRIPT],
-                # Without a mark: an outer kode must not take it for a command that was left.
+                # Without a mark: an outer kode must not take it for a leftover command.
                 {"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, read, 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
-                # A Ctrl-C at the terminal is not for it.
+                # Ctrl-C at the terminal must not reach it.
                 setpgroup=0,
             )
         except BaseException:
@@ -264,4 +263,4 @@ class Watch:
 
 
 WATCH = Watch()
-"""Of this process."""
+"""The watch of this process."""

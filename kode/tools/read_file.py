@@ -1,4 +1,4 @@
-"""`read_file`: a window of lines of a text file, numbered. Folders are `list_files`' business."""
+"""`read_file`: shows a window of numbered lines of a text file. `list_files` shows folders."""
 
 import asyncio
 import codecs
@@ -19,8 +19,8 @@ MAX_LINES = 2_000
 MAX_LINE_CHARS = 2_000
 MAX_BYTES = 50 * 1024
 WHOLE_PASS_BYTES = 256 * 1024 * 1024
-"""Up to this size a file is passed through to its end, to count its lines and hash its content;
-of a larger one only what is asked for is read, and it cannot be edited."""
+"""Files up to this size are read to the end, to count lines and hash the content; of larger ones
+only the requested lines are read, and they cannot be edited."""
 
 _PIECE_BYTES = 65_536
 _KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
@@ -28,16 +28,16 @@ _KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
 
 @dataclass(slots=True)
 class _Window:
-    """What one pass over a file found."""
+    """The result of one pass over a file."""
 
     lines: list[bytes] = field(default_factory=list)
-    """The start of each wanted line, as bytes."""
+    """The beginning of each requested line, as bytes."""
     lengths: list[int] = field(default_factory=list)
-    """The length of each wanted line in bytes."""
+    """The length of each requested line in bytes."""
     total: int | None = None
-    """The number of lines of the whole file; None when it was not passed through."""
+    """The number of lines in the file; None if it was not read to the end."""
     digest: str = ""
-    """The content hash; "" when the file was not passed through."""
+    """The content hash; "" if the file was not read to the end."""
     codec: str = "utf-8"
 
 
@@ -67,12 +67,12 @@ async def read_file(
         return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
-    # In a thread: a slow disk must not hold up the screen or a Ctrl-C.
+    # In a thread: a slow disk must not block the screen or Ctrl-C.
     return await asyncio.to_thread(_read, context, real, offset, limit)
 
 
 def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
-    """What a compaction has dropped. No file: it is in the session."""
+    """Reads a text that a compaction dropped, from the session, not from a file."""
     text = context.earlier(entry_id)
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
@@ -112,7 +112,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
 
 
 def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
-    """Raises files.Binary, OSError."""
+    """Raises: files.Binary, OSError."""
     head = file.read(files.SNIFF_BYTES)
     size = os.fstat(file.fileno()).st_size
     mark = files.encoding_by_mark(head)
@@ -147,7 +147,7 @@ def _converted(data: bytes, offset: int, limit: int) -> _Window:
 
 
 def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes) -> _Window:
-    """One pass in bounded memory: keeps the wanted lines, counts and hashes the rest."""
+    """One pass in bounded memory: keeps the requested lines, counts and hashes the rest."""
     window = _Window()
     digest = hashlib.sha256(bom)
     utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
@@ -184,8 +184,8 @@ def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes
 
 
 def _passed_over(file: IO[bytes], lines: int) -> bytes:
-    """A piece that holds nothing wanted: it ends with the last of so many lines where that is in
-    reach; with `lines` at or below 0 nothing more is wanted."""
+    """Reads a piece without requested lines: it ends with the last of this many lines if that is
+    within reach; with `lines` at or below 0 nothing more is requested."""
     piece = file.read(_PIECE_BYTES * 16)
     if lines <= 0 or piece.count(b"\n") < lines:
         return piece
@@ -199,7 +199,7 @@ def _passed_over(file: IO[bytes], lines: int) -> bytes:
 def _still_utf8(
     decoder: codecs.IncrementalDecoder | None, piece: bytes, *, final: bool = False
 ) -> codecs.IncrementalDecoder | None:
-    """The decoder while all bytes so far were UTF-8, then None."""
+    """The decoder while all bytes so far are UTF-8, then None."""
     if decoder is None:
         return None
     try:
@@ -210,7 +210,7 @@ def _still_utf8(
 
 
 def _rendered(window: _Window, offset: int, limit: int) -> tuple[str, int]:
-    """The numbered lines with notes on what was cut, and how many lines they are."""
+    """The numbered lines with notes on truncation, and their number."""
     shown: list[str] = []
     cut: list[str] = []
     size = 0

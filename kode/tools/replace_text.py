@@ -1,8 +1,8 @@
-"""One edit of a text: where the old text is, and the text with the new one in its place.
+"""Applies one edit: finds the old text and replaces it by the new one.
 
-Pure functions. The old text is looked for exactly (line ends aside); failing that, as whole lines
-without indentation and trailing space, and then the new lines get the indentation of the file. Why
-a text was not found is `edit_file`'s to say.
+Pure functions. The old text must match exactly (ignoring line ends); failing that, as whole lines
+without indentation and trailing space, and then the new lines get the file's indentation.
+`edit_file` explains why a text was not found.
 """
 
 import itertools
@@ -25,17 +25,17 @@ class Edit:
 class Replaced:
     text: str
     count: int
-    """How many places were replaced."""
+    """Number of replaced places."""
     reindented: bool = False
-    """Whether the place was found only without indentation and trailing space."""
+    """Whether it matched only without indentation and trailing space."""
 
 
 class NotFound(Exception):
-    """The old text is nowhere in the text."""
+    """The text does not contain the old text."""
 
 
 class Ambiguous(Exception):
-    """The old text is in several places."""
+    """The text contains the old text several times."""
 
     def __init__(self, lines: list[int], *, exact: bool) -> None:
         super().__init__(f"found at lines {lines}")
@@ -46,7 +46,7 @@ class Ambiguous(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A range of the text, and what goes there, with line feeds."""
+    """A range of the text and its replacement, with line feeds."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class _Span:
 
 
 def replace(text: str, edit: Edit) -> Replaced:
-    """The text after one edit. Bytes outside the replaced ranges stay what they were.
+    """The text after one edit. Bytes outside the replaced ranges never change.
 
     Raises: NotFound, Ambiguous.
     """
@@ -65,11 +65,11 @@ def replace(text: str, edit: Edit) -> Replaced:
         raise NotFound
     if len(spans) > 1 and not edit.replace_all:
         raise Ambiguous(_line_numbers(text, [span.start for span in spans]), exact=bool(exact))
-    return Replaced(text=_spliced(text, spans), count=len(spans), reindented=not exact)
+    return Replaced(text=_splice(text, spans), count=len(spans), reindented=not exact)
 
 
 def _places(text: str, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:
-    """Where the old text is, whichever way its lines end there."""
+    """Where the old text is, with either kind of line end."""
     lines = map(re.escape, old.split("\n"))
     pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(lines) + r"(?!(?<=\r)\n)")
     found = pattern.search(text)
@@ -115,13 +115,13 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[_Span]:
         with_end = ends_line and not at_end and (not new or new.endswith("\n"))
         end = starts[i + n] if with_end else starts[i + n - 1] + len(lines[i + n - 1])
         body = new.removesuffix("\n") if ends_line and at_end else new
-        yield _Span(starts[i], end, _fitted(old_lines, lines[i : i + n], body))
+        yield _Span(starts[i], end, _fit(old_lines, lines[i : i + n], body))
         i += n
 
 
-def _fitted(old_lines: list[str], found: list[str], new: str) -> str:
-    """The new text with the indentation of the lines found; lines it shares with the old text
-    stay as the file has them."""
+def _fit(old_lines: list[str], found: list[str], new: str) -> str:
+    """The new text with the indentation of the matched lines; lines it shares with the old text
+    stay as in the file."""
     import difflib
 
     if not new:
@@ -139,7 +139,7 @@ def _fitted(old_lines: list[str], found: list[str], new: str) -> str:
         if kind == "equal":
             fitted += found[i1:i2]
             continue
-        fitted += [_reindented(line, indents) for line in new_lines[j1:j2]]
+        fitted += [_reindent(line, indents) for line in new_lines[j1:j2]]
     return "\n".join(fitted if tail is None else [*fitted, tail])
 
 
@@ -147,8 +147,8 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _reindented(line: str, indents: Mapping[str, str]) -> str:
-    """A new line, its indentation moved as that of the nearest old line was."""
+def _reindent(line: str, indents: Mapping[str, str]) -> str:
+    """A new line, its indentation shifted like that of the nearest old line."""
     indent = _indent(line)
     body = line[len(indent) :]
     if not body:
@@ -158,17 +158,17 @@ def _reindented(line: str, indents: Mapping[str, str]) -> str:
     shorter = [known for known in indents if indent.startswith(known)]
     if shorter:
         base = max(shorter, key=len)
-        return indents[base] + _translated(indent[len(base) :], indents) + body
+        return indents[base] + _translate(indent[len(base) :], indents) + body
     longer = [known for known in indents if known.startswith(indent)]
     if longer:
         base = min(longer, key=len)
-        less = _translated(base[len(indent) :], indents)
+        less = _translate(base[len(indent) :], indents)
         return indents[base].removesuffix(less) + body
     return line
 
 
-def _translated(extra: str, indents: Mapping[str, str]) -> str:
-    """Further indentation in the file's own characters: tabs for spaces or spaces for tabs."""
+def _translate(extra: str, indents: Mapping[str, str]) -> str:
+    """Converts further indentation to the file's own: tabs for spaces or spaces for tabs."""
     files_tabs = any("\t" in value for value in indents.values())
     files_spaces = any(" " in value for value in indents.values())
     if files_tabs and not files_spaces and "\t" not in extra:
@@ -181,10 +181,10 @@ def _translated(extra: str, indents: Mapping[str, str]) -> str:
 
 
 def _tab_width(tabs_of: Mapping[str, str]) -> int:
-    """Spaces that stand for one tab, recognized by pairs of (spaces, tabs); 4 by default."""
+    """Spaces per tab, detected from pairs of (spaces, tabs); 4 by default."""
     pairs = sorted((len(tabs), len(spaces)) for spaces, tabs in tabs_of.items())
     steps = [(t2 - t1, s2 - s1) for (t1, s1), (t2, s2) in itertools.pairwise(pairs)]
-    # The step between two depths tells more than one depth, which may be moved as a whole.
+    # The step between two depths is more reliable than one depth, which may be shifted as a whole.
     for tabs, spaces in (*steps, *pairs):
         if tabs > 0 and spaces > 0 and spaces % tabs == 0 and spaces // tabs in (2, 3, 4):
             return spaces // tabs
@@ -194,8 +194,8 @@ def _tab_width(tabs_of: Mapping[str, str]) -> int:
 # ── putting it in place ──────────────────────────────────────────────────────────────────────
 
 
-def _spliced(text: str, spans: list[_Span]) -> str:
-    """The text with each span replaced, in the line ends around it."""
+def _splice(text: str, spans: list[_Span]) -> str:
+    """The text with each span replaced, using the surrounding line ends."""
     parts: list[str] = []
     at = 0
     own_ends = "\r\n" in text
@@ -206,9 +206,8 @@ def _spliced(text: str, spans: list[_Span]) -> str:
 
 
 def _with_ends(text: str, span: _Span) -> str:
-    """The new text. Whole lines at its start and end that stay the same keep their ends; the others
-    end as the replaced ones did, and further ones as the last of these, or as the line they are in.
-    """
+    """The new text with line ends. Unchanged lines at its start and end keep theirs; the others end
+    like those they replace, further ones like the last of these, or like the line they are in."""
     old, ends = _split(text[span.start : span.end])
     new = span.new.split("\n")
     most = min(len(old), len(new)) - 1
@@ -224,7 +223,7 @@ def _with_ends(text: str, span: _Span) -> str:
 
 
 def _near(text: str, at: int) -> str:
-    """The end of the line that `at` is in; in the last one, that of the line before."""
+    """The line end at `at`; in the last line, that of the line before."""
     end = text.find("\n", at)
     end = text.rfind("\n") if end < 0 else end
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"

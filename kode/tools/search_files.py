@@ -1,8 +1,8 @@
-"""`search_files`: lines that match a regular expression, below a folder or in one file.
+"""`search_files`: finds lines that match a regular expression, below a folder or in one file.
 
-Finding the files and matching is `looking`'s; here is what of it the model gets to read. ripgrep's
-regular expressions are used where it is there; one it does not know (look-around, references to
-groups) is run by Python's, which every machine has.
+`file_search` finds and matches; this module selects what the model reads. ripgrep's regular
+expressions apply if it is installed; one that it does not support (look-around, backreferences)
+runs on Python's, which every machine has.
 """
 
 import base64
@@ -24,14 +24,14 @@ from kode.tools import file_search, files
 
 MAX_HITS = 100
 MAX_COUNTED = 10_000
-"""After so many hits the search stops."""
+"""The search stops after this many hits."""
 MAX_LINE_CHARS = 300
 MAX_CONTEXT = 10
 MAX_CHARS = 30_000
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    """For a question about a folder outside: the subject alone would not name it."""
+    """For a question about an outside folder: the subject alone would not name it."""
     where = files.shown(context, files.resolve(context, arguments.get("path") or "."))
     return f"search {where} for {arguments['pattern']}"
 
@@ -82,7 +82,7 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
 async def _searched(
     tool_context: ToolContext, hits: "_Hits", pattern: str, ignore_case: bool, around: int
 ) -> file_search.Ended:
-    """Raises ToolError for a pattern that is no regular expression."""
+    """Raises: ToolError for an invalid regular expression."""
     rg = file_search.ripgrep(tool_context)
     if rg:
         program = file_search.searching(
@@ -115,7 +115,7 @@ def _refuse_invalid(pattern: str) -> None:
 
 @dataclass(slots=True)
 class _Hits:
-    """Takes the messages of a search and keeps what will be shown."""
+    """Collects the messages of a search, and keeps what will be shown."""
 
     context: ToolContext
     root: Path
@@ -125,9 +125,9 @@ class _Hits:
     file_count: int = 0
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    """Files left out since they are likely to hold keys."""
+    """Files skipped because they probably hold keys."""
     files: list[str] = field(default_factory=list)
-    """Those that lines are shown of."""
+    """Files with lines shown."""
     shown: list[str] = field(default_factory=list)
     shown_hits: int = 0
     chars: int = 0
@@ -138,7 +138,7 @@ class _Hits:
     _wanted: bool = False
 
     def take(self, message: bytes) -> bool:
-        """One message; False once there is no point in going on."""
+        """Adds one message; False once continuing is pointless."""
         if not message:
             return True
         said = json.loads(message)
@@ -171,7 +171,7 @@ class _Hits:
         return file_search.matches(self.glob, os.path.relpath(path, self.root))
 
     def _names_keys(self) -> bool:
-        """Whether the search itself is about files that hold keys: then the gate has asked."""
+        """Whether the search itself targets files that hold keys: then the gate has asked."""
         named = os.path.join(self.root, self.glob) if self.glob else str(self.root)
         return sensitive.is_secret(named, self.ground) or sensitive.is_secret(
             str(self.root), self.ground
@@ -224,7 +224,7 @@ def _text(said: Mapping[str, str]) -> str:
 
 
 def _cut(line: str, start_byte: int) -> str:
-    """A long line as the part around its match."""
+    """The part of a long line around its match."""
     if len(line) <= MAX_LINE_CHARS:
         return line
     start = len(line.encode(errors="replace")[:start_byte].decode(errors="ignore"))

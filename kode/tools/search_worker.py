@@ -1,9 +1,9 @@
-"""Looks through files where ripgrep is missing: `python -m kode.tools.search_worker`, with one JSON
-object on stdin. It walks as ripgrep does: nested `.gitignore` files, hidden files included, `.git`
-left out, symlinks not followed; and says what it finds as `rg --json` or `rg --files --null` does.
+"""Searches files without ripgrep: `python -m kode.tools.search_worker`, with one JSON object on
+stdin. It walks like ripgrep: nested `.gitignore` files, hidden files included, `.git` skipped,
+symlinks not followed; and prints like `rg --json` or `rg --files --null`.
 
-A process of its own, because a regular expression can run forever while holding the interpreter.
-A file that exceeds its time limit is reported as `slow` and left out.
+It is a separate process, because a regular expression can run forever while holding the
+interpreter. A file that exceeds its time limit is skipped and reported as `slow`.
 """
 
 import collections
@@ -31,11 +31,11 @@ _Rules = list[tuple[str, "GitIgnoreSpec"]]
 
 
 def walk(root: str) -> Iterator[str]:
-    """Absolute paths of the regular files at or below `root`, which is a real path."""
+    """Absolute paths of the regular files at or below `root`, which must be a real path."""
     if os.path.isfile(root):
         yield root
         return
-    # An explicit stack: folders may be nested deeper than Python's recursion allows.
+    # An explicit stack: folders may be nested deeper than Python's recursion limit.
     rules = _rules_above(root)
     stack = [_entries(root, rules)]
     while stack:
@@ -52,14 +52,14 @@ def walk(root: str) -> Iterator[str]:
 
 def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
     if os.path.lexists(os.path.join(folder, ".git")):
-        # A repository of its own: the rules around it do not reach into it.
+        # A nested repository: the rules around it do not apply inside.
         rules = []
     own = _rules_of(folder)
     rules = [*rules, (folder, own)] if own is not None else rules
     try:
         names = sorted(os.listdir(folder), key=os.fsencode)
     except OSError:
-        # A folder that may not be read holds nothing for this user.
+        # An unreadable folder has nothing for this user.
         return
     for name in names:
         if name in SKIPPED:
@@ -98,15 +98,15 @@ def _rules_of(folder: str) -> "GitIgnoreSpec | None":
         try:
             GitIgnoreSpec.from_lines([line])
         except ValueError:
-            # A line that is no pattern ignores nothing, as in git.
+            # A line that is not a valid pattern ignores nothing, as in git.
             continue
         specs.append(line)
     return GitIgnoreSpec.from_lines(specs)
 
 
 def _rules_above(root: str) -> _Rules:
-    """The rules of the folders above, without those that ignore `root` itself: a folder that was
-    asked for by name is looked into."""
+    """The rules of parent folders, without those that ignore `root` itself: a folder named
+    explicitly is searched."""
     rules: _Rules = []
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):
@@ -155,7 +155,7 @@ def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
         _say("slow", path, {})
         return
     except OSError:
-        # As ripgrep: a file that may not be read has no hits.
+        # As ripgrep: an unreadable file has no hits.
         return
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -172,7 +172,7 @@ def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
 def _found(
     file: IO[bytes], pattern: re.Pattern[str], context: int
 ) -> Iterator[tuple[str, dict[str, Any]] | None]:
-    """Matches with the lines around them; a last None when the file turns out to be binary."""
+    """Matches with surrounding lines; a final None if the file turns out to be binary."""
     before: collections.deque[tuple[int, str]] = collections.deque(maxlen=context)
     after = 0
     for number, line in enumerate(_lines(file), start=1):
@@ -196,8 +196,8 @@ def _found(
 
 
 def _lines(file: IO[bytes]) -> Iterator[str | None]:
-    """Lines as text; None for a binary file. Bytes that are not UTF-8 match no letter, as in
-    ripgrep, which reads UTF-16 by its mark too."""
+    """Lines as text; None for a binary file. Invalid UTF-8 matches no letter, as in ripgrep, which
+    also reads UTF-16 with a byte order mark."""
     mark = encoding_by_mark(file.read(4))
     file.seek(len(mark.bom) if mark else 0)
     if mark is not None and mark.codec.startswith("utf-16"):

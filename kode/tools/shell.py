@@ -1,10 +1,10 @@
-"""`shell`: runs a command line and says how it ended. What it may run is the gate's decision.
+"""`shell`: runs a command line and reports how it ended. The gate decides what it may run.
 
-Nothing a command started outlives its call: at the end, at the time limit and on cancellation the
-whole tree is ended, background processes included (and the result says so), because nobody would
-watch over them; when kode itself is killed, `processes` ends it. A server and what uses it belong
-in one command. The one exception is the person's: a command that they send to the background is
-handed, whole, to `background`.
+No process outlives its call: at the end, at the time limit and on cancellation the whole tree is
+killed, background processes included (and the result says so), because nobody would watch them; if
+kode itself is killed, `processes` cleans up. A server and what uses it belong in one command. The
+one exception: a command that the person moves to the background is handed over to `background` with
+everything it started.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
 EMIT_EVERY_S = 0.1
 MAX_EVENT_CHARS = 4_000
-"""Of more than this at once, a watcher gets the end."""
+"""A watcher gets only the end of longer bursts."""
 
 _READ_BYTES = 65_536
 
@@ -111,7 +111,7 @@ def _or_none(output: str) -> str:
 
 
 def _status(returncode: int, timed_out_after_s: float | None) -> str:
-    """`exit status 1`, with the signal's name where one ended it."""
+    """`exit status 1`, with the signal's name if one killed it."""
     if timed_out_after_s is not None:
         return f"timed out after {timed_out_after_s:g} s and was ended, with all it started"
     if returncode < 0:
@@ -129,14 +129,14 @@ def _signal_name(number: int) -> str:
 
 
 class _Running:
-    """A command, its output, and the promise that it ends: a `RunningCommand`."""
+    """A running command with its output and the duty to end it; implements `RunningCommand`."""
 
     def __init__(self, context: ToolContext, command: str) -> None:
         self.command = command
         self.capture = Capture(context.place.outputs, f"shell-{context.call_id}")
         self.returncode = 0
         self.moved = False
-        """Whether the promise that it ends is the background's."""
+        """Whether the background has taken over the duty to end it."""
         self.since = time.monotonic()
         self._context = context
         self._mark = processes.new_mark()
@@ -145,16 +145,16 @@ class _Running:
         self._lines = Lines()
         self._begins_at = processes.now()
         self._all_gone = False
-        """Known to have left nothing: looking through all processes again would find nothing."""
+        """True once nothing is left: searching all processes again would find nothing."""
         self._output = -1
-        """The end of the pipe that is read; -1 when closed."""
+        """The read end of the pipe; -1 when closed."""
         self._unsaid = ""
         self._partial = ""
-        """The unfinished line as it was last emitted."""
+        """The unfinished line as last emitted."""
         self._saying: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Raises ToolError when no shell can be started."""
+        """Raises: ToolError if no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv: tuple[str, ...] = (program, "-c", self.command)
         descriptors: tuple[int, ...] = ()
@@ -167,8 +167,8 @@ class _Running:
                     "with the file tools meanwhile."
                 ) from None
             argv, descriptors = self._wrapped.argv, self._wrapped.descriptors
-        # A pipe of our own: asyncio's would not tell of the shell's end while a background
-        # process still holds the other end open.
+        # Our own pipe: asyncio's would not report the shell's end while a background process holds
+        # the other end.
         self._output, written = os.pipe()
         os.set_blocking(self._output, False)
         WATCH.begins(self._mark)
@@ -194,7 +194,7 @@ class _Running:
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     async def wait(self, limit_s: float, moved: asyncio.Event) -> Outcome:
-        """Until the shell itself has ended, the time is up, or the person wants it elsewhere."""
+        """Waits until the shell itself ends, time runs out, or the person moves the command."""
         assert self._process is not None
         ended = asyncio.ensure_future(self._process.wait())
         wish = asyncio.ensure_future(moved.wait())
@@ -209,7 +209,7 @@ class _Running:
         return "moved" if moved.is_set() else "timed out"
 
     def moved_to(self, background: Background) -> ToolOutput:
-        """Hands the command over to the background, and what its call gives back."""
+        """Hands the command over to the background; returns the result of its call."""
         self._say()
         self.moved = True
         self.capture.keep_whole()
@@ -231,24 +231,24 @@ class _Running:
         return self.capture.text() + self._lines.partial
 
     async def ended(self) -> str:
-        """Waits until the shell itself has ended, then ends what is left of it."""
+        """Waits for the shell itself to end, then kills what is left."""
         assert self._process is not None
         self.returncode = await self._process.wait()
         await self.end()
         return _status(self.returncode, None)
 
     def leftovers(self) -> list[processes.Process]:
-        """What the command left running once the shell itself has ended."""
+        """Processes still running after the shell itself has ended."""
         assert self._process is not None
-        left = processes.found(self._process.pid, self._mark, self._begins_at)
+        left = processes.find(self._process.pid, self._mark, self._begins_at)
         self._all_gone = not left
-        # What is around it in the sandbox takes a moment longer than the shell.
+        # The sandbox around it takes a moment longer than the shell.
         return [one for one in left if self._wrapped is None or one.name != "bwrap"]
 
     async def end(self) -> None:
-        """Ends all that is left of it and takes the rest of the output."""
+        """Kills what is left and reads the rest of the output."""
         try:
-            # A cancellation while it was being started leaves no process here, but maybe there.
+            # After a cancellation during start there may be a process that is not known here.
             group = self._process.pid if self._process is not None else processes.NO_GROUP
             if not self._all_gone:
                 await processes.end(group, self._mark)
@@ -261,7 +261,7 @@ class _Running:
                 self._wrapped.settle()
 
     def _read(self) -> bool:
-        """Takes what is in the pipe; False when there is no more for now."""
+        """Reads what is in the pipe; False if there is no more for now."""
         try:
             data = os.read(self._output, _READ_BYTES)
         except BlockingIOError:

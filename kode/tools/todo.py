@@ -1,5 +1,5 @@
-"""`todo`: the model's list of steps, said back in readable form. The session keeps it: here is
-no state. What is done is ticked off in the plan of the session, where it has one."""
+"""`todo`: the model's list of steps, echoed in readable form. The session stores it; there is no
+state here. Finished steps are ticked in the session's plan, if it has one."""
 
 from dataclasses import dataclass
 from typing import Literal

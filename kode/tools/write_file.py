@@ -1,4 +1,4 @@
-"""`write_file`: a new file, or the whole of an existing one. Parts are `edit_file`'s."""
+"""`write_file`: creates or replaces a whole file. `edit_file` changes parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
 
 
 def _planned(context: ToolContext, path: str, content: str) -> _Plan:
-    """What would be written. Raises ToolError when it may not be."""
+    """What would be written. Raises: ToolError if that is not allowed."""
     real = files.resolve(context, path)
     name = files.shown(context, real)
     files.refuse_protected(context, real)
@@ -75,7 +75,7 @@ def _planned(context: ToolContext, path: str, content: str) -> _Plan:
     notes: list[str] = []
     after = content.removeprefix("\ufeff") if old.encoding.bom else content
     if _only_crlf(old.text) and "\r" not in after:
-        # The model is shown lines without their ends, so it cannot have meant to change them.
+        # The model sees lines without their ends, so it cannot have meant to change them.
         after = after.replace("\n", "\r\n")
         notes.append("Its CRLF line ends were kept.")
     encoding = old.encoding

@@ -1,8 +1,8 @@
-"""Who may look at the pages, and what a page may do in a browser.
+"""Access control for the pages, and what a page may do in a browser.
 
-The link that `kode view` prints holds a token that opens once: the browser that brings it gets a
+The link that `kode view` prints holds a token that works once: the browser that opens it gets a
 cookie, and from then on only requests with that cookie are answered. Other users of the machine,
-other sites and names that were rebound to 127.0.0.1 get one line of text and nothing else.
+other sites and DNS names rebound to 127.0.0.1 get one line of text.
 """
 
 import hashlib
@@ -26,29 +26,29 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # `no-referrer` would have browsers send `Origin: null` with a form.
+    # With `no-referrer`, browsers would send `Origin: null` with a form.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer. No script runs, not even one of kode's own: there is none."""
+"""Sent with every answer. No script runs, not even one of kode's own: there is none."""
 
 ENTRANCE = """\
 <!doctype html><html lang="en"><head><meta charset="utf-8"><title>kode</title>
 <meta http-equiv="refresh" content="0; url=/"></head>
 <body><p><a href="/">Open kode</a></p></body></html>
 """
-"""A redirect would still belong to the page with the link, which may be of another site: then the
-cookie would not be sent along."""
+"""Not a redirect: it would count as a request from the page with the link, possibly of another
+site, and the cookie would not be sent."""
 
 
 @dataclass
 class Keys:
-    """What lets one browser in, for as long as the server runs."""
+    """The credentials of one browser, for as long as the server runs."""
 
     address: str
-    """Host and port, as a browser names them: `127.0.0.1:8000`."""
+    """Host and port, as a browser sends them: `127.0.0.1:8000`."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    """"" once it was used."""
+    """"" once used."""
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
@@ -62,23 +62,23 @@ class Keys:
 
     @property
     def cookie_name(self) -> str:
-        """With the port: browsers keep one set of cookies for all ports of a host."""
+        """Includes the port: browsers share cookies between the ports of a host."""
         return f"kode_view_{self.address.rpartition(':')[2]}"
 
     def use(self, token: str) -> bool:
-        """Whether a token opens; it does so once."""
+        """Whether a token is valid; it is used up then."""
         if not self.token or not _same(token, self.token):
             return False
         self.token = ""
         return True
 
     def form_token(self, path: str) -> str:
-        """What a form that posts to `path` carries; no other path takes it."""
+        """The token in a form that posts to `path`; valid only for that path."""
         return hmac.new(self.secret, path.encode(), hashlib.sha256).hexdigest()
 
 
 class Guard:
-    """Answers what nobody may ask, and lets the rest through to the pages."""
+    """Rejects unauthorized requests, and passes the rest to the pages."""
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
         self._app = app
@@ -111,7 +111,7 @@ class Guard:
         return None
 
     def _entrance(self, request: Request) -> Response | None:
-        """For whoever has no cookie yet, or comes with a token."""
+        """Answers requests without a cookie, or with a token."""
         keys = self._keys
         known = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)
         token = request.query_params.get("token")
@@ -133,7 +133,7 @@ NO_ENTRY = (
 
 
 async def has_form_token(request: Request, keys: Keys) -> bool:
-    """Whether a form was sent by a page of this server for this very path."""
+    """Whether a form came from a page of this server for this exact path."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -144,7 +144,7 @@ async def has_form_token(request: Request, keys: Keys) -> bool:
 
 
 def _same(given: str, known: str) -> bool:
-    """Takes the same time wherever they differ."""
+    """Compares in constant time."""
     return hmac.compare_digest(given.encode(), known.encode())
 
 

@@ -1,4 +1,4 @@
-"""The subagents of a session as a tree: those it started, and those that these started."""
+"""The tree of a session's subagents, including their own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class Agent:
     goal: str
     status: str
     result: Result | None
-    """None where it left none."""
+    """None if it left none."""
     has_transcript: bool
     children: "tuple[Agent, ...]"
 
 
 def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
-    """The children kept in a folder, oldest first, each with its own."""
+    """The children recorded in a folder, oldest first, each with its own."""
     if depth == MAX_DEPTH:
         return ()
     found = []
@@ -63,7 +63,7 @@ def sessions_with_agents(home: Path) -> Iterator[str]:
 
 
 def find(session_folder: Path, address: str) -> Record | None:
-    """A subagent by its address; None where there is none."""
+    """A subagent by its address; None if there is none."""
     found: Record | None = None
     for name in address.split("/")[:MAX_DEPTH]:
         folder = found.folder if found else session_folder
@@ -75,7 +75,7 @@ def find(session_folder: Path, address: str) -> Record | None:
 
 
 def transcript(folder: Path) -> tuple[Header, list[AnyEntry]] | None:
-    """What a subagent said and did; None where that is not kept."""
+    """A subagent's transcript; None if it is missing."""
     try:
         header, entries, _ = read(folder / TRANSCRIPT)
     except (SessionError, StorageError):

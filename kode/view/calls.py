@@ -1,6 +1,7 @@
-"""Calls of tools as they are shown: what they are about, what an edit changed, how they ended.
+"""Tool calls for display: subject, edits as diffs, outcome.
 
-A diff comes from the call itself; what a replaced file held before is in the record of `/undo`.
+A diff comes from the call itself; the previous content of a replaced file comes from the record of
+`/undo`.
 """
 
 import difflib
@@ -37,7 +38,7 @@ class Call:
     """What it is about, on one line: a path, a command."""
     arguments: str
     diff: tuple[tuple[Sign, str], ...]
-    """(sign, line) of what an edit changed; () for other calls, whose arguments are shown."""
+    """(sign, line) of an edit; () for other calls, whose arguments are shown."""
     outcome: Literal["done", "failed", "without a result"]
     output: str
     at: str
@@ -46,18 +47,18 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """What a session did to files, as the record of `/undo` has it."""
+    """A session's file changes, from the record of `/undo`."""
 
     groups: tuple[Group, ...] = ()
     undone: frozenset[int] = frozenset()
-    """Numbers of groups that were undone."""
+    """Numbers of undone groups."""
     contents: Contents | None = None
 
 
 def changed_files(session_folder: Path) -> Changed:
-    """The record beside a session; an empty one where there is none."""
+    """The record beside a session; empty if there is none."""
     folder = paths.checkpoints_folder(session_folder)
-    # Nothing is kept by looking, so the limits do not matter.
+    # Reading stores nothing, so the limits do not matter.
     contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
     history = Checkpoints(folder=folder, contents=contents).history()
     return Changed(groups=history.groups, undone=frozenset(history.undone), contents=contents)
@@ -74,7 +75,7 @@ def results_of(entries: Sequence[AnyEntry]) -> Mapping[str, ToolResult]:
 
 
 class Calls:
-    """Calls as they are shown; made for one pass over a session."""
+    """Converts calls for display, in one pass over a session."""
 
     def __init__(self, cwd: str, results: Mapping[str, ToolResult], changed: Changed) -> None:
         self._cwd = cwd
@@ -105,7 +106,7 @@ class Calls:
         )
 
     def _before(self, turn: int, path: str) -> str:
-        """What a file held before its first change in a turn; "" where that is not known."""
+        """A file's content before its first change in a turn; "" if unknown."""
         absolute = str(Path(self._cwd, path))
         self._seen[turn, absolute] += 1
         contents = self._changed.contents
@@ -114,7 +115,7 @@ class Calls:
         for group in self._changed.groups:
             changes: Sequence[Change] = group.files.get(absolute, ())
             if group.turn == turn and changes and changes[0].before is not None:
-                # The copy is of the file as it was, keys included.
+                # The copy is the original file, keys included.
                 return redact((contents.data(changes[0].before) or b"").decode("utf-8", "replace"))
         return ""
 
@@ -126,7 +127,7 @@ def _outcome(result: ToolResult | None) -> Literal["done", "failed", "without a 
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The arguments of a call; empty for a text that is no JSON object."""
+    """The arguments of a call; empty if they are not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -163,7 +164,7 @@ def _edits(arguments: Mapping[str, Any]) -> list[tuple[Sign, str]]:
 
 
 def _diff(old: str, new: str) -> list[tuple[Sign, str]]:
-    """What went and what came, with three lines around it."""
+    """Removed and added lines, with three lines of context."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) + len(after) > MAX_DIFF_LINES:
         return [("@", f"{len(before):,} lines became {len(after):,}: too many to compare")]

@@ -1,7 +1,7 @@
-"""The history of memory as a graph that can be walked: a change, what led to it and what followed.
+"""Lays out the history of memory as a graph: a change, what led to it and what followed.
 
-Where nodes and edges stand; the template draws them as inline SVG, in which each node is a link.
-The same connections stand on the page as lists.
+Computes positions of nodes and edges; the template draws them as inline SVG, in which each node is
+a link. The page lists the same connections.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,10 @@ from kode.messages import shorten
 from kode.view.remembered import Linked
 
 STEPS = 2
-"""Changes away from the one in the middle."""
+"""Maximum distance from the change in the middle."""
 MOST_IN_A_COLUMN = 6
 WIDTH, HEIGHT = 240, 46
-"""Of a node, in units of the drawing."""
+"""Size of a node, in units of the drawing."""
 GAP_X, GAP_Y = 36, 14
 TEXT_CHARS = 32
 
@@ -42,14 +42,14 @@ class Graph:
     width: int
     height: int
     nodes: tuple[Node, ...]
-    """From left to right: what came before, first."""
+    """From left to right: earlier changes first."""
     edges: tuple[Edge, ...]
     node_width: int = WIDTH
     node_height: int = HEIGHT
 
 
 def around(changes: Sequence[Linked], id: str) -> Graph | None:
-    """The graph around the change with this id; None where it is connected with none."""
+    """The graph around a change; None if it is connected with none."""
     known = {one.change.id: one for one in changes}
     columns = _columns(known, id)
     if len(columns) == 1:
@@ -81,7 +81,8 @@ def around(changes: Sequence[Linked], id: str) -> Graph | None:
 
 
 def _columns(known: Mapping[str, Linked], id: str) -> dict[int, list[str]]:
-    """The ids by column: 0 for the change itself, below it what led to it, above what followed."""
+    """The ids by column: 0 for the change itself, negative for what led to it, positive for what
+    followed."""
     columns = {0: [id]}
     seen = {id}
     ways: tuple[tuple[int, Callable[[Linked], list[str]]], ...] = (

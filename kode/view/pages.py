@@ -1,4 +1,4 @@
-"""The pages: which address shows what. Each is read from disk when it is asked for."""
+"""The pages by address. Each is built from disk on request."""
 
 import itertools
 import re
@@ -31,9 +31,9 @@ from kode.view.access import Guard, Keys, has_form_token
 from kode.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, CHANGES, TREES, PLACES, FLEETS, TASKS = 50, 40, 50, 30, 20, 30, 100
-"""On one page."""
+"""Items per page."""
 PERIODS = (7, 30, 90, 365)
-"""Days that costs are shown of."""
+"""Periods for costs, in days."""
 SEARCH_CHARS = 200
 
 
@@ -43,7 +43,7 @@ class Place:
 
     home: Path
     cwd: Path
-    """Whose project is "this project"."""
+    """The folder whose project is "this project"."""
     config: Config
 
 
@@ -54,9 +54,9 @@ class Part:
     number: int
     """From 1."""
     before: str
-    """The address of the page before; "" on the first."""
+    """The address of the previous page; "" on the first."""
     after: str
-    """Of the next; "" on the last."""
+    """The address of the next page; "" on the last."""
 
 
 def application(place: Place, keys: Keys) -> ASGIApp:
@@ -82,8 +82,8 @@ def application(place: Place, keys: Keys) -> ASGIApp:
 
 
 class _Pages:
-    """The handlers, by address. What only reads files is a plain function, which Starlette runs in
-    a thread."""
+    """The handlers, by address. Those that only read files are plain functions, which Starlette
+    runs in a thread."""
 
     def __init__(self, place: Place, keys: Keys) -> None:
         self._place = place
@@ -229,7 +229,7 @@ def _session_page(request: Request, view: SessionView) -> Response:
 
 
 def _number(request: Request) -> int:
-    """The page of a list that is asked for, from 1."""
+    """The requested page of a list, from 1."""
     asked = request.query_params.get("page", "1")
     return max(1, int(asked)) if re.fullmatch(r"[0-9]{1,6}", asked) else 1
 
@@ -257,7 +257,7 @@ def _style(request: Request) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
-    """What cannot be shown or done, and what to do about it."""
+    """The page for an error, with what to do about it."""
     status = 404 if isinstance(error, SessionError | MemoryRefused) else 500
     return _page(
         "message.html", status, title="Not possible", text=str(error), back="/", to="Sessions"

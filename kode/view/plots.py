@@ -1,6 +1,5 @@
-"""Figures as pictures: where their lines and bars stand. The templates draw them as inline SVG, and
-each stands beside a table with the same figures.
-"""
+"""Lays out figures as plots: positions of lines and bars. The templates draw them as inline SVG,
+each beside a table with the same figures."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +10,7 @@ WIDTH, HEIGHT = 440, 180
 LEFT, RIGHT, TOP, BOTTOM = 70, 8, 12, 24
 MAX_POINTS = 600
 STEPS = 4
-"""Lines of the grid."""
+"""Number of grid lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +26,7 @@ class Bar:
     width: float
     height: float
     text: str
-    """What it stands for, for whoever points at it."""
+    """Its tooltip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +34,12 @@ class Plot:
     id: str
     title: str
     summary: str
-    """What it shows, in a sentence, for whoever does not see it."""
+    """A sentence that describes it, for those who cannot see it."""
     line: str = ""
-    """The points of a line; "" where there are bars."""
+    """The points of a line; "" for bars."""
     bars: tuple[Bar, ...] = ()
     marks: tuple[float, ...] = ()
-    """Where something happened, as x."""
+    """x positions of events."""
     rows: tuple[Label, ...] = ()
     columns: tuple[Label, ...] = ()
     width: int = WIDTH
@@ -58,8 +57,8 @@ def line(
     *,
     marks: Collection[int] = (),
 ) -> Plot:
-    """A value for each request of a session, in order; `marks` are indices before which something
-    happened."""
+    """A value for each request of a session, in order; `marks` are indices of requests that an
+    event precedes."""
     last = max(1, len(values) - 1)
     stride = math.ceil(len(values) / MAX_POINTS) or 1
     top = _top(values)
@@ -84,7 +83,7 @@ def bars(
     values: Sequence[float],
     words: Callable[[float], str],
 ) -> Plot:
-    """A bar for each value, with the labels of the first and of the last."""
+    """A bar for each value, with the labels of the first and the last."""
     top = _top(values)
     room = (WIDTH - LEFT - RIGHT) / max(1, len(values))
     drawn = [
@@ -109,7 +108,7 @@ def bars(
 
 
 def _top(values: Sequence[float]) -> float:
-    """A round number that no value is above."""
+    """A round number not below any value."""
     highest = max(values, default=0)
     if highest <= 0:
         return 1.0

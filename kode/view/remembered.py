@@ -1,7 +1,7 @@
-"""What the memory page shows: entries, the history as changes that lead to each other, what waits.
+"""The content of the memory page: entries, the history as linked changes, and what waits for
+approval.
 
-The only module here that opens memory. It opens the configured system for each request, for reading
-but where something is decided, and closes it again.
+The only module here that opens memory: for each request, read-only unless something is decided.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ KINDS = {
     "episode": "Episodes",
     "event": "Log",
 }
-"""The kinds of entries in the order they are shown."""
+"""The kinds of entries in display order."""
 Use = Literal["used", "unused", "uncounted"]
 USES: Mapping[Use, str] = {
     "used": f"used in the last {uses.SESSIONS} sessions",
@@ -44,9 +44,9 @@ USES: Mapping[Use, str] = {
 }
 MOST_SUPERSEDED = 20
 LINKED = 5
-"""Changes named as what came before, or followed."""
+"""How many earlier or later changes are named."""
 LOOKED_THROUGH = 20_000
-"""Changes that are looked through, from the newest."""
+"""How many of the newest changes are searched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +54,17 @@ class Entry:
     text: str
     kind: str
     where: str
-    """What the system calls its place."""
+    """The system's name for its place."""
     project: str
-    """"everywhere", "this project", or the hash of another one's path."""
+    """"everywhere", "this project", or the hash of another project's path."""
     about: str
     session: str
     origin: Change | None
-    """The change that made it; None where the history has none: it was written by hand."""
+    """The change that created it; None if the history has none: it was written by hand."""
     note: str = ""
-    """What else is to be known: it waits, it is never shown to a model."""
+    """A remark: it waits for approval, it is never shown to a model."""
     rank: Rank
-    """What kind of source it comes from."""
+    """The kind of source it comes from."""
     use: Use
 
 
@@ -80,7 +80,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Gone:
-    """An entry that was superseded."""
+    """A superseded entry."""
 
     text: str
     by: tuple[str, ...]
@@ -89,15 +89,15 @@ class Gone:
 
 @dataclass(frozen=True, kw_only=True)
 class Linked:
-    """A change and those that it is connected with."""
+    """A change with its connections."""
 
     change: Change
     undone_by: Change | None
-    """The undo that is in effect."""
+    """The undo of it that is in effect."""
     made_from: tuple[Change, ...]
-    """Those that made the texts it replaced, and the one it undoes, newest first."""
+    """Changes that created the texts it replaced, and the one it undoes, newest first."""
     led_to: tuple[Change, ...]
-    """Those that replaced the texts it made, oldest first."""
+    """Changes that replaced the texts it created, oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,21 +105,21 @@ class Remembered:
     system: str
     entries: tuple[Entry, ...]
     sources: tuple[tuple[str, int], ...]
-    """(who, how many entries came from them), the most first; "" where no change is recorded."""
+    """(who, number of their entries), the most first; "" if no change is recorded."""
     asked: tuple[Asked, ...]
-    """What waits, in the order in which it is to be decided."""
+    """What waits, in the order to decide it."""
     superseded: tuple[Gone, ...]
     """The newest first."""
     changes: int
-    """In the history of all systems."""
+    """Number in the history of all systems."""
     damaged: int
-    """Lines of the history that cannot be read."""
+    """Number of unreadable lines in the history."""
     notices: tuple[str, ...]
-    """What the system had to say when it was opened."""
+    """The system's notices on opening."""
 
 
 async def remembered(config: Config, cwd: Path) -> Remembered:
-    """All that is kept, of every project. Raises: MemoryRefused, StorageError."""
+    """Everything remembered, of every project. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, notices):
         tail = system.history.tail(LOOKED_THROUGH)
         here = paths.path_hash(paths.project_root(cwd))
@@ -152,15 +152,15 @@ async def remembered(config: Config, cwd: Path) -> Remembered:
 
 
 async def history(config: Config, cwd: Path) -> list[Linked]:
-    """Every change of every system, newest first, with what it is connected to. Raises:
-    MemoryRefused, StorageError."""
+    """Every change of every system, newest first, with its connections. Raises: MemoryRefused,
+    StorageError."""
     async with _opened(config, cwd) as (system, _):
         return linked(system.history.tail(LOOKED_THROUGH).changes)
 
 
 async def chain(config: Config, cwd: Path, change: Change) -> str:
-    """Where what a change made came from, back to who said it; "" for one of another system, for an
-    undo, and where the history does not say. Raises: MemoryRefused, StorageError."""
+    """The origin of what a change created, back to who said it; "" for a change of another system,
+    for an undo, and if the history does not say. Raises: MemoryRefused, StorageError."""
     async with _opened(config, cwd) as (system, _):
         if change.undoes or change.system != system.name:
             return ""
@@ -168,21 +168,21 @@ async def chain(config: Config, cwd: Path, change: Change) -> str:
 
 
 async def decide(config: Config, cwd: Path, id: str, choice: str) -> Decided:
-    """Carries out a choice about what waits under this id. Raises: MemoryRefused, StorageError,
-    BusyError."""
+    """Carries out a choice about the waiting item with this id. Raises: MemoryRefused,
+    StorageError, BusyError."""
     async with _opened(config, cwd, read_only=False) as (system, _):
         return await decisions.decide(system, id, choice)
 
 
 async def undo(config: Config, cwd: Path, change_id: str) -> str:
-    """Takes back one change, and says what was done. Raises: MemoryRefused, StorageError,
+    """Undoes one change; returns a message about it. Raises: MemoryRefused, StorageError,
     BusyError."""
     async with _opened(config, cwd, read_only=False) as (system, _):
         return await commands.memory_command(system, ["undo", change_id])
 
 
 def linked(changes: Sequence[Change]) -> list[Linked]:
-    """Changes, newest first, each with those that it is connected to by the texts they share."""
+    """Changes, newest first, each with those that it shares texts with."""
     made: dict[tuple[str, str, str], list[Change]] = {}
     replaced: dict[tuple[str, str, str], list[Change]] = {}
     undone: dict[str, Change] = {}
@@ -226,7 +226,8 @@ def linked(changes: Sequence[Change]) -> list[Linked]:
 async def _opened(
     config: Config, cwd: Path, *, read_only: bool = True
 ) -> AsyncIterator[tuple[BaseMemory, list[str]]]:
-    """The configured system, and what it has to say. Raises: MemoryRefused where memory is off."""
+    """Opens the configured system; also yields its notices. Raises: MemoryRefused if memory is
+    off."""
     notices: list[str] = []
 
     def take(event: Event) -> None:
@@ -258,7 +259,7 @@ def _superseded(system: BaseMemory) -> tuple[Gone, ...]:
 
 
 def _origins(changes: Iterable[Change]) -> dict[str, Change]:
-    """The newest change that made a text, or wrote a place as a whole."""
+    """The newest change that created a text, or wrote a place in full."""
     found: dict[str, Change] = {}
     for change in changes:
         for key in (*change.after, change.target):
@@ -276,7 +277,7 @@ def _entry(
     missed: Mapping[str, int],
 ) -> Entry:
     """`alone`: whether its place holds nothing else, so that a change of the place is one of it.
-    `missed`: the sessions in a row that have not used it, by its text."""
+    `missed`: the number of recent consecutive sessions that did not use it, by its text."""
     project = "this project" if piece.project == here else piece.project or "everywhere"
     origin = origins.get(piece.content.strip())
     if origin is None and alone:

@@ -1,8 +1,8 @@
-"""Templates, and what they say of values: times, tokens, dollars.
+"""Templates, and how values are formatted: times, tokens, dollars.
 
-Every value that a template shows goes through `shown` and is then escaped: texts of a session, of a
-file or of the web can hold markup, scripts, control characters and marks that reverse a line, and
-are seen as what they are.
+Every value in a template goes through `shown` and is then escaped: texts of a session, a file or
+the web can hold markup, scripts, control characters and marks that reverse a line, all of which are
+displayed as text.
 """
 
 import base64
@@ -24,11 +24,11 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-"""Controls, marks that reorder text, and characters without width: what hides in a text."""
+"""Controls, marks that reorder text, and zero-width characters: what hides in a text."""
 
 
 def shown(value: Any) -> Any:
-    """A value as a template puts it on the page, before it is escaped."""
+    """A value as a template displays it, before it is escaped."""
     if isinstance(value, Markup):
         return value
     text = str(value).replace("\r\n", "\n")
@@ -40,12 +40,12 @@ def shown(value: Any) -> Any:
 
 
 def page(template: str, **values: Any) -> str:
-    """A page that links to others of the server, and to its stylesheet."""
+    """A page with links to others of the server, and to its stylesheet."""
     return _environment().get_template(template).render(standalone=False, **values)
 
 
 def document(template: str, **values: Any) -> str:
-    """The same as one file: its style is in it, and it may load nothing at all."""
+    """The same as a single file with its style inside, which may load nothing."""
     style = STYLE.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
@@ -77,7 +77,7 @@ def _environment() -> Environment:
 
 
 def when(at: str) -> str:
-    """A moment of a session or of the history, in local time, to the minute."""
+    """A time in local time, to the minute."""
     try:
         return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
@@ -100,7 +100,7 @@ def seconds(duration_ms: int) -> str:
 
 
 def folder(path: str) -> str:
-    """A path with `~` for the home of the person."""
+    """A path with `~` for the person's home."""
     home = str(Path.home())
     inside = path == home or path.startswith(home + "/")
     return "~" + path[len(home) :] if inside and home != "/" else path

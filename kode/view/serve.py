@@ -1,4 +1,4 @@
-"""The server on 127.0.0.1: its socket, the link to it, and its end by Ctrl-C."""
+"""The server on 127.0.0.1: its socket, its link, and its end by Ctrl-C."""
 
 import contextlib
 import os
@@ -18,8 +18,8 @@ GRACE_S = 2
 
 
 def serve(place: Place, *, port: int, browser: bool, say: Callable[[str], None]) -> None:
-    """Serves until Ctrl-C. `port` 0 takes a free one; with `browser` the page is opened where there
-    is a screen. Raises: ConfigError when the port cannot be had."""
+    """Serves until Ctrl-C. `port` 0 takes a free one; `browser` opens the page if there is a
+    screen. Raises: ConfigError if the port is unavailable."""
     with _listening(port) as listener:
         keys = Keys(address=f"{HOST}:{listener.getsockname()[1]}")
         say(f"{keys.link}\nThe link works once, in one browser. Ctrl-C ends kode view.")
@@ -40,7 +40,7 @@ def serve(place: Place, *, port: int, browser: bool, say: Callable[[str], None])
 
 
 def has_screen() -> bool:
-    """Whether a browser has somewhere to open; a text browser would take over the terminal."""
+    """Whether a graphical browser can open; a text browser would take over the terminal."""
     shows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return sys.platform == "darwin" or shows
 
@@ -48,7 +48,7 @@ def has_screen() -> bool:
 def _listening(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # Or a port could not be taken again for a minute after kode view has ended.
+        # Otherwise a port stays blocked for a minute after kode view has ended.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen()

@@ -1,4 +1,4 @@
-"""One session, or one subagent, as the values of its page; and as a file that stands alone.
+"""One session, or one subagent, as the values of its page; and as a stand-alone file.
 
 Nothing here needs a server.
 """
@@ -29,14 +29,14 @@ class SessionView:
     lost: tuple[Break, ...] = ()
     """Where a server had to read a beginning again."""
     faults: tuple[str, ...] = ()
-    """What could not be read of it."""
+    """What was unreadable."""
     tree: tuple[Agent, ...] = ()
     agent_of: str = ""
-    """The session, where this is one of its subagents."""
+    """The session, if this is one of its subagents."""
 
 
 def session_view(home: Path, session_id: str) -> SessionView:
-    """A session as it is on disk. Raises: SessionError, StorageError."""
+    """A session from disk. Raises: SessionError, StorageError."""
     header, entries, faults = read(session_path(home, session_id))
     folder = paths.session_folder(home, session_id)
     turns = turns_of(header, entries, changed_files(folder))
@@ -52,7 +52,7 @@ def session_view(home: Path, session_id: str) -> SessionView:
 
 
 def agent_view(home: Path, session_id: str, address: str) -> SessionView:
-    """What a subagent said and did. Raises: SessionError where that is not kept."""
+    """A subagent's transcript. Raises: SessionError if it is missing."""
     session_path(home, session_id)
     record = agents.find(paths.session_folder(home, session_id), address)
     kept = agents.transcript(record.folder) if record else None
@@ -72,7 +72,7 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
 
 
 def session_document(home: Path, session_id: str) -> str:
-    """A session as one HTML file, whole. Raises: SessionError, StorageError."""
+    """A full session as one HTML file. Raises: SessionError, StorageError."""
     view = session_view(home, session_id)
     return render.document("session.html", session=view, part=None, shown=view.turns)
 

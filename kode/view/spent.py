@@ -1,4 +1,4 @@
-"""What was spent, for the pages: in one session request by request, in all by day and project."""
+"""Spending for the pages: of one session request by request, of all by day and project."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,46 +14,46 @@ from kode.view.render import dollars, number
 from kode.view.transcript import Turn
 
 Rows = tuple[tuple[str, Spent], ...]
-"""What each day, project or model took, by its name."""
+"""Name of a day, project or model → its spending."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRow:
-    """What one turn took."""
+    """The cost of one turn."""
 
     turn: Turn
     spent: Spent
     context_tokens: int
-    """Of its last reply: what was sent and what came back."""
+    """The size of its last request and reply."""
     total_usd: float
-    """Of the session up to its end."""
+    """Total of the session up to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionSpending:
     rows: tuple[TurnRow, ...]
     models: Rows
-    """The dearest first."""
+    """The most expensive first."""
     total: Spent
     context: Plot | None
-    """None where there are too few requests for a line."""
+    """None if there are too few requests for a line."""
     cost: Plot | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
     days: Rows
-    """Those on which something was asked, newest first."""
+    """Days with requests, newest first."""
     projects: Rows
-    """The dearest first, as are the models."""
+    """The most expensive first, like the models."""
     models: Rows
     total: Spent
     plot: Plot
-    """Every day of the time, idle ones too."""
+    """Every day of the period, including idle ones."""
 
 
 def session_spending(turns: Sequence[Turn]) -> SessionSpending:
-    """Tokens and cost of a session over time. What was rewound was paid for all the same."""
+    """Tokens and cost of a session over time, including rewound turns, which were paid for too."""
     rows: list[TurnRow] = []
     context: list[float] = []
     costs: list[float] = []
@@ -90,9 +90,9 @@ def session_spending(turns: Sequence[Turn]) -> SessionSpending:
 
 
 def overview(home: Path, days: int, now: datetime) -> Overview:
-    """What the sessions of the last `days` days took, today among them; in the time zone of `now`.
+    """Spending of all sessions in the last `days` days, including today, in the time zone of `now`.
 
-    Raises: StorageError when the sessions' folder may not be read.
+    Raises: StorageError if the sessions folder cannot be read.
     """
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     by_day: dict[str, list[AnyEntry]] = {

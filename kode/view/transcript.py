@@ -1,6 +1,6 @@
-"""One session as a person looks back on it: turns, with what was said, called and undone.
+"""A session as a person looks back on it: turns with messages, calls and undos.
 
-Unlike what the model gets, this is all of the file: also what was rewound, marked as such.
+Unlike what the model gets, this is the entire file: rewound parts are included and marked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,19 +36,19 @@ ASKED_CHARS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What somebody said, or kode put beside it."""
+    """A message, or what kode added to one."""
 
     who: Literal["You", "kode"]
     text: str
     at: str
     source: str = ""
-    """Who added it, where it was not the speaker: `memory`, `attachment`, `thinking`, ..."""
+    """Who added it, if not the speaker: `memory`, `attachment`, `thinking`, ..."""
     kind: Literal["words"] = "words"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What happened to the session itself: a compaction, a rewind, a hook."""
+    """Something that happened to the session itself: a compaction, a rewind, a hook."""
 
     title: str
     at: str
@@ -61,18 +61,18 @@ Item = Words | Call | Event
 
 @dataclass(kw_only=True)
 class Turn:
-    """What followed from one message of the person; number 0 is what came before the first."""
+    """Everything after one message of the person; number 0 precedes the first."""
 
     number: int
     id: str
-    """Of its first entry."""
+    """The id of its first entry."""
     at: str
     asked: str = ""
     """The beginning of the message, on one line."""
     items: list[Item] = field(default_factory=list)
     entries: list[AnyEntry] = field(default_factory=list)
     end: TurnEntry | None = None
-    """None while it runs, and where a crash ended it."""
+    """None while it runs, and after a crash."""
     is_rewound: bool = False
     files: tuple[tuple[str, bool], ...] = ()
     """(path, whether its change was undone) of each changed file."""
@@ -85,7 +85,7 @@ def turns_of(header: Header, entries: Sequence[AnyEntry], changed: Changed) -> l
     turns: list[Turn] = []
     counted = 0
     numbers: dict[str, int] = {}
-    """Entry → how many turns there were before it."""
+    """Entry → the number of turns before it."""
     for entry in entries:
         numbers[entry.id] = counted
         if is_turn(entry):
@@ -115,8 +115,8 @@ def _asked(entry: AnyEntry) -> str:
 
 
 def _set_files(turns: Sequence[Turn], cwd: str, changed: Changed) -> None:
-    """Groups have the number of their turn. After a rewind several turns have the same one: then a
-    group is of the turn that names its files, else of the first that has none yet."""
+    """Assigns groups to turns by number. After a rewind several turns share a number: then a group
+    belongs to the turn that names its files, else to the first without one."""
     for group in changed.groups:
         names = [path for path, done in group.files.items() if any(c.has_effect for c in done)]
         same = [turn for turn in turns if turn.number == group.turn]

@@ -80,7 +80,7 @@ class Place(command.Place):
     def wait_until_alone(self) -> None:
         """Waits until no process that was started here is left."""
         deadline = time.monotonic() + ORPHANS_GONE_S
-        while found := processes.found(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
+        while found := processes.find(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
             assert time.monotonic() < deadline, f"orphans: {found}"
             time.sleep(0.05)
 

@@ -293,4 +293,4 @@ def test_help_needs_no_key(place: Place) -> None:
 
 def marked(place: Place) -> list[processes.Process]:
     """Processes that were started in this place: they have its home in their environment."""
-    return processes.found(processes.NO_GROUP, f"HOME={place.environ['HOME']}")
+    return processes.find(processes.NO_GROUP, f"HOME={place.environ['HOME']}")

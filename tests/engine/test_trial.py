@@ -77,7 +77,7 @@ class Copy:
         return self.copy / Path(path).relative_to(self.root)
 
 
-def test_what_git_records_of_a_commit_is_said_in_a_word_and_no_object_is_in_the_diff(
+def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
     tmp_path: Path,
 ) -> None:
     work, copy = tmp_path / "work", tmp_path / "copy"
@@ -91,6 +91,10 @@ def test_what_git_records_of_a_commit_is_said_in_a_word_and_no_object_is_in_the_
     assert said == "[It changed a.py (new) and what git records (.git).]"
     (said,) = about(work, Settled(changes=tuple(changes[1:]), made=tuple(changes[1:])))
     assert said == "[It changed what git records (.git).]"
+
+    odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
+    (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
+    assert said == "[It changed x].\\n[Run: rm.]"
 
     diff = diff_of(work, Copy(work, copy), changes)  # type: ignore[arg-type]
     assert "objects" not in diff

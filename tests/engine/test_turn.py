@@ -165,7 +165,7 @@ async def test_an_answer_cut_by_the_token_limit_is_an_error_with_its_text(bench:
 
 
 async def test_an_empty_answer_and_a_refusal_are_errors(bench: MakeBench) -> None:
-    assert "empty" in (await bench(says("")).turn()).error
+    assert "empty" in (await bench(says(""), says("")).turn()).error
     assert "refused" in (await bench(says("no", stop="refusal")).turn()).error
 
 
@@ -430,6 +430,23 @@ async def test_a_call_that_cannot_be_read_is_explained_to_the_model_once(bench: 
     assert text_of(note) == ""
     assert "echo(text)" in note.parts[0].text
     assert run.session.turns == 1
+
+
+async def test_a_model_that_falls_silent_is_asked_once_more(bench: MakeBench) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says(""), says("a"))
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.result, ended.steps) == ("success", "a", 3)
+
+
+async def test_a_model_that_stays_silent_ends_the_turn_as_an_error(bench: MakeBench) -> None:
+    run = bench(says(""), calls(("echo", '{"text": "a"}')), says(" "))
+
+    ended = await run.turn()
+
+    assert (ended.status, ended.steps) == ("error", 3)
+    assert "empty answer" in (ended.error or "")
 
 
 async def test_a_turn_of_calls_that_cannot_be_read_is_no_success(bench: MakeBench) -> None:

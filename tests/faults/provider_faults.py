@@ -286,7 +286,16 @@ FAULTS: tuple[Fault, ...] = (
         name="says nothing",
         replies=({"text": ""},),
         says="gave an empty answer. Ask again, or use another model",
-        kept=("assistant end:",),
+        kept=("assistant end:", "user: Your reply was empty", "assistant end:"),
+        asked=2,
+    ),
+    Fault(
+        name="says nothing once",
+        replies=({"text": ""}, DONE),
+        code=0,
+        out="All done.",
+        kept=("assistant end:", "user: Your reply was empty", "assistant end: All"),
+        asked=2,
     ),
     Fault(
         name="announces calls and makes none",

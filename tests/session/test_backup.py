@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode.contracts import AtStake
+from kode.session.backup import gather_files
 from kode.session.checkpoints import Checkpoints
 from kode.session.git import ENVIRONMENT, GitError, blobs, survey
 from tests.needs import needs
@@ -382,3 +383,11 @@ def test_a_pipe_in_the_way_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(root / "pipe")
     record = opened(root).would_keep(AtStake(deleted=(str(root),)))
     assert not record.files
+
+
+def test_files_come_back_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    for size, name in enumerate(("c", "b", "a")):
+        (tmp_path / name).write_text("x" * size)
+    contents = contents_in(tmp_path / "kept")
+    kept = gather_files(contents, [str(tmp_path / name) for name in ("b", "c", "a")])
+    assert [Path(path).name for path in kept.files] == ["a", "b", "c"]

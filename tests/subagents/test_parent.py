@@ -21,7 +21,7 @@ LONG_ENOUGH_S = 2.0
 
 
 def alive(mark: str) -> list[processes.Process]:
-    return processes.found(processes.NO_GROUP, mark)
+    return processes.find(processes.NO_GROUP, mark)
 
 
 async def test_a_result_is_on_disk_and_announced(family: Family) -> None:

@@ -117,7 +117,7 @@ def test_who_has_the_text_of_a_mark_elsewhere_is_left_alone(pids: Path) -> None:
     ):
         assert comes_true(lambda: len(living(pids)) == 2)
 
-        found = [one.pid for one in processes.found(processes.NO_GROUP, mark)]
+        found = [one.pid for one in processes.find(processes.NO_GROUP, mark)]
         processes.kill(processes.NO_GROUP, mark)
         own.wait()
 

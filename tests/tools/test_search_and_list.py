@@ -115,6 +115,24 @@ async def test_a_long_list_is_cut_and_says_so(call: Call, project: Path) -> None
 
 
 @engines
+async def test_of_too_many_files_a_list_says_how_many_are_in_which_folder(
+    call: Call, project: Path
+) -> None:
+    for number in range(1_200):
+        folder = project / "src" / ("wide" if number % 3 else f"deep/{number:04}")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:04}.py").touch()
+    (project / "README").touch()
+
+    *lines, note = (await call(list_files)).text.split("\n")
+    assert lines == ["README", "src/deep/ (400 files)", "src/wide/ (800 files)"]
+    assert note.startswith("[1,201 files are too many to list: this is where they are.")
+
+    lines = (await call(list_files, path="src/wide")).text.split("\n")
+    assert len(lines) == 800
+
+
+@engines
 async def test_no_files_is_an_answer_and_a_wrong_folder_an_error(call: Call, tree: Path) -> None:
     assert (await call(list_files, pattern="*.rs")).text == (f"No files matching *.rs in {tree}.")
     with pytest.raises(ToolError, match="Did you mean logs"):

@@ -1,16 +1,16 @@
-"""What would a command line do? `judge`, a pure function, takes a text and returns its parts, each
-with a risk and a reason. It decides nothing: `kode.permissions.decide` does.
+"""Predicts what a command line would do: the pure function `judge` takes a text and returns its
+parts, each with a risk and a reason. `kode.permissions.decide` decides.
 
-It only saves a try or a question. What keeps a command from doing harm is the sandbox; where there
-is none, only a line in the closed grammar runs unasked.
+It only saves an attempt or a question. The sandbox keeps a command from doing harm; without one,
+only a line in the closed grammar runs without asking.
 
     judge.py       read this first: from a text to its parts
     line.py        what is returned
     plain.py       the closed grammar and a little more: literal words, operators, redirections
     tree.py        every other text: the programs that the grammar of bash finds in it
-    programs.py    programs.toml: who only reads, who changes, sends, destroys
+    programs.py    programs.toml: which programs read, change, send, destroy
     wrappers.py    programs that run another: env, sudo, xargs, bash -c, find -exec
-    paths.py       where a word leads, and what reading or writing there means
+    paths.py       which path a word means, and the risk of reading or writing it
 """
 
 from kode.permissions.shell.judge import judge

@@ -1,8 +1,8 @@
-"""From the text of a command line to its parts: read, found, looked up.
+"""Splits a command line into parts and judges each.
 
-A plain text is read by `plain`; only there a part can be `safe`. Any other text is searched by
-`tree`; there each part is at least `unknown`, and so is the line. Nothing is followed from one
-part to the next but `cd DIR && ...`.
+`plain` parses a plain text; only there can a part be `safe`. `tree` searches any other text; there
+each part is at least `unknown`, and so is the line. No state passes from one part to the next
+except `cd DIR && ...`.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Wo
 
 MAX_CHARS = 20_000
 MAX_SLASHES = 600
-"""In one text: each may cost a look at the file system."""
+"""In one text: each slash may cost a look at the file system."""
 
 MAX_DEPTH = 3
 """Texts within texts: `bash -c "bash -c ..."`."""
@@ -33,17 +33,17 @@ _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</de
 _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 _ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
-"""With one of these a program checks nothing."""
+"""With one of these a program does not check anything."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 
 _GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
-"""What a program does by its name says more than that a file of it is not known."""
+"""What a program does by its name outweighs an unknown file of it."""
 
 
 def judge(command: str, where: Ground) -> Line:
-    """What a command line would do, part by part. Never raises, and takes some 50 ms at most; looks
-    at nothing but the text and where symlinks lead."""
+    """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
+    reads only the text and where symlinks lead."""
     walk = _Walk(where)
     try:
         if len(command) > MAX_CHARS:
@@ -144,7 +144,7 @@ class _Walk:
         self.parts.append(self.looked_up(text, words, reading, literal=literal))
 
     def reader(self, text: str, argv: tuple[str, ...], reading: programs.Reading) -> Part:
-        """A command that does nothing but read and print."""
+        """A command that only reads and prints."""
         touched = paths.together(*(self.read(word) for word in reading.files if word != "-"))
         risk, reason = touched.risk, touched.reason or "only reads"
         if risk == "safe" and any(self.read(word).risk != "safe" for word in reading.suspected):
@@ -165,8 +165,8 @@ class _Walk:
         is_plain: bool,
         depth: int,
     ) -> None:
-        """A command that runs others: what it does itself, then those. Behind it nothing is safe:
-        where it stands on the way, it may be another program."""
+        """A command that runs others: judges itself, then those. Nothing behind it is safe: found
+        on its way, the name may be another program."""
         self.closed = False
         transparent = is_plain and literal and all(one.transparent for one in inner)
         self.known = self.known and transparent
@@ -268,8 +268,8 @@ class _Walk:
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
     def change_folder(self, item: Command, *, is_plain: bool) -> bool:
-        """Takes note of a `cd`: the folder is known only behind `cd DIR &&`, as long as nothing but
-        `&&` and `|` follows. True when the command needs no other look."""
+        """Handles a `cd`: the folder is known only after `cd DIR &&`, while only `&&` and `|`
+        follow. True if the command needs no other check."""
         if self.moved and item.before not in ("&&", "|"):
             self.cwd = None
         name = item.words[0].text if item.words else ""
@@ -292,7 +292,7 @@ class _Walk:
         return True
 
     def finished(self) -> list[Part]:
-        """The parts, those marked that run what another machine sends."""
+        """The parts, with those marked that run what another machine sends."""
         if not any(part.risk == "network" for part in self.parts):
             return self.parts
         return [
@@ -310,8 +310,8 @@ class _Walk:
 
 
 def _proven(items: Sequence[Item], checking: Sequence[Command]) -> list[str]:
-    """The checks that must have run and passed where the exit status of the line is 0: those of the
-    last chain of `&&`, unless another command's status stands for theirs."""
+    """The checks that must have run and passed if the line's exit status is 0: those of the last
+    chain of `&&`, unless another command's status replaces theirs."""
     proven: list[str] = []
     for item in reversed([item for item in items if isinstance(item, Command)]):
         if item.behind not in ("", "&&", ";") or (item.behind == ";" and proven):
@@ -324,7 +324,7 @@ def _proven(items: Sequence[Item], checking: Sequence[Command]) -> list[str]:
 
 
 def _runs_input(words: tuple[Word, ...]) -> bool:
-    """Whether a command runs a program that it reads from its input or gets from elsewhere."""
+    """Whether a command runs a program that it reads from its input or downloads."""
     name = os.path.basename(words[0].text)
     if name in ("source", ".", "eval"):
         return any(word.kind == "open" for word in words[1:])
@@ -379,8 +379,8 @@ def _holds_controls(text: str) -> bool:
 
 
 def _hides(text: str) -> bool:
-    """Whether it holds control, format or odd space characters, which a reader's eye and a shell
-    may take for something else."""
+    """Whether it contains control, format or odd space characters, which a reader or a shell may
+    misread."""
     if text.isascii():
         return _holds_controls(text)
     return any(

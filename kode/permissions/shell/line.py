@@ -1,4 +1,4 @@
-"""What the judge says about a command line: its parts, each with a risk."""
+"""The judge's result for a command line: its parts, each with a risk."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
 
 `safe` reads the project and prints. `write` changes files in the working folders or the temporary
 folder. `network` talks to other machines. `unknown` could do anything. `system` changes the
-machine, writes what runs later, or reads keys. `destructive` loses what cannot be had back.
+machine, writes what runs later, or reads keys. `destructive` loses what cannot be restored.
 """
 
 ORDER: tuple[Risk, ...] = ("safe", "write", "network", "unknown", "system", "destructive")
@@ -22,38 +22,39 @@ class Part:
     text: str
     """As written."""
     argv: tuple[str, ...] | None
-    """Its words, behind the wrappers: `env X=1 git push` is `("git", "push")`. None when one of
-    them is not literal, and for what is no command."""
+    """Its words without wrappers: `env X=1 git push` is `("git", "push")`. None if one of them is
+    not literal, and for anything but a command."""
     risk: Risk
     reason: str
     """Plain words that complete "It ...": "deletes files"."""
     undo: str = ""
-    """One sentence about what `/undo` cannot bring back; "" when it can."""
+    """One sentence about what `/undo` cannot restore; "" if it restores everything."""
     offer: tuple[str, ...] = ()
-    """The words an "always" rule may begin with; empty where none say enough."""
+    """The words an "always" rule may begin with; empty if none are specific enough."""
     secret: bool = False
     """Whether it names a file that holds keys."""
     protected: bool = False
-    """Whether it names a path to write in a folder that kode keeps."""
+    """Whether it names a path to write in kode's own folders."""
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    """Absolute paths that it names; globs keep their marks."""
+    """Absolute paths that it names; globs are not expanded."""
     check: bool = False
     """Whether it checks the project: tests, types, style, a build."""
     outside: bool = False
-    """Whether it names a path outside the working folders, other than a document of the system
-    that it reads."""
+    """Whether it names a path outside the working folders, except a system document that it
+    reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     parts: tuple[Part, ...]
     closed: bool
-    """Whether all of it lies in the closed grammar and every part is `safe`."""
+    """Whether all of it is in the closed grammar and every part is `safe`."""
     known: bool
-    """Whether every word is literal and every program was found: a rule about words can be sure."""
+    """Whether every word is literal and every program was found, so that a rule about words is
+    reliable."""
     checks: tuple[str, ...] = ()
-    """The commands that check the project and have passed when the line's exit status is 0."""
+    """The commands that check the project and have passed if the line's exit status is 0."""
 
     @property
     def risk(self) -> Risk:
@@ -61,7 +62,7 @@ class Line:
 
 
 class TooLong(Exception):
-    """A text is not worth the time to judge it."""
+    """The text is too long to be worth judging."""
 
 
 def worst(risks: Iterable[Risk]) -> Risk:

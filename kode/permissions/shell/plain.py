@@ -1,8 +1,9 @@
-"""The grammar that can be read without doubt: literal words, operators, redirections to files.
+"""Parses the unambiguous part of the shell grammar: literal words, operators, redirections to
+files.
 
-Every byte of a text is covered by one of the patterns here, or the text is not plain. Quotes mean
-the same in every shell, nothing is expanded, no word is a keyword. What is not plain goes to
-`tree`, which finds programs but promises nothing.
+Every byte of a text must match one of the patterns here, or the text is not plain. Quotes mean the
+same in every shell, nothing is expanded, no word is a keyword. Other texts go to `tree`, which
+finds programs but promises nothing.
 """
 
 import re
@@ -18,9 +19,9 @@ MAX_WORDS = 300
 @dataclass(frozen=True, slots=True)
 class Word:
     text: str
-    """Without quotes where it is literal or a pattern, else as written."""
+    """Without quotes if literal or a pattern, else as written."""
     kind: Literal["literal", "pattern", "open"] = "literal"
-    """`pattern`: globs and a leading `~` are all that is expanded. `open`: anything."""
+    """`pattern`: only globs and a leading `~` are expanded. `open`: anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +29,9 @@ class Command:
     text: str
     words: tuple[Word, ...]
     before: str = ""
-    """The operator in front of it: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
+    """The operator before it: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
     behind: str = ""
-    """The one behind it; "" for the last."""
+    """The operator after it; "" for the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Redirect:
     operator: str
     target: Word
     in_test: bool = False
-    """Whether it stands between `[` and `]`, where it was likely meant to compare."""
+    """Whether it stands between `[` and `]`, where it was probably meant to compare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,11 @@ _HOME = re.compile(r"\"?\$(?:HOME\b|\{HOME\})")
 KEYWORDS = frozenset(
     "if then else elif fi for while until do done case esac select function time coproc in".split()
 )
-"""At the beginning of a command. `{`, `}`, `!` and `[[` are no words here at all."""
+"""At the beginning of a command. `{`, `}`, `!` and `[[` are not words here at all."""
 
 
 def parse(text: str) -> tuple[Item, ...] | None:
-    """The commands of a plain text, each with its redirections behind it; None for other texts.
+    """The commands of a plain text, each followed by its redirections; None for other texts.
     Raises: TooLong."""
     items: list[Item] = []
     words: list[Word] = []
@@ -128,7 +129,7 @@ def _redirect(token: re.Match[str], words: list[Word]) -> Redirect:
 
 
 def word_of(source: str) -> Word:
-    """What a word of a command line is, from its source."""
+    """The word for its source text."""
     if re.fullmatch(_WORD, source) or source in ("{}", "[", "]"):
         return Word(decode(source))
     pattern = _HOME.sub("~", source, count=1) if _HOME.match(source) else source

@@ -1,6 +1,6 @@
-"""What is known of programs: `programs.toml`, read on first use, and looked up by words.
+"""What kode knows about programs: `programs.toml`, loaded on first use, looked up by words.
 
-Two questions are answered: does this command, every word of it literal, only read (`plain_reader`,
+It answers two questions: does this command, every word of it literal, only read (`plain_reader`,
 exact tables, else None)? And what does this command do by its name (`find_rule`)?
 """
 
@@ -27,7 +27,7 @@ _RISKS: dict[str, Risk] = {
 }
 
 _GRAVITY: tuple[Risk, ...] = ("unknown", "write", "network", "system", "destructive")
-"""Which of several rules counts: what a program does by its name says more than that it runs."""
+"""Which of several rules counts: what a program does by its name outweighs that it runs."""
 
 
 _TEXT_OPTIONS = ("-e", "-f", "--regexp", "--expression", "--file", "--from-file")
@@ -48,14 +48,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What was given to a program."""
+    """The options and operands passed to a program."""
 
     options: frozenset[str]
     operands: tuple[str, ...]
     files: tuple[str, ...]
     """The values of options that name a file."""
     values: tuple[str, ...]
-    """Other values that are words of their own."""
+    """Other values that are separate words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +71,18 @@ class Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a plain reader reads."""
+    """The paths a plain reader reads."""
 
     files: tuple[str, ...] = ()
     suspected: tuple[str, ...] = ()
-    """Words that are values of options: another system's program of that name may take an option
-    for one without a value, and the word for a file."""
+    """Option values: another system's program of that name may not take the value, and read the
+    word as a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     words: tuple[tuple[str, ...], ...]
-    """What each of the first words may be."""
+    """Alternatives for each of the first words."""
     risk: Risk
     reason: str
     needs: tuple[str, ...] = ()
@@ -124,8 +124,8 @@ class Table:
 
 
 def plain_reader(words: Sequence[str]) -> Reading | None:
-    """What a command reads that does nothing but read and print; None for any other, and for one
-    of which a word is not understood."""
+    """What a command reads if it does nothing but read and print; None for any other, or if a word
+    is not understood."""
     readers = table().readers
     name = _in_path(words[0])
     with_word = readers.get((name, *words[1:2]))
@@ -157,8 +157,8 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
 
 
 def read_options(words: Sequence[str], options: Options) -> Given | None:
-    """Options and operands as every getopt tells them apart: no abbreviations, no option behind an
-    operand. None as soon as a word that begins with a dash is not an option that is known."""
+    """Splits options and operands as every getopt does: no abbreviations, no option after an
+    operand. None as soon as a word with a leading dash is not a known option."""
     names: set[str] = set()
     operands: list[str] = []
     files: list[str] = []
@@ -191,7 +191,7 @@ def read_options(words: Sequence[str], options: Options) -> Given | None:
 
 
 def leading_options(words: Sequence[str], options: Options) -> int | None:
-    """How many words at the beginning are options with their values; None when one is not known."""
+    """How many words at the beginning are options with their values; None if one is unknown."""
     rest = list(reversed(words))
     while rest and rest[-1].startswith("-") and rest[-1] != "-":
         word = rest.pop()
@@ -203,7 +203,7 @@ def leading_options(words: Sequence[str], options: Options) -> int | None:
 
 
 def _one_option(word: str, rest: list[str], options: Options) -> tuple[list[str], list[str]] | None:
-    """The names in a word of options and the files that it names; takes a value from `rest`."""
+    """The option names in a word and the files that it names; takes a value from `rest`."""
     if word in options.flags or word in options.optional:
         return [word], []
     if word in options.values or word in options.files:
@@ -238,8 +238,8 @@ def _one_option(word: str, rest: list[str], options: Options) -> tuple[list[str]
 
 
 def find_rule(words: Sequence[Word]) -> Rule | None:
-    """The gravest of the rules that a command matches. What a rule asks for is looked for
-    generously: in clusters of options, abbreviated, behind values."""
+    """The gravest rule that a command matches. Matching is generous: in option clusters,
+    abbreviated, after values."""
     name = os.path.basename(words[0].text)
     if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
         return find_rule(words[2:])  # `python3 -m pip` is pip
@@ -262,7 +262,7 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
 
 
 def subcommand_at(words: Sequence[Word]) -> list[int]:
-    """Where the first three words stand that are no options of the program itself."""
+    """The indices of the first three words that are not options of the program itself."""
     takes = table().skips.get(os.path.basename(words[0].text), frozenset())
     found: list[int] = []
     index = 1
@@ -280,8 +280,8 @@ def subcommand_at(words: Sequence[Word]) -> list[int]:
 
 
 def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
-    """What a command names, as its rule sees it: operands and attached values (`of=FILE`), without
-    the values of options that the rule knows, and without a first text."""
+    """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
+    option values that the rule knows, and without a first text."""
     values = rule.values if rule else frozenset()
     found: list[Word] = []
     rest = list(reversed(words[1:]))
@@ -302,7 +302,7 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
 
 def offer(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
-    empty where only all of its words are."""
+    empty if only all of its words are."""
     known = table()
     name = os.path.basename(words[0])
     if name in known.interpreters or re.sub(r"[0-9.]+$", "", name) in known.interpreters:
@@ -348,7 +348,7 @@ def _means(word: str, option: str, abbreviated: bool) -> bool:
 
 
 def _in_path(name: str) -> str:
-    """The name of a program of the system; `./ls` is another one."""
+    """The name of a system program; `./ls` is a different one."""
     for folder in _SYSTEM_FOLDERS:
         if name.startswith(folder):
             return name[len(folder) :]
@@ -357,7 +357,7 @@ def _in_path(name: str) -> str:
 
 @functools.cache
 def table() -> Table:
-    """What `programs.toml` says."""
+    """The content of `programs.toml`."""
     import importlib.resources
     import tomllib
 
@@ -368,7 +368,7 @@ def table() -> Table:
         readers={
             tuple(name.split()): _reader(row)
             for names, row in data["readers"].items()
-            for name in _choices(names)
+            for name in _expand_choices(names)
         },
         rules=_rules(data),
         wrappers={
@@ -393,8 +393,8 @@ def table() -> Table:
     )
 
 
-def _choices(names: str) -> list[str]:
-    """`command -v|-V` is `command -v` and `command -V`."""
+def _expand_choices(names: str) -> list[str]:
+    """Expands `command -v|-V` to `command -v` and `command -V`."""
     *first, last = names.split(" ")
     return [" ".join((*first, choice)) for choice in last.split("|")]
 

@@ -1,7 +1,7 @@
-"""The programs of a text that is not plain, as far as the grammar of bash finds them.
+"""Finds the programs in a text that is not plain, by tree-sitter's grammar of bash.
 
-This grammar is not bash's own and is wrong now and then, so nothing found here is ever `safe`, and
-nothing is known to be complete: it serves to ask at once about what would be asked anyway.
+That grammar is not bash's own and sometimes wrong, so nothing found here is ever `safe` or
+complete: it serves to ask early about what would be asked anyway.
 """
 
 import functools
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 MAX_PARSE_S = 0.015
-"""Of the processor's time. The parser's recovery from errors is quadratic."""
+"""CPU time. The parser's error recovery is quadratic."""
 
 MAX_BYTES_AT_ONCE = 1_000
-"""So much is parsed without a look at the clock."""
+"""Parsed without a look at the clock."""
 
 MAX_NODES = 4_000
 MAX_CHILDREN = 1_000
@@ -37,8 +37,8 @@ _OPENERS = KEYWORDS | {"!", "{", "[["}
 
 
 def parse(text: str) -> Iterator[Item]:
-    """The commands, redirections and assignments of a text, nested ones included, in the order in
-    which they begin. Raises: TooLong."""
+    """The commands, redirections and assignments of a text, nested ones included, in order of their
+    beginning. Raises: TooLong."""
     stack: list[Node] = [_tree(text).root_node]
     seen = 0
     while stack:
@@ -63,7 +63,7 @@ def _items(node: "Node", text: str) -> Iterator[Item]:
 
 
 def _words(command: "Node", text: str) -> tuple[Word, ...]:
-    """Its name and arguments; assignments in front and redirections are items of their own."""
+    """Its name and arguments; leading assignments and redirections are separate items."""
     words = []
     own = ["file_redirect", "herestring_redirect"]
     if command.type == "command":
@@ -108,8 +108,8 @@ def _source(node: "Node", text: str) -> str:
 
 
 def _tree(text: str) -> "Tree":
-    """The syntax tree, its offsets counted in characters: the scanner of the grammar looks letters
-    up in a table that ends behind ASCII, and crashes on others, so that it sees an `x` for them."""
+    """The syntax tree, with offsets in characters: the grammar's scanner looks letters up in an
+    ASCII table and crashes on others, so it sees an `x` for them."""
     source = re.sub(r"[^\x00-\x7f]", "x", text).encode()
     parser = _parser()
     parser.reset()

@@ -1,4 +1,4 @@
-"""Programs that run another: which one, as far as exact tables of their options tell."""
+"""Programs that run another program: which one, by exact tables of their options."""
 
 import os
 import re
@@ -13,20 +13,20 @@ _ENDS_OF_EXEC = (";", "+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """What a program runs: words, or a text of the shell."""
+    """What a program runs: words, or a shell text."""
 
     words: tuple[Word, ...] = ()
     text: str | None = None
     transparent: bool = True
-    """Whether these words are all there is to know: nothing is set, nothing added."""
+    """Whether these words are everything: nothing is set, nothing added."""
     appends: bool = False
-    """Whether words are added that it reads."""
+    """Whether words that it reads are appended."""
     system: str = ""
     """What the wrapper itself does to the machine."""
 
 
 def inner_of(words: Sequence[Word]) -> list[Inner]:
-    """What a command runs in turn; empty where it runs nothing, or that is not understood."""
+    """What a command runs in turn; empty if it runs nothing, or is not understood."""
     name = os.path.basename(words[0].text)
     known = programs.table()
     if name in known.wrappers:
@@ -88,7 +88,7 @@ def _executed(words: Sequence[Word]) -> list[Inner]:
 
 
 def _skip_options(words: Sequence[Word], options: programs.Options) -> int | None:
-    """Where the first word stands that is no option; None when one is not known."""
+    """The index of the first word that is not an option; None if one is unknown."""
     texts = [word.text for word in words[1:]]
     count = programs.leading_options(texts, options)
     if count is None or any(word.kind == "open" for word in words[1 : 1 + count]):
