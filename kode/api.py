@@ -254,7 +254,7 @@ class Conversation:
         Raises: UserError while a turn runs; StorageError.
         """
         if self._running is not None:
-            raise UserError("A turn is running: undo its changes when it has ended.")
+            raise UserError("A turn is running: undo its changes after it ends.")
         return await self._talk.past.undo()
 
     def _begin(
@@ -384,7 +384,7 @@ def _folder(cwd: str | os.PathLike[str]) -> Path:
     try:
         folder = Path(cwd).expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{os.fspath(cwd)} is not there. Name a folder that exists.") from error
+        raise ConfigError(f"{os.fspath(cwd)} does not exist. Name a folder that does.") from error
     if not folder.is_dir():
         raise ConfigError(f"{os.fspath(cwd)} is not a folder. Name one.")
     return folder

@@ -350,8 +350,8 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     budget.refresh()
     if math.isinf(budget.limit_usd):
         raise ConfigError(
-            f"--shared-budget {path} says no limit. It is a file that begins with what all may "
-            'spend together: {"limit_usd": 5.0}'
+            f"--shared-budget {path} has no limit. The file must start with the limit "
+            'for all: {"limit_usd": 5.0}'
         )
     return budget
 

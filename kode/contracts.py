@@ -404,10 +404,10 @@ to its result. Raises: what `run` raises."""
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
 
 MODE_MEANS: Mapping[PermissionMode, str] = {
-    "ask": "Asks before edits, and before commands that change, send or destroy.",
-    "auto-edit": "Edits and sandboxed commands may change the project; asks before all else.",
+    "ask": "Asks before edits, and before commands that change, send or destroy anything.",
+    "auto-edit": "Edits and sandboxed commands may change the project; asks before anything else.",
     "plan": "Read-only: nothing can be changed.",
-    "full": "Runs without asking or sandbox, except what destroys, files with keys, and rules.",
+    "full": "No questions, no sandbox, except for destructive calls, files with keys, and rules.",
 }
 """What each permission mode does, for a person. What it lets run is decided in
 `kode.permissions.decide`."""

@@ -107,7 +107,7 @@ def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name:
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
         if not follow and not is_at(folder, target.parent):
-            raise OSError(errno.ELOOP, "a link was put in its way")
+            raise OSError(errno.ELOOP, "a link is in the way")
         with _new_file(temporary, data, mode, folder):
             os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         if sync_name:
@@ -290,7 +290,7 @@ def busy(folder: Path, waited_s: float) -> BusyError:
     """The error for a lock that stays taken."""
     return BusyError(
         f"Another kode has held {folder} locked for {waited_s:g} s. "
-        "Wait for it to finish, or end it, and try again."
+        "Wait for it to finish, or stop it, and try again."
     )
 
 
@@ -387,7 +387,7 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
             errno.EPERM: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
             errno.EEXIST: "A part of that path is a file: set KODE_HOME to a folder.",
             errno.ENOTDIR: "A part of that path is a file: set KODE_HOME to a folder.",
-            errno.EIO: "The disk reported an error: check it before you go on.",
+            errno.EIO: "The disk reported an error: check the disk before you continue.",
         }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
         raise StorageError(f"Could not {doing} {path}. {advice}") from error
 
@@ -401,7 +401,7 @@ def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink == 0:
-            raise OSError(errno.EAGAIN, "it was taken for a stale file before it was locked")
+            raise OSError(errno.EAGAIN, "another process removed it as stale before it was locked")
         os.fchmod(descriptor, mode)
         view = memoryview(data)
         while view:

@@ -87,7 +87,7 @@ disk takes minutes."""
 
 LARGER_WINDOW = (
     "use a model with a larger window, or give your own server one (`-c` of llama.cpp, `num_ctx` "
-    "of Ollama, `--max-model-len` of vLLM, Context Length in LM Studio); where kode is wrong about "
+    "of Ollama, `--max-model-len` of vLLM, Context Length in LM Studio); if kode is wrong about "
     "its size, set `context.window` in the config."
 )
 """The next step when a request does not fit."""

@@ -278,7 +278,7 @@ Emit = Callable[[Event], None]
 
 def loading_notice(model: str) -> Notice:
     """The notice that a server is loading its model."""
-    text = f"The server is loading {model}: kode waits until it is there."
+    text = f"The server is loading {model}: kode waits until it is ready."
     return Notice(text=text, level="info")
 
 

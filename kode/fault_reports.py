@@ -10,7 +10,7 @@ from kode.errors import StorageError
 
 def describe(error: BaseException) -> str:
     """Writes a report; returns what happened and where the report is. Never raises."""
-    return f"A fault in kode itself ({type(error).__name__}). {write_report(error)}"
+    return f"An internal error in kode ({type(error).__name__}). {write_report(error)}"
 
 
 def write_report(error: BaseException) -> str:
@@ -22,5 +22,5 @@ def write_report(error: BaseException) -> str:
         durable.make_folder(folder)
         durable.replace(path, f"kode {__version__}\n{text}".encode("utf-8", "replace"))
     except (StorageError, OSError):
-        return "A report could not be written to the log folder."
-    return f"The report is in {path}; please send it along when you tell us."
+        return "The error report could not be written to the log folder."
+    return f"The report is in {path}; please attach it when you report this."

@@ -82,7 +82,7 @@ def check_image(name: str, data: bytes) -> Looks:
     looks = looks_of(data)
     if looks is None:
         raise UserError(
-            f"{name} is no picture that a model can look at. Make it a PNG, JPEG, GIF or WebP."
+            f"{name} is not an image a model can see. Convert it to PNG, JPEG, GIF or WebP."
         )
     if len(data) > MAX_BYTES:
         raise UserError(

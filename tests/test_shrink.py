@@ -99,7 +99,7 @@ def test_what_is_too_large_even_for_that_is_told_before_anything_is_opened(monke
 
 
 def test_what_is_no_picture_is_refused():
-    with pytest.raises(UserError, match="no picture that a model can look at"):
+    with pytest.raises(UserError, match="not an image a model can see"):
         check(Picture("x.png", b"text"))
 
 

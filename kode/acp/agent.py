@@ -198,7 +198,7 @@ class KodeAgent:
     ) -> ListSessionsResponse:
         """The sessions of a directory or of all, last used first. The cursor is a number."""
         if cursor is not None and not cursor.isdecimal():
-            raise UserError("This cursor is none that kode gave out. List from the beginning.")
+            raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
         where = _folder(cwd) if cwd is not None else None
         found = await asyncio.to_thread(list_sessions, paths.home(), cwd=where)
@@ -271,7 +271,7 @@ class KodeAgent:
             raise RequestError(
                 NOT_FOUND,
                 f"The session {session_id[:80]!r} is not open. Load or resume it first; "
-                "session/list names those there are.",
+                "session/list lists them.",
             )
         return live
 
@@ -294,7 +294,7 @@ class KodeAgent:
             if (live := self.sessions.get(session_id)) is not None:
                 if live.work:
                     raise UserError(
-                        "A prompt runs in this session. Cancel it, or wait for its end."
+                        "A prompt is running in this session. Cancel it, or wait until it ends."
                     )
                 return live
         live = await open_live(
@@ -329,13 +329,15 @@ def _folder(path: str) -> Path:
     """Raises: UserError if it is not an absolute path of a directory."""
     folder = Path(path)
     if not folder.is_absolute() or not folder.is_dir():
-        raise UserError(f"{path[:200]!r} is no directory of this machine. Give an absolute path.")
+        raise UserError(
+            f"{path[:200]!r} is not a directory on this machine. Give an absolute path."
+        )
     return folder
 
 
 def _auth_methods(can: ClientCapabilities) -> list[Any]:
     """How to get a key: kode asks for it in a terminal, or takes it from the environment."""
-    name, what = "Set up a key", "`kode init` in a terminal asks for a key and keeps it."
+    name, what = "Set up a key", "`kode init` in a terminal asks for a key and saves it."
     if can.auth is not None and can.auth.terminal:
         return [
             TerminalAuthMethod(

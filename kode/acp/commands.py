@@ -53,8 +53,8 @@ async def _plan(talk: Conversation, argument: str) -> str:
     plan = await asyncio.to_thread(read_plan, path)
     if argument == "drop" and path is not None:
         await asyncio.to_thread(write_plan, path, "")
-        return "The plan is dropped; the model hears of it with your next message."
-    mode = "" if argument else "Mode: plan. Nothing is changed until you approve a plan.\n\n"
+        return "Plan dropped. The model learns of it with your next message."
+    mode = "" if argument else "Mode: plan. Nothing changes until you approve a plan.\n\n"
     return f"{mode}{plan.strip() or 'There is no plan yet: say what you want done.'}"
 
 
@@ -76,9 +76,9 @@ COMMANDS: Mapping[str, Command] = {
     "undo": Command("undo the last turn's file changes; repeat for earlier turns", "", _undo),
     "redo": Command("redo the last /undo", "", _redo),
     "compact": Command("summarize the conversation", "what to keep, or undo", _compact),
-    "plan": Command("plan first: nothing is changed until you approve", "show, go, drop", _plan),
-    "memory": Command("what is remembered", "show, search, log, undo ...", _memory),
-    "context": Command("what fills the model's window", "", _context),
+    "plan": Command("plan first: nothing changes until you approve", "show, go, drop", _plan),
+    "memory": Command("show or change memory", "show, search, log, undo ...", _memory),
+    "context": Command("show what fills the context", "", _context),
 }
 
 

@@ -154,7 +154,7 @@ class Live:
         """Raises: UserError for a model that is not offered, or cannot be used."""
         if model not in (self.talk.status().model, *self.models):
             named = ", ".join(self.models[:NAMED_MODELS])
-            raise UserError(f"There is no model {model[:80]!r} on offer. There are: {named}.")
+            raise UserError(f"There is no model {model[:80]!r} here. The models are: {named}.")
         await asyncio.to_thread(self.talk.use_model, model)
         self.send_options()
 

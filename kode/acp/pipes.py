@@ -44,11 +44,11 @@ class Pipes:
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
-                await self._refuse(PARSE_ERROR, "This line is no JSON: send one message a line.")
+                await self._refuse(PARSE_ERROR, "This line is not JSON: send one message per line.")
                 continue
             if isinstance(message, dict):
                 return message
-            await self._refuse(INVALID_REQUEST, "A message has to be a JSON object.")
+            await self._refuse(INVALID_REQUEST, "A message must be a JSON object.")
 
     async def send(self, message: dict[str, Any]) -> None:
         """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""

@@ -37,7 +37,7 @@ Block = (
     | EmbeddedResourceContentBlock
 )
 
-NOTHING_SAID = "Look at what is attached."
+NOTHING_SAID = "Look at the attachments."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +81,13 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
                 name = _name_of(resource.uri) or "a file"
                 if not (resource.mime_type or "").startswith("image/"):
                     raise UserError(
-                        f"{name} is neither text nor a picture, so it cannot go with a message. "
+                        f"{name} is neither text nor an image, so it cannot be sent. "
                         "Name its path instead."
                     )
                 pictures.append(Picture(name, _decode(resource.blob, name)))
     text = _join(words).strip()
     if not text and not attachments and not pictures:
-        raise UserError("The prompt is empty: say what kode is to do.")
+        raise UserError("The prompt is empty: say what kode should do.")
     return Prompt(
         text=text or NOTHING_SAID, attachments=tuple(attachments), pictures=tuple(pictures)
     )
@@ -159,4 +159,4 @@ def _decode(data: str, name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise UserError(f"{name} is no base64 data, so it cannot be shown to the model.") from error
+        raise UserError(f"{name} is not base64 data, so the model cannot see it.") from error

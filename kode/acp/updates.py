@@ -188,7 +188,7 @@ class Updates:
         if event.discards_text:  # repeated text is another message
             self._message_id = str(uuid.uuid4())
         tries = f"attempt {event.attempt + 1} of {event.max_attempts}"
-        return [note(f"{event.reason} Trying again in {event.delay_s:.0f} s ({tries}).")]
+        return [note(f"{event.reason} Retrying in {event.delay_s:.0f} s ({tries}).")]
 
     def _show_reply(self, event: Replied) -> list[Update]:
         self.last_stop = event.message.stop

@@ -35,7 +35,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
     add("--output-format", choices=FORMATS, default=None, help="text (default), json, stream-json")
     add("--input-format", choices=("text", "stream-json"), help="stream-json: messages on stdin")
-    add("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
+    add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
     add("--quiet", action="store_true", help="no progress on stderr")
@@ -61,7 +61,7 @@ def add_setting_flags(parser: Parser) -> None:
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
     add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
-    add("--shared-budget", metavar="FILE", help="a budget that several kodes spend together")
+    add("--shared-budget", metavar="FILE", help="a budget file shared by several kodes")
     add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
@@ -75,11 +75,15 @@ def add_setting_flags(parser: Parser) -> None:
     add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
     add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
-    add("--trust-project", action="store_true", help="use what the repository brings, unapproved")
+    add(
+        "--trust-project",
+        action="store_true",
+        help="use the repository's extensions without approval",
+    )
     add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
     add("--no-memory", action="store_true", help="do not read or write memory")
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
-    add("--no-agents", action="store_true", help="do not read AGENTS.md and its like")
+    add("--no-agents", action="store_true", help="do not read AGENTS.md and similar files")
     _add_other_names(parser)
 
 
@@ -107,7 +111,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     provider = arguments.provider
     if arguments.script and provider not in (None, SCRIPTED):
         raise ConfigError(
-            f"--script is played by the provider scripted, not by {provider}. Drop one of the two."
+            f"--script needs the provider scripted, not {provider}. Drop one of the two."
         )
     keys = {
         "model": arguments.model,

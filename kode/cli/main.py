@@ -66,14 +66,14 @@ def _answered(argv: Sequence[str]) -> int:
         _give_up(sys.stdout)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return _report(argv, Interrupted("Interrupted before the task had begun. Start it again."))
+        return _report(argv, Interrupted("Interrupted before the task started. Run it again."))
     except OSError as error:
         if error.errno not in OUTPUT_FAULTS or error.filename is not None:
             return _own_fault(argv, error)
         _give_up(sys.stdout)
         text = (
-            f"The output could not be written ({error.strerror}). Make room, or send it elsewhere; "
-            "what a session holds is kept: `kode session list`."
+            f"The output could not be written ({error.strerror}). Free some space, or redirect it; "
+            "the session is saved: `kode session list`."
         )
         return _report(argv, StorageError(text))
     except Exception as error:
@@ -112,7 +112,7 @@ def _own_fault(argv: Sequence[str], error: Exception) -> int:
     from kode.fault_reports import write_report
 
     where = write_report(error)
-    return _report(argv, KodeError(f"a fault in kode itself ({type(error).__name__}). {where}"))
+    return _report(argv, KodeError(f"an internal error in kode ({type(error).__name__}). {where}"))
 
 
 def _dispatch(argv: list[str]) -> int:

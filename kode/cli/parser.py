@@ -11,32 +11,44 @@ from kode.errors import EXIT_OK, ConfigError
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
-    "fleet": ("kode.cli.commands.fleet", "run many tasks from a durable queue, and collect them"),
+    "fleet": (
+        "kode.cli.commands.fleet",
+        "run many tasks from a durable queue and collect the changes",
+    ),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "replay": (
         "kode.cli.commands.replay",
-        "play a session again, or continue it from one of its steps",
+        "replay a session, or continue it from one of its steps",
     ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
-    "cost": ("kode.cli.commands.cost", "what requests took and cost, and why a cache was lost"),
+    "cost": ("kode.cli.commands.cost", "show tokens and cost, and why a cache was lost"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
-    "skills": ("kode.cli.commands.brought:skills", "list skills: where from, whether used"),
-    "commands": ("kode.cli.commands.brought:commands", "list commands of Markdown files"),
-    "agents": ("kode.cli.commands.brought:agents", "list agents that subagents can work by"),
-    "hooks": ("kode.cli.commands.brought:hooks", "list hooks, or try those of an event"),
-    "trust": ("kode.cli.commands.trust", "what of this repository you approved, and what waits"),
+    "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),
+    "commands": ("kode.cli.commands.brought:commands", "list commands defined by Markdown files"),
+    "agents": ("kode.cli.commands.brought:agents", "list agent definitions for subagents"),
+    "hooks": ("kode.cli.commands.brought:hooks", "list hooks, or test those of an event"),
+    "trust": (
+        "kode.cli.commands.trust",
+        "show what you approved of this repository, and what is pending",
+    ),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),
     "doctor": (
         "kode.cli.commands.doctor",
         "check this machine, and say how to fix what is missing",
     ),
-    "demo": ("kode.cli.commands.demo", "a two-minute tour, no key needed"),
-    "subagent": ("kode.cli.commands.subagent", "one focused task in a process of its own"),
-    "schema": ("kode.cli.commands.schema", "JSON schemas of events, results, sessions, task files"),
-    "completion": ("kode.cli.commands.completion", "a completion script for bash, zsh or fish"),
+    "demo": ("kode.cli.commands.demo", "take a two-minute tour, no key needed"),
+    "subagent": ("kode.cli.commands.subagent", "run one focused task in its own process"),
+    "schema": (
+        "kode.cli.commands.schema",
+        "print JSON schemas of events, results, sessions, task files",
+    ),
+    "completion": (
+        "kode.cli.commands.completion",
+        "print a completion script for bash, zsh or fish",
+    ),
 }
 
 

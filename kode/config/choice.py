@@ -61,7 +61,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
     if key is None and base_url is None:
         raise UserError(
             f"There is no key for {name}. Set {row.key_variable}, or run `kode init`. "
-            "`kode demo` shows kode without one."
+            "`kode demo` works without one."
         )
     keep_secret(key or LOCAL_KEY)
     return ProviderChoice(name=name, model=model, base_url=base_url, api_key=key or LOCAL_KEY)

@@ -44,7 +44,7 @@ def read_layer(path: Path) -> Layer | None:
             f"{path} cannot be read: {error.strerror}. It must be a file that you can read."
         ) from error
     if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path} is larger than 1 MB, which no config is. Make it smaller.")
+        raise ConfigError(f"{path} is larger than 1 MB. A config must be smaller.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -367,7 +367,7 @@ _PLAIN_WORDS = {
 
 def _found(steps: list[str], value: Any) -> str:
     if steps[-1:] == ["api_key"] or steps[:1] == ["providers"]:
-        return "a value that is not shown"
+        return "a hidden value"
     text = redact(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 

@@ -70,8 +70,8 @@ if TYPE_CHECKING:
 def no_sandbox(why: str) -> Notice:
     """The notice that commands cannot be tried, so kode asks more questions."""
     return Notice(
-        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without a "
-        "question. `kode doctor` says what to do."
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
+        "asking. `kode doctor` says what to do."
     )
 
 
@@ -295,7 +295,7 @@ class Conversation:
         if found is None:
             return text
         self.attach_outside(found)
-        return f"Do what the prompt says that I chose with {name}."
+        return f"Follow the prompt I chose with {name}."
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """Runs a turn whose message is not a command. Raises: StorageError."""
@@ -326,7 +326,7 @@ class Conversation:
         provider = self.agent.provider
         if provider.info.sees_images is False:
             raise UserError(
-                f"{provider.model} cannot look at pictures, so {name} is not shown to it. "
+                f"{provider.model} cannot see images, so {name} is not sent. "
                 "Use another model, or set `context.sees_images` where kode is wrong about it."
             )
         image = images.keep(paths.images_folder(self._side_folder), name, data)
@@ -473,7 +473,7 @@ class Conversation:
         if list(argv) == ["used"]:
             sent = memory_sent(self.agent, self.context)
             if sent is None:
-                return "No request was answered in this session yet."
+                return "No request has been answered in this session yet."
             return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv))
 

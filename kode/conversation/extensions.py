@@ -38,7 +38,9 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
     found = await asyncio.to_thread(find_brought, talk)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
-        say_all = ": `kode skills`, `commands`, `agents` and `hooks` say all." if more else ""
+        say_all = (
+            ": `kode skills`, `commands`, `agents` and `hooks` have the details." if more else ""
+        )
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     hooks, around = hooks_of(talk), _around(agent.place)
     hooks.run = hook_runner(talk)

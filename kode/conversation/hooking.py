@@ -32,7 +32,7 @@ command's. At other events nobody waits for changes, and they are dropped."""
 AT_END_S = 5.0
 """For everything that runs when a session ends: nobody wants to wait for it."""
 
-NOT_DONE = "A hook says that the work is not done."
+NOT_DONE = "A hook says the work is not done."
 """The message of a turn that a hook starts."""
 MAX_CONTINUATIONS = 5
 """Hooks may continue a turn this often; then it ends, whatever they say."""
@@ -98,7 +98,7 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
             settled = await settle_changes(command, attempt, changes, may_ask=True)
             agent.marks.record(one.path for one in settled.made)
         except (KodeError, OSError) as error:
-            return (f"[Nothing of what the hook {hook.item.name} changed was kept: {error}]",)
+            return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
         return tuple(about(agent.place.cwd, settled))
 
     return keep

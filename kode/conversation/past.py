@@ -68,7 +68,7 @@ class Past:
                 done.append(undo_text(one, self._talk.cwd, self._prompt_start, redo=False))
                 self._record_undo(one)
             if not undone:
-                done.append("No file was changed since.")
+                done.append("No files changed since then.")
         if conversation:
             self._drop_from(turn)
             done.append(f"The conversation is back to before prompt {turn}.")
@@ -91,7 +91,7 @@ class Past:
         self._talk.context.known_messages, self._talk.context.fruitless = 0, 0
         agent = self._talk.agent
         size, limit = context_tokens(self._talk.context), agent.provider.info.context_window
-        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Dropping of output"
+        what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Output dropping"
         again = ""
         if size > limit * agent.limits.compact_at:
             again = (

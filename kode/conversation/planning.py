@@ -59,7 +59,9 @@ async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
     """
     plan = await asyncio.to_thread(read_plan, talk.agent.place.plan)
     if not steps_of(plan):
-        raise UserError("There is no plan yet: /plan switches to mode plan, then say what to do.")
+        raise UserError(
+            "There is no plan yet: /plan switches to mode plan, then say what you want."
+        )
     if plan != _known(talk):
         talk.session.append(PlanEntry(text=plan))
     talk.set_permission_mode(mode)

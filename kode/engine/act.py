@@ -297,8 +297,8 @@ def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
 
 def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
     where = f" {agent.report_bug(error)}" if agent.report_bug else ""
-    text = f"{name} failed because of a fault in kode ({type(error).__name__}: {error})."
-    return ToolOutput(text=f"{text} Try another way.", summary=f"fault in kode.{where}")
+    text = f"{name} failed because of an internal error in kode ({type(error).__name__}: {error})."
+    return ToolOutput(text=f"{text} Try another way.", summary=f"internal error in kode.{where}")
 
 
 def _first_line(text: str) -> str:

@@ -182,7 +182,7 @@ async def _make_real(
         except asyncio.CancelledError:
             await applying  # half of it would be neither the old state nor the new
             raise
-        return {**dict.fromkeys(lost, "what it held is too large to keep for /undo"), **left}
+        return {**dict.fromkeys(lost, "its old content is too large to save for /undo"), **left}
 
 
 def _settle_later(command: Command, attempt: Attempt) -> None:
@@ -199,7 +199,7 @@ def _settle_later(command: Command, attempt: Attempt) -> None:
             for note in about(command.cwd, settled):
                 emit(Notice(text=note.strip("[]"), level="info"))
         except (SandboxError, OSError) as error:
-            emit(Notice(text=f"What a command changed was not kept: {error}"))
+            emit(Notice(text=f"A command's changes were dropped: {error}"))
         finally:
             await asyncio.to_thread(attempt.close)
 

@@ -252,7 +252,7 @@ def _check_answer(agent: Agent, message: Message) -> None:
     if message.stop == "refusal":
         raise ProviderError("The model refused this request. Rephrase the task.")
     if not text_of(message).strip():
-        raise ProviderError("The model gave an empty answer. Ask again, or use another model.")
+        raise ProviderError("The model gave an empty answer. Try again, or use another model.")
 
 
 def _check_limits(run: Run) -> None:

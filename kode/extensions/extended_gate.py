@@ -61,7 +61,7 @@ class ExtendedGate(PersonGate):
 
     def _limits(self) -> str:
         allowed = ", ".join(self.only or ()) or "no tools"
-        return f"The command that began this turn allows only {allowed}. Do it with these."
+        return f"The command that started this turn allows only {allowed}. Use those."
 
     async def _only_reading(self, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
         """Decides a call outside the limits: a command may run if mode `plan` would let it."""

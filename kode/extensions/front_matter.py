@@ -47,12 +47,12 @@ def read(text: str) -> Document:
         return Document(body=text.strip())
     body, head = text[match.end() :].strip(), match[1]
     if len(head) > MAX_HEAD_CHARS:
-        return Document(body=body, problem=f"its head has over {MAX_HEAD_CHARS} characters")
+        return Document(body=body, problem=f"its front matter has over {MAX_HEAD_CHARS} characters")
     fields = _load(head)
     if fields is None:
         fields = _load(_LINE.sub(_quote, head))
     if fields is None:
-        return Document(body=body, problem="its head is no YAML")
+        return Document(body=body, problem="its front matter is not YAML")
     return Document(body=body, fields=fields)
 
 

@@ -48,12 +48,14 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         try:
             value = json.loads(ran.stdout)
         except (ValueError, RecursionError):
-            fault = "printed what begins as JSON and is none"
+            fault = "printed invalid JSON"
     if fault:
         hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
         message = f"The hook {name} {fault}{hit}."
         if hook.guard:
-            return HookAnswer(outcome="deny", reason=f"{message} Nothing happens without it.")
+            return HookAnswer(
+                outcome="deny", reason=f"{message} It is a guard: the action is blocked."
+            )
         return HookAnswer(message=message)
     if isinstance(value, dict):
         return _from_object(name, value)

@@ -144,10 +144,10 @@ def _hook(
         re.compile(matcher)
     except re.error as error:
         if matcher != "*":
-            raise ConfigError(f"its matcher is no regular expression ({error})") from None
+            raise ConfigError(f"its matcher is not a regular expression ({error})") from None
     timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise ConfigError("its timeout is no number of seconds")
+        raise ConfigError("its timeout is not a number of seconds")
     if entry.get("sandbox") is False and path != own_config:
         # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")

@@ -190,7 +190,7 @@ def remove(path: Path, name: str) -> None:
     """Removes an entry from a config file. Raises: ConfigError, StorageError."""
     document = _document(path)
     if name not in document.get(SECTION, {}):
-        raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` names them.")
+        raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` lists them.")
     del document[SECTION][name]
     _write(path, document)
 

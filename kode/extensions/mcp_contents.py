@@ -32,7 +32,7 @@ def content_of(blocks: Iterable[Any]) -> Content:
                 if str(resource.mime_type).startswith("image/"):
                     pictures += _picture(str(resource.uri), resource.blob, texts)
                 else:
-                    texts.append(f"[{resource.uri} ({resource.mime_type}) is no text.]")
+                    texts.append(f"[{resource.uri} ({resource.mime_type}) is not text.]")
     return Content(text="\n".join(texts), pictures=tuple(pictures))
 
 

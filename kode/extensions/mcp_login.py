@@ -133,7 +133,7 @@ class _Return:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         except OSError as error:
             raise ServerError(
-                f"port {self.port} is taken, to which the login would return: {error.strerror}"
+                f"port {self.port} is in use, and the login needs it: {error.strerror}"
             ) from error
 
     async def wait(self) -> AuthorizationCodeResult:

@@ -57,10 +57,10 @@ class ServerProcess:
             self._unasked_lines += data.count(b"\n")
             rest += data
             if len(rest) > MAX_LINE_BYTES or self._unasked_bytes > MAX_UNASKED_BYTES:
-                self.fault = f"it sent {self._unasked_bytes >> 20} MB that nobody asked for"
+                self.fault = f"it sent {self._unasked_bytes >> 20} MB unasked"
                 return
             if self._unasked_lines > MAX_UNASKED_LINES:
-                self.fault = f"it sent {self._unasked_lines:,} messages that nobody asked for"
+                self.fault = f"it sent {self._unasked_lines:,} messages unasked"
                 return
             if b"\n" not in data:
                 continue

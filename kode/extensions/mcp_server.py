@@ -93,10 +93,10 @@ class McpServer:
             return self._connection
         why = f" ({self.fault})" if self.fault else ""
         over = self._life is None or self._life.done()
-        then = "It stays off in this session." if over else "It is being started: try again later."
+        then = "It stays off in this session." if over else "It is starting: try again later."
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
         raise ServerError(
-            f"The MCP server {self.name} does not run{why}. {then}", untrusted=untrusted
+            f"The MCP server {self.name} is not running{why}. {then}", untrusted=untrusted
         )
 
     async def _live(self) -> None:
@@ -157,8 +157,8 @@ class McpServer:
         if held and held != self.held:
             self.emit(
                 Notice(
-                    text=f"The MCP server {self.name} has changed what you approved: "
-                    f"{', '.join(held)}. What changed is off until `kode mcp approve {self.name}`."
+                    text=f"The MCP server {self.name} has changed tools you approved: "
+                    f"{', '.join(held)}. They are off until `kode mcp approve {self.name}`."
                 )
             )
         self.held = held

@@ -107,7 +107,7 @@ def read_text(path: Path, place: Place) -> str:
     try:
         real = Path(os.path.realpath(path))
         if place.scope == "project" and place.top not in real.parents:
-            raise ConfigError(f"{path} is a link to a place outside the project")
+            raise ConfigError(f"{path} links outside the project")
         if not real.is_file():
             raise ConfigError(f"{path} is not a file")
         with real.open("rb") as file:

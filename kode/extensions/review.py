@@ -58,7 +58,7 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
     return Question(
         tool="trust",
         subject=visible(", ".join(map(named, items))),
-        title="Use what this repository brings"
+        title="Use this repository's extensions"
         + (", which has changed since you approved it" if changed else ""),
         preview=visible("\n\n".join(shown(item, approvals) for item in items)),
         reason="It can run programs or steer the model. Yes holds until it changes; "

@@ -103,11 +103,11 @@ class Extensions:
                 declined=self._declined,
             )
         except KodeError as error:
-            self.emit(Notice(text=f"What this repository brings stays off. {error}"))
+            self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
             if self.untrusted:
                 self._say(
-                    f"Not used, since nobody approved it: {', '.join(self.untrusted)}. "
+                    f"Not used, because not approved: {', '.join(self.untrusted)}. "
                     "`kode trust approve` shows and approves, --trust-project trusts it for once."
                 )
             self.begin()

@@ -89,8 +89,8 @@ def folder_content(folder: Path) -> str:
         size += len(data)
         if count > MAX_FILES or size > MAX_BYTES:
             raise ConfigError(
-                f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too much to "
-                "approve as one: move what it does not need out of it."
+                f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too many to "
+                "approve as one: move unneeded files out of it."
             )
         name = path.relative_to(folder).as_posix()
         mark = " executable" if path.stat().st_mode & 0o111 else ""
@@ -103,7 +103,7 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
     approved. Never raises."""
     path = paths.trust_file(home, project)
-    items, problem = read_approvals(path, _decode, "what this project brings is off")
+    items, problem = read_approvals(path, _decode, "this project's extensions are off")
     return Approvals(items=items, trust_project=trust_project, problem=problem)
 
 
@@ -172,7 +172,7 @@ def _change(
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     items = tuple(Approved(**one) for one in document["items"])
     if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
-        raise ValueError("a value is no text")
+        raise ValueError("a value is not text")
     return items
 
 
@@ -182,8 +182,8 @@ def _files_below(folder: Path) -> Iterable[Path]:
         for name in folders:
             if (Path(where) / name).is_symlink():
                 raise ConfigError(
-                    f"{Path(where) / name} is a link to a folder, and what lies there cannot be "
-                    "approved: put a copy in its place."
+                    f"{Path(where) / name} links to a folder, which cannot be approved: replace "
+                    "the link with a copy."
                 )
         yield from (Path(where) / name for name in sorted(files))
 
@@ -192,7 +192,7 @@ def _pinned_bytes(path: Path, folder: Path) -> bytes:
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path} is no plain file: take it out of {folder}.")
+                raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise _unreadable(error) from error

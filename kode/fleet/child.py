@@ -32,7 +32,7 @@ LATE_S = 120.0
 VERIFY_TIMEOUT_S = 600.0
 SAID_CHARS = 500
 GO_ON = (
-    "kode was interrupted while it worked on this task, and has been started again. Look at what "
+    "kode was interrupted while it worked on this task, and has been restarted. Look at what "
     "is done, then finish the task. Where the result of a call is unknown, it may have taken "
     "effect: check before you make it again, and say so in your answer."
 )

@@ -46,7 +46,7 @@ def slurm(queue: Queue, home: Path, kode: Path) -> str:
     indexes = _open(queue)
     for name in (queue.fleet.id, str(queue.folder), str(home)):
         if "\n" in name:
-            raise ConfigError(f"{name!r} cannot stand in a script: it has a line break.")
+            raise ConfigError(f"{name!r} cannot be used in a script: it has a line break.")
     output = str(queue.folder).replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
     return "\n".join(
         [

@@ -90,7 +90,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
         source = Path(one.task.source)
         root = paths.repository_root(source) if source.is_dir() else None
         if root is None:
-            why = f"{one.task.source} is no repository here. Take its patch: --as patch."
+            why = f"{one.task.source} is not a repository here. Use its patch: --as patch."
             results.append(Collected(task=one.task.id, why=why))
             continue
         try:
@@ -123,9 +123,9 @@ def _add(
     begins_at = one.task.base or repository.head if way == "branch" else repository.head
     tree, conflicts = _tree_with(root, begins_at, patch)
     if conflicts:
-        return Collected(task=id, conflicts=conflicts, why="It conflicts with what is there.")
+        return Collected(task=id, conflicts=conflicts, why="It conflicts with the branch.")
     if tree == run_git(root, ["rev-parse", f"{begins_at}^{{tree}}"]).decode().strip():
-        return Collected(task=id, why="All of it is there already.")
+        return Collected(task=id, why="All its changes are already there.")
     made = ["commit-tree", tree, "-p", begins_at]
     message = _message(queue, one)
     commit = run_git(root, made, given=message, environ=repository.who).decode().strip()
@@ -137,7 +137,7 @@ def _add(
         # The zeros: it must not be there yet.
         run_git(root, ["update-ref", f"refs/heads/{branch}", commit, "0" * len(commit)])
     except GitError:
-        return Collected(task=id, why=f"There is a branch {branch} already. Delete it, or keep it.")
+        return Collected(task=id, why=f"There is already a branch {branch}. Delete it, or keep it.")
     return Collected(task=id, done=branch)
 
 

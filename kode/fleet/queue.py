@@ -274,7 +274,7 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     path = folder / TASKS
     if path.exists():
         raise UserError(
-            f"{folder} is a queue already. `kode fleet resume {folder}` continues it; a new one "
+            f"{folder} is already a queue. `kode fleet resume {folder}` continues it; a new one "
             "needs another folder."
         )
     durable.make_folder(folder)
@@ -327,7 +327,7 @@ def _find(home: Path, name: str | None) -> Path:
         return fitting[0]
     if fitting:
         raise SessionError(
-            f"{len(fitting)} fleets begin with {name!r}: {', '.join(f.name for f in fitting[:5])}. "
+            f"{len(fitting)} fleets start with {name!r}: {', '.join(f.name for f in fitting[:5])}. "
             "Give more of the id."
         )
     which = f"no fleet {name!r}" if name is not None else "no fleet yet"

@@ -197,7 +197,7 @@ def _why(future: "asyncio.Future[str]") -> str:
         ) from None
     except RayError as error:
         return type(error).__name__
-    return "it was given back"
+    return "it was released"
 
 
 def _connect(queue: Queue, address: str | None) -> None:

@@ -72,7 +72,7 @@ def rows_of(text: str, name: str) -> list[Row]:
             ) from None
         except ValueError as error:
             raise ConfigError(
-                f'{name}, line {number} is not JSON: {error}. A line is like {{"task": "..."}}.'
+                f'{name}, line {number} is not JSON: {error}. A line looks like {{"task": "..."}}.'
             ) from None
     return rows
 
@@ -100,7 +100,7 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
         tasks[name] = task
     if not tasks:
-        raise ConfigError("There is no task: the file is empty.")
+        raise ConfigError("The file is empty. Write one task per line.")
     return list(tasks.values())
 
 
@@ -109,9 +109,11 @@ def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str])
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{where}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
     if row.cwd is not None and row.repo is not None:
-        raise ConfigError(f"{where}: `cwd` and `repo` say the same. Drop one of the two.")
+        raise ConfigError(f"{where}: `cwd` and `repo` mean the same. Drop one of the two.")
     if len(row.task.encode()) > MAX_TASK_BYTES:
-        raise ConfigError(f"{where} is longer than {MAX_TASK_BYTES:,} bytes. Put text in a file.")
+        raise ConfigError(
+            f"{where} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
+        )
     named = row.repo or row.cwd or ""
     if named and _ADDRESS.match(named):
         source, isolate, base = named, row.isolate or "clone", ""
@@ -120,12 +122,12 @@ def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str])
     else:
         source = str((usual.cwd / Path(named).expanduser()).resolve())
         if not Path(source).is_dir():
-            raise ConfigError(f"{where}: {source} is no folder. Paths are relative to --cwd.")
+            raise ConfigError(f"{where}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)
         isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             raise ConfigError(
-                f"{where}: {source} is no repository with a commit. Use --isolate copy, or none."
+                f"{where}: {source} is not a repository with a commit. Use --isolate copy, or none."
             )
     return Task(
         id=row.id or number,
@@ -145,7 +147,9 @@ def _mode(where: str, name: str | None) -> PermissionMode | None:
     if name is None:
         return None
     if name not in MODE_CALLED:
-        raise ConfigError(f"{where}: {name!r} is no mode. The modes are: {', '.join(MODE_MEANS)}.")
+        raise ConfigError(
+            f"{where}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
+        )
     return MODE_CALLED[name]
 
 

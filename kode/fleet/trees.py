@@ -62,7 +62,7 @@ class Trees:
             return Tree(root=root, cwd=root / _part(task), base=self._make(task, root))
         except (GitError, OSError) as error:
             raise UserError(
-                f"The work tree of {task.id} could not be made from {task.source}: {error}. "
+                f"The worktree of {task.id} could not be made from {task.source}: {error}. "
                 "Another way to make it: --isolate clone, copy or none."
             ) from None
 
@@ -90,7 +90,7 @@ class Trees:
             names = run_git(tree.root, [*against, "--name-only", "-z", tree.base], environ=environ)
         except GitError as error:
             raise UserError(
-                f"What changed in {tree.root} could not be read: {error}. Look at it there."
+                f"The changes in {tree.root} could not be read: {error}. Look at it there."
             ) from None
         durable.make_folder(self._kept(task))
         durable.replace(self._kept(task) / PATCH, patch)

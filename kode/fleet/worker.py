@@ -214,7 +214,7 @@ class _Work:
             return found
         if before is not None and seen is not None and seen.begun:
             raise UserError(
-                f"Its work tree {before.tree} is not there on {host()}, and its session "
+                f"Its worktree {before.tree} is not there on {host()}, and its session "
                 f"{self.one.session} has begun in it. Continue on a machine that has both."
             )
         return await _in_thread(self.trees.make, task)

@@ -45,14 +45,14 @@ class Bounds:
         try:
             folder = Path(cwd).expanduser().resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(f"{cwd} is not there. Give the absolute path of a folder.") from error
+            raise UserError(f"{cwd} does not exist. Give the absolute path of a folder.") from error
         if not folder.is_dir():
             raise UserError(f"{cwd} is not a folder. Give the folder to work in.")
         if not self.holds(folder):
             allowed = ", ".join(map(str, self.roots))
             raise UserError(
-                f"{folder} is outside of what this server may work in ({allowed}). The person can "
-                f"allow it by starting it as `kode mcp serve --root {folder}`."
+                f"{folder} is outside the folders this server may work in ({allowed}). The person "
+                f"can allow it by starting it as `kode mcp serve --root {folder}`."
             )
         return folder
 
@@ -67,7 +67,7 @@ class Bounds:
         deeper = config.subagent.max_depth - self.depth
         if deeper < 0:
             raise UserError(
-                f"This kode was started inside of {self.depth} others, and `subagent.max_depth` is "
+                f"This kode was started inside {self.depth} others, and `subagent.max_depth` is "
                 f"{config.subagent.max_depth}: do the work in the session that you are."
             )
         mode = self.mode(wish.mode, config.permissions.mode, cwd)

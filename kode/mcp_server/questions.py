@@ -154,7 +154,7 @@ def _form(question: Question) -> ElicitRequestFormParams:
                 "enumNames": list(choices.values()),
                 "default": "no",
             },
-            "message": {"type": "string", "title": "With no: what to do instead"},
+            "message": {"type": "string", "title": "With `no`: what to do instead"},
         },
         "required": ["choice"],
     }

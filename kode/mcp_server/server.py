@@ -30,7 +30,7 @@ Sessions stay on disk: the person can take one up with `kode continue --id SESSI
 MAX_LISTED = 100
 MAX_DIFF_CHARS = 60_000
 
-Session = Annotated[str, Field(description="The `session` of a state, or a unique beginning of it")]
+Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
 Cursor = Annotated[int, Field(description="The `cursor` of the last state: only what came since")]
 Wait = Annotated[
     float, Field(description=f"Seconds to wait for it to end or to ask, at most {MAX_WAIT_S:.0f}")
@@ -141,7 +141,7 @@ def _add_work(server: MCPServer, talks: Talks) -> None:
         session: Session,
         question: Annotated[str, Field(description="The `id` of the question")],
         choice: Literal["once", "session", "no"],
-        message: Annotated[str, Field(description="With no: what to do instead")] = "",
+        message: Annotated[str, Field(description="With `no`: what to do instead")] = "",
         cursor: Cursor = 0,
         wait_s: Wait = 20,
     ) -> State:
@@ -204,9 +204,9 @@ def _add_looking_after(server: MCPServer, talks: Talks) -> None:
 
 def _check_text(prompt: str) -> None:
     if not prompt.strip():
-        raise UserError("`prompt` is empty: say what is to be done.")
+        raise UserError("`prompt` is empty: say what to do.")
 
 
 def _check_idle(talk: Talk) -> None:
     if talk.status in ("working", "asks"):
-        raise UserError("The session is at work: wait until it is done, or `kode_stop` it first.")
+        raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")

@@ -157,7 +157,7 @@ class Talk:
         question."""
         asked = self.asked
         if asked is None or asked.id != question_id:
-            raise UserError(f"{question_id} is not asked (any more): `kode_wait` says what is.")
+            raise UserError(f"{question_id} is not an open question: `kode_wait` lists those.")
         if answer.choice == "session" and not asked.question.may_always:
             raise UserError("This question takes `once` or `no`: it is asked each time.")
         asked.answer.set_result(answer)
@@ -207,7 +207,7 @@ class Talk:
             "progress": self.lines[begin - self.dropped :],
         }
         if cursor < begin and self.dropped:
-            known["earlier"] = f"{begin - max(cursor, 0)} lines are kept no longer"
+            known["earlier"] = f"{begin - max(cursor, 0)} older lines were dropped"
         if self.now and self.status == "working":
             known["now"] = self.now
         if self.status == "done" and self.ended is not None:
@@ -255,7 +255,7 @@ def line_of(event: Event) -> str:
         case Steered():
             return f"heard: {event.text}"
         case RetryScheduled():
-            return f"asks the model again in {event.delay_s:.0f} s: {event.reason}"
+            return f"retries in {event.delay_s:.0f} s: {event.reason}"
         case ContextReduced():
             return f"context shortened to {event.tokens_after:,} tokens"
         case PlanKept():

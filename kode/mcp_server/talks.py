@@ -45,7 +45,7 @@ class Talks:
             if found.id in self.closing:
                 await asyncio.wait([self.closing[found.id]], timeout=CLOSE_WAIT_S)
             if found.id in self.closing:
-                raise UserError(f"{found.id} is still being closed: try again in half a minute.")
+                raise UserError(f"{found.id} is still closing: try again in half a minute.")
             return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
 
     def find(self, session: str) -> Talk:
@@ -124,7 +124,7 @@ class Talks:
         idle = [talk for talk in self.opened.values() if talk.status in ("idle", "done")]
         if not idle:
             raise UserError(
-                f"{MAX_OPEN} sessions are at work here. Wait for one of them, or `kode_stop` it."
+                f"{MAX_OPEN} sessions are busy here. Wait for one of them, or `kode_stop` it."
             )
         await self.close(min(idle, key=lambda talk: talk.used_at), wait_s=0)
 

@@ -42,7 +42,7 @@ async def approve_many(
         of_them = _proposals(system).of(whose, NAMES.get(whose, ""), system.project)
         found = [one for one in found if one.id in of_them]
     if not found:
-        return "Nothing of this waits for approval."
+        return "None of this is pending."
     listed = "\n".join(f"{one.id}  {one.line}" for one in found)
     if not is_sure and confirm is None:
         return f"{listed}\nNothing was approved. `--yes` approves all of it."
@@ -77,7 +77,7 @@ async def undo_import(system: BaseMemory, batch: str, following: Following) -> s
         lines.append(await undo_all(system, kept, following))
     await _proposals(system).drop_batch(batch, Author(who="user"))  # approved ones too
     if waited:
-        lines.append(f"dropped {waited} that waited; to have them again, import the file again")
+        lines.append(f"dropped {waited} pending; import the file again to restore them")
     if not lines:
         raise MemoryRefused(
             f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."

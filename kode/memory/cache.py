@@ -70,7 +70,7 @@ class CacheFile:
                     continue
                 raise StorageError(
                     f"Could not write the cache {self.path} ({error}). Check the disk and who owns "
-                    "the folder; the cache is made again at the next start."
+                    "the folder; the next start rebuilds the cache."
                 ) from error
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class CacheFile:
             elif connection.pragma("user_version") == self.version:
                 self._prepare(connection)
             else:
-                raise apsw.NotADBError("it was made by another version of kode")
+                raise apsw.NotADBError("another version of kode wrote it")
         except BaseException:
             connection.close()
             raise

@@ -42,41 +42,43 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     Returns the commands' own parsers, for flags that a face also accepts after the command.
     """
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
-    show = commands.add_parser("show", help="what the next session will see; with ID an episode")
-    show.add_argument("id", nargs="?", metavar="ID", help="one episode, whole")
+    show = commands.add_parser("show", help="show what the next session will see, or one episode")
+    show.add_argument("id", nargs="?", metavar="ID", help="one full episode")
     show.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
     episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
     episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
-    commands.add_parser("status", help="which system, how full, what is pending")
+    commands.add_parser("status", help="show the system, how full it is, and what is pending")
     search = commands.add_parser("search", help="facts and past sessions, with scores")
     search.add_argument("query", nargs="+", metavar="QUERY")
     search.add_argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)")
     log = commands.add_parser("log", help="the last changes, with reasons")
     log.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N lines ({LOG_LINES})")
-    why = commands.add_parser("why", help="where an entry came from, back to who said it")
+    why = commands.add_parser("why", help="show an entry's history, back to who said it")
     why.add_argument("entry", nargs="+", metavar="ENTRY", help="its id, or a piece of its text")
     undo = commands.add_parser("undo", help="undo a change (the last one, or ID)")
     which = undo.add_mutually_exclusive_group()
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument("--session", metavar="SESSION", help="all that this session changed")
     which.add_argument("--import", dest="batch", metavar="ID", help="all of an import")
-    undo.add_argument("--with-derived", action="store_true", help="and what was made from it")
-    review = commands.add_parser("review", help="what waits for you, decided by one key each")
+    undo.add_argument(
+        "--with-derived", action="store_true", help="also undo everything derived from it"
+    )
+    review = commands.add_parser("review", help="decide pending items, one key each")
     review.add_argument("--list", action="store_true", help="only list it")
-    approve = commands.add_parser("approve", help="let what came from untrusted content be used")
+    approve = commands.add_parser("approve", help="approve entries from outside text")
     which = approve.add_mutually_exclusive_group()
     which.add_argument("id", nargs="?", metavar="ID")
     which.add_argument(
         "--from", dest="source", metavar="AGENT", help="all of an agent, or of an import"
     )
-    which.add_argument("--all", action="store_true", help="all that waits")
+    which.add_argument("--all", action="store_true", help="all that are pending")
     approve.add_argument("--yes", action="store_true", help="without asking")
     export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")
     import_ = commands.add_parser(
         "import",
-        help="take in what export wrote, or what another agent remembers",
-        description="Takes in what export wrote, edited or not. What another agent remembers goes "
+        help="import an export, or another agent's memory",
+        description="Imports an export, edited or not. What another agent remembers goes "
         "into the review, and counts once you approve it. Without FILE the usual places are "
         "looked at.",
     )
@@ -84,13 +86,13 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     import_.add_argument(
         "--from", dest="source", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS)
     )
-    import_.add_argument("--dry-run", action="store_true", help="only list what would be imported")
-    copy = commands.add_parser("copy", help="carry over what another system remembers")
+    import_.add_argument("--dry-run", action="store_true", help="only list the entries")
+    copy = commands.add_parser("copy", help="copy another system's memory")
     copy.add_argument(
         "--from", dest="source", required=True, metavar="SYSTEM", help="a system, or `team`"
     )
     copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
-    copy.add_argument("--dry-run", action="store_true", help="only say what would be carried")
+    copy.add_argument("--dry-run", action="store_true", help="only print what would be copied")
     team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
     team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
     team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
@@ -111,7 +113,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     add.add_argument("--until", metavar="DAY", help="tiered: the last day it holds, as 2026-03-06")
     add.add_argument("--tag", action="append", default=[], help="notes: repeat it for several")
     add.add_argument("--ttl-days", type=int, metavar="N", help="notes: it expires after N days")
-    add.add_argument("--evidence", action="append", default=[], help="notes: what showed a rule")
+    add.add_argument("--evidence", action="append", default=[], help="notes: evidence for a rule")
     add.add_argument("--sensitive", action="store_true", help="notes: kept, never shown to a model")
     for name, words, what in (
         ("replace", ("old", "new"), "replace the one fact that contains OLD"),

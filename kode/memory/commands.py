@@ -75,7 +75,7 @@ async def run_command(
                 kept, arguments.source, confirm=confirm, is_sure=arguments.yes
             )
         lines = [f"{one.id}  {one.line}" for one in await waiting(kept)]
-        return "\n".join(lines) or "Nothing waits for approval."
+        return "\n".join(lines) or "Nothing is pending."
     if command == "import":
         return await _import(kept, arguments, confirm)
     if command == "show" and getattr(arguments, "as_of", None):
@@ -180,7 +180,7 @@ def _log(system: BaseMemory, count: int) -> str:
     lines = [_change(change) for change in reversed(tail.changes)]
     if tail.damaged:
         lines.append(f"(damaged lines skipped in {system.history.path}: {tail.damaged})")
-    return "\n".join(lines) or "Nothing was changed yet."
+    return "\n".join(lines) or "Nothing has changed yet."
 
 
 def _change(change: Change) -> str:

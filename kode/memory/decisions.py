@@ -32,7 +32,7 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     or does not allow the choice; StorageError, BusyError."""
     found = next((one for one in await items_of(system) if one.id == id), None)
     if found is None:
-        raise MemoryRefused("It does not wait any more: it was decided or changed meanwhile.")
+        raise MemoryRefused("It is no longer pending: it was decided or changed meanwhile.")
     made = next((one for one in found.choices if one == choice), None)
     if made is None:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")

@@ -289,7 +289,7 @@ def _stack(rows: Sequence["NDArray[np.float32]"], dims: int) -> "Matrix":
         return np.zeros((0, dims), dtype=np.float32)
     matrix = np.stack(rows).astype(np.float32)
     if not np.isfinite(matrix).all():
-        raise ValueError("a vector holds a value that is no number")
+        raise ValueError("a vector contains a value that is not a number")
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     unit: Matrix = np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
     return unit

@@ -215,7 +215,7 @@ def read_row(line: str) -> Row:
     if not isinstance(row, dict):
         raise MemoryRefused(f"not an object but {type(row).__name__}")
     if not isinstance(row.get("content"), str):
-        raise MemoryRefused("`content` is missing or no text")
+        raise MemoryRefused("`content` is missing or not text")
     return row
 
 

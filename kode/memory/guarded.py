@@ -30,14 +30,14 @@ from kode.messages import Message
 
 T = TypeVar("T")
 
-_SAVING = "Saving what is worth remembering"
+_SAVING = "Saving memory"
 HOOKS: Mapping[str, tuple[float, str, str]] = {
     "open": (10.0, "be opened", "Opening memory"),
     "inject": (5.0, "be shown to the model", "Reading memory"),
-    "recall": (2.0, "look for what fits this turn", "Looking into memory"),
+    "recall": (2.0, "recall entries for this turn", "Looking into memory"),
     "tools": (0.0, "offer its tools", ""),
     "after_turn": (1.0, "note this turn", "Noting this turn"),
-    "before_drop": (30.0, "keep what the context is about to lose", _SAVING),
+    "before_drop": (30.0, "save what the context is about to lose", _SAVING),
     "maintain": (600.0, "tidy up", ""),
     "search": (30.0, "be searched", ""),
     "snapshot": (2.0, "be copied for a subagent", ""),

@@ -30,7 +30,7 @@ class Rank(IntEnum):
 
 LABELS: Mapping[Rank, str] = {
     Rank.OUTSIDE: "another agent said so",
-    Rank.FOUND: "the model found it, or it was imported or summed up",
+    Rank.FOUND: "found by the model, imported or summarized",
     Rank.READ: "read in code",
     Rank.SAID: "you said so",
 }

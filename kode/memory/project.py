@@ -57,10 +57,10 @@ async def take_over(
             KIND,
             f"{root.name}/{project}",
             before=tuple(names),
-            reason="what was kept for all projects",
+            reason="the memory of all projects",
         )
         _move(names, root, root / _ON_THE_WAY)
-        with durable.storage_errors(folder, "move what was there to"):
+        with durable.storage_errors(folder, "move the old memory to"):
             os.rename(root / _ON_THE_WAY, folder)
             durable.sync_folder(root)
     return change
@@ -108,7 +108,7 @@ def _move(names: Iterable[str], source: Path, target: Path) -> None:
         if not os.path.lexists(source / name):
             continue  # moved before a crash
         durable.make_folder((target / name).parent)
-        with durable.storage_errors(target / name, "move what was there to"):
+        with durable.storage_errors(target / name, "move the old memory to"):
             os.rename(source / name, target / name)
             durable.sync_folder((target / name).parent)
             durable.sync_folder((source / name).parent)

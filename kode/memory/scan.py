@@ -59,7 +59,7 @@ def scan(text: str) -> Finding | None:
     secret = _credential(text)
     if secret:
         at, kind = secret
-        return _finding(text, at, "credential", f"it holds what looks like a credential ({kind})")
+        return _finding(text, at, "credential", f"it contains something like a credential ({kind})")
     order = _phrase(text)
     if order:
         at, category = order

@@ -29,7 +29,7 @@ HEADS: Mapping[Group, str] = {
 """The groups, in the order to ask about them."""
 
 LATELY_DAYS = 30
-NOTHING_WAITS = "Nothing waits for you."
+NOTHING_WAITS = "Nothing is pending."
 _PAIR: Mapping[Choice, str] = {
     "first": "keep the first",
     "second": "keep the second",
@@ -40,8 +40,8 @@ CHOICES: Mapping[Group, Mapping[Choice, str]] = {
     "contradiction": _PAIR,
     "near": _PAIR,
     "stale": {"confirm": "still true", "remove": "remove"},
-    "expired": {"confirm": "still true, without an end", "remove": "remove"},
-    "unused": {"keep": f"keep for {uses.SESSIONS} sessions more", "remove": "remove"},
+    "expired": {"confirm": "still true, without expiry", "remove": "remove"},
+    "unused": {"keep": f"keep for {uses.SESSIONS} more sessions", "remove": "remove"},
 }
 """The choices of each group, worded for a person."""
 

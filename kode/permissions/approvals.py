@@ -54,7 +54,7 @@ def read_approvals(
         aside = durable.set_aside(path)
     except StorageError as problem:
         return (), f"{path} is damaged ({damage}), so {without}. {problem}"
-    kept = f"{path} was damaged ({damage}). It is kept as {aside.name}"
+    kept = f"{path} was damaged ({damage}). It is saved as {aside.name}"
     return (), f"{kept}; {without} until you approve again."
 
 

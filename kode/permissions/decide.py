@@ -104,7 +104,7 @@ def _memory(call: Call) -> Decision:
     if ruled.outcome == "allow" and call.mode == "plan":
         return deny_plan("Writing to memory")
     if ruled.outcome == "allow" and call.taint:
-        return ask("This session has read text from outside. Check what memory would lose or gain.")
+        return ask("This session has read outside text. Check what memory would gain or lose.")
     return ruled
 
 

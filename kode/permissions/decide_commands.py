@@ -59,7 +59,7 @@ def again_outside(call: Call, hits: Sequence[str]) -> Decision:
 def _run_line(call: Call, line: Line) -> Decision:
     for part in line.parts:
         if part.protected:
-            return deny(f"`{part.text}` would write in a folder that belongs to kode.")
+            return deny(f"`{part.text}` would write in a folder of kode's own.")
         denied = _rule_for(call, call.rules.deny, part, loosely=True)
         if denied:
             return deny_by(denied)
@@ -70,7 +70,7 @@ def _run_line(call: Call, line: Line) -> Decision:
         if asked:
             return ask_by(asked)
     if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
-        reason = "A deny rule could be about it: not all of its words are known."
+        reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
     named = [part for part in line.parts if _is_named(call, part)]
     rest = [part for part in line.parts if part not in named]
@@ -91,7 +91,7 @@ def _tried(call: Call, line: Line) -> Decision:
     if call.sandbox != "none":
         return replace(allow("It runs in the sandbox."), sandboxed=True)
     if call.sandbox_forced:
-        return deny("Commands are to run in a sandbox, and this machine has none (`kode doctor`).")
+        return deny("Commands must run in a sandbox, and this machine has none (`kode doctor`).")
     if line.closed:
         return allow("It only reads.")
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)

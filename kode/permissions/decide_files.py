@@ -50,7 +50,7 @@ def edit(call: Call) -> Decision:
     path = _path(call, "path", default="")
     where = sensitive.place(path, call.where)
     if where == "protected":
-        return deny(f"{shown(call, path)} belongs to kode; no tool writes there.")
+        return deny(f"{shown(call, path)} belongs to kode; tools never write there.")
     by_rule = _by_path_rule(call, path)
     if by_rule is not None and by_rule.outcome == "deny":
         return by_rule
@@ -61,10 +61,10 @@ def edit(call: Call) -> Decision:
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
     if sensitive.runs_later(path):
-        reason = f"{shown(call, path)} is run later by other programs without a question."
+        reason = f"{shown(call, path)} is run later by other programs without asking."
         return ask(reason, hint, runs_unasked=full)
     if call.taint and sensitive.steers_agents(path):
-        reason = "tells agents what to do, and this session has read text from outside."
+        reason = "gives agents instructions, and this session has read outside text."
         return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
     inside = where == "root"
     if full or (call.mode == "auto-edit" and inside):

@@ -105,7 +105,7 @@ def deny_by(rule: Rule) -> Decision:
 
 def deny_plan(what: str) -> Decision:
     return deny(
-        f"{what} is not allowed in mode `plan`, where nothing is changed. "
+        f"{what} is not allowed in mode `plan`, where nothing may change. "
         "Describe what you would do instead."
     )
 

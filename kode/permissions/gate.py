@@ -173,7 +173,7 @@ class PersonGate:
     ) -> Kept:
         """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
-            return Kept(changes=(), reason="Nothing is changed in mode plan.")
+            return Kept(changes=(), reason="Mode plan changes nothing.")
         async with self._turn:
             decided = await asyncio.to_thread(
                 lambda: [(one, self._decide_change(tool, one)) for one in changes]

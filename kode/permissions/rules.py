@@ -288,7 +288,7 @@ def _shell_pattern(text: str, pattern: str) -> str:
     if not split or split == ["*"]:
         raise ConfigError(f"{text!r} names no command: write `shell` for every command.")
     if not prefix and split[-1].endswith(":*"):
-        raise ConfigError(f"{text!r}: put `:*` behind the quotes, as in shell('a b':*).")
+        raise ConfigError(f"{text!r}: put `:*` after the quotes, as in shell('a b':*).")
     return shlex.join(split) + (":*" if prefix else "")
 
 

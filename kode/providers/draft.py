@@ -153,7 +153,7 @@ class Draft:
         if self.calls == MAX_CALLS:
             raise RefusedError(
                 f"The model asked for more than {MAX_CALLS} tool calls in one reply, and none was "
-                "run. Ask again in other words, or with another model."
+                "run. Try again in other words, or with another model."
             )
         self.calls += 1
         fresh = DraftCall()
@@ -208,14 +208,14 @@ class Draft:
         """
         if not self.stop or (self.said_since_stop and not self.done):
             raise TransientError(
-                "The reply was cut off: the stream ended without a stop reason. Ask again."
+                "The reply was cut off: the stream ended without a stop reason. Try again."
             )
         calls = [block for block in self.blocks.values() if isinstance(block, DraftCall)]
         stop = self._stop_reason(bool(calls))
         parts = self._parts(stop, set(used_ids))
         if stop == "tool_calls" and not calls:
             if not any(isinstance(part, Text) for part in parts):
-                raise TransientError("The server announced tool calls and sent none. Ask again.")
+                raise TransientError("The server announced tool calls and sent none. Try again.")
             stop = "end"
         elif stop == "end" and calls:
             stop = "tool_calls"
@@ -228,12 +228,12 @@ class Draft:
         if known is not None:
             return "refusal" if known == "end" and self.refused and not has_calls else known
         if reason in BROKEN_OFF:
-            raise TransientError(f"The server broke the reply off ({reason!r}). Ask again.")
+            raise TransientError(f"The server broke the reply off ({reason!r}). Try again.")
         if has_calls:
             # After an unknown reason the calls may be truncated; they must not run.
             raise TransientError(
                 f"The server ended tool calls for a reason kode does not know ({reason[:40]!r}). "
-                "Ask again; if it keeps happening, use another server or model."
+                "Try again; if it keeps happening, use another server or model."
             )
         return "end"
 

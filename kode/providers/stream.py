@@ -139,7 +139,7 @@ class Deadline:
         if asyncio.get_running_loop().time() >= self._end:
             # Do not retry: it would take as long, and cost as much, once more.
             return RefusedError(
-                f"The reply of {url} was not whole after {self.total_s:g} s and was ended. "
+                f"The reply of {url} was not complete after {self.total_s:g} s and was cut off. "
                 "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
             )
         return TransientError(
@@ -243,7 +243,7 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
     if not decoder.events and not decoder.done:
         raise TransientError(
             f"{endpoint.shown_url} answered with nothing"
-            f"{f' ({kind})' if kind else ''}. Ask again; if it keeps happening, check the base URL."
+            f"{f' ({kind})' if kind else ''}. Try again; if it keeps happening, check the base URL."
         )
     if decoder.done:
         yield Event("[DONE]", {})

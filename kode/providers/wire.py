@@ -215,7 +215,7 @@ def picture(image: Image, *, seen: bool) -> str | None:
 
 def picture_note(image: Image, *, seen: bool) -> str:
     """The text that replaces an image."""
-    why = "its file is gone" if seen else "this model cannot look at pictures"
+    why = "its file is gone" if seen else "this model cannot see images"
     return f"[A picture, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 

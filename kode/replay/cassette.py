@@ -125,8 +125,8 @@ def _unpack(path: Path, folder: Path) -> dict[str, object]:
         infos = [info for info in file.infolist() if _NAMES.fullmatch(info.filename)]
         if sum(info.file_size for info in infos) > MAX_UNPACKED_BYTES:
             raise SessionError(
-                f"{path} unpacks to more than {MAX_UNPACKED_BYTES // MEGABYTE} MB. A cassette of "
-                "kode is smaller: ask for another one."
+                f"{path} unpacks to more than {MAX_UNPACKED_BYTES // MEGABYTE} MB. Cassettes of "
+                "kode are smaller: ask for another one."
             )
         about: dict[str, object] = json.loads(file.read("cassette.json"))
         if about["version"] != VERSION:
@@ -207,9 +207,9 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
     if files:
         more = len(files) - NAMED_FILES
         named = ", ".join(files[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
-        yield f"what these files held: {named}"
+        yield f"the contents of these files: {named}"
     if hidden := [path for one in recording.groups for path in one.files if _holds_keys(path)]:
-        yield f"left out: what these files held, where keys are: {', '.join(dict.fromkeys(hidden))}"
+        yield f"left out, because they hold keys: {', '.join(dict.fromkeys(hidden))}"
     yield f"paths of this machine: {recording.project}, {recording.home}"
     _, request = recording.first_request()
     if request is not None and any(part.name == "memory" for part in request.system or ()):
@@ -220,5 +220,5 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
             "in all"
         )
     if any(isinstance(one, MessageEntry) and images_of(one) for one in entries):
-        yield "left out: pictures"
-    yield "masked: what looks like a key"
+        yield "left out: images"
+    yield "masked: anything that looks like a key"

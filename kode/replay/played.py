@@ -207,7 +207,7 @@ class Played:
         """How the recorded turn ended, if it has no further reply."""
         end = self.turn.end if self.turn is not None else None
         if end is not None and end.status == "success":
-            return Diverged("The recorded turn ended here, and the replay goes on.")
+            return Diverged("The recorded turn ended here, and the replay continues.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")
         return self.interruption()

@@ -17,7 +17,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     """A line per step, the first difference as a diff, and notes."""
     header = recording.header
     turns = len({step.turn for step in replay.steps})
-    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} played again in a copy."
+    yield f"Session {header.id}, {header.model}: {plural(turns, 'turn')} replayed in a copy."
     width = max((len(shorten(step.what, WHAT_CHARS)) for step in replay.steps), default=0)
     for step in replay.steps:
         word = "same" if step.same else "differs"

@@ -129,7 +129,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
     """
     if not original_cwd.is_dir():
         raise SessionError(
-            f"{original_cwd}, where session {recording.header.id} worked, is not there any more. "
+            f"{original_cwd}, where session {recording.header.id} worked, no longer exists. "
             "Name a folder with the same files: --cwd DIR."
         )
     original = paths.project_root(original_cwd)

@@ -218,7 +218,7 @@ async def _judge(replay: Replay, config: Config, copy: Scratch, plan: Plan) -> t
     ended = replay.ended
     if not any(step.live for step in replay.steps):
         why = ended.error if ended is not None else None
-        return False, f"It did not get to step {plan.step}: {why or 'the record ended before'}"
+        return False, f"It did not reach step {plan.step}: {why or 'the record ended before'}"
     if not plan.verify:
         passed = ended is not None and ended.status == "success"
         return passed, "" if passed or ended is None else ended.error or ended.status

@@ -53,17 +53,17 @@ def _apply_one(
     except FileNotFoundError:
         before = None
     if before is not None and not stat.S_ISDIR(before.st_mode) and before.st_ctime_ns > started_ns:
-        return "somebody else changed it meanwhile"
+        return "someone else changed it meanwhile"
     if one.change == "deleted":
         return _delete(real, before)
     if one.change == "changed" and before is None:
-        return "somebody else deleted it meanwhile"
+        return "someone else deleted it meanwhile"
     new = version(layer, one.path)
     status = os.lstat(new)
     if stat.S_ISDIR(status.st_mode):
         return _move_folder(new, real, is_hidden)
     if _leads_to(new, real, is_hidden):
-        return "it leads to what is hidden from commands"
+        return "it leads to a place hidden from commands"
     if before is not None and stat.S_ISDIR(before.st_mode):
         real.rmdir()
     _clean(new, status)

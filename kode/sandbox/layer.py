@@ -88,7 +88,7 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
             if len(found) > MAX_CHANGES:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:
-        raise SandboxError("It made folders that are nested too deeply.") from None
+        raise SandboxError("It nested folders too deeply.") from None
     found = [one for one in found if not _is_index_as_it_was(layer, one)]
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
 

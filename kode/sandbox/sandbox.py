@@ -193,7 +193,7 @@ class Sandbox:
                 else "not in this kernel"
             )
         inside = view.cannot_hide(self.ground)
-        return f"it cannot hide {inside} inside of the working folder" if inside else ""
+        return f"it cannot hide {inside} inside the working folder" if inside else ""
 
     def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
         """Runs the self-test inside; it prints what leaks."""
@@ -311,7 +311,7 @@ def _fault_of_layers(ground: Ground) -> str:
     for folder in ground.folders:
         kept = (ground.kode_home, *ground.elsewhere, *ground.homes)
         if any(path.is_relative_to(folder) for path in kept):
-            return f"{folder} holds a home, or kode's own folder"
+            return f"{folder} contains a home, or kode's own folder"
         if inside := _mounted_inside(folder):
             return f"{inside} is a file system of its own"
     return ""

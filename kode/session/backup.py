@@ -60,7 +60,7 @@ class Kept:
             count = plural(self.left_out, "file")
             size = f"{max(self.left_out_bytes // 1_000_000, 1)} MB"
             if not held:
-                return f"{what} is too much to keep ({count}, {size}): /undo cannot restore it."
+                return f"{what} is too much to save ({count}, {size}): /undo cannot restore it."
             return (
                 f"{what} is saved first, but for {count} ({size}), which is too much: "
                 "/undo restores the rest."
@@ -221,7 +221,7 @@ def _find_deleted(path: str, found: _Found, roots: Sequence[Path]) -> str:
             found.add(path)
         return ""
     if not _is_inside(os.path.realpath(path), roots):  # a home, a whole disk
-        return f"{path} is outside the folders of work"
+        return f"{path} is outside the working folders"
     _walk(path, found, frozenset())
     return ""
 

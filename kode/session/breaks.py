@@ -34,7 +34,7 @@ blocks."""
 
 LEAST_CACHED_TOKENS = 1_024
 """Servers cache no shorter beginning."""
-CACHE_LOST = "the server's cache ran out: the beginning is the same"
+CACHE_LOST = "the server's cache expired: the start is the same"
 
 _FOLDER = re.compile(r"Working directory: (.*?)(?: \(|\. System)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -49,10 +49,10 @@ _CHANGES: dict[type, str] = {
 _SECTIONS = {
     "kode": "kode's own text: another version or profile of kode, or `--system`",
     "instructions": "the project's instructions",
-    "skills": "the skills on offer",
-    "memory": "what memory puts in front of the conversation",
+    "skills": "the available skills",
+    "memory": "memory's part of the prompt",
     "appended": "`--append-system`",
-    "message": "what was said before is no longer the same",
+    "message": "an earlier message is no longer the same",
 }
 _OF_A_FOLDER = frozenset("folder place instructions skills memory".split())
 """Parts that change with the working folder."""
@@ -262,7 +262,7 @@ def _of_section(name: str, before: str, after: str) -> tuple[str, str]:
         was, is_ = pattern.findall(before), pattern.findall(after)
         if was != is_:
             return kind, f"a new {kind}: {' '.join(was)} → {' '.join(is_)}"
-    return "place", "what kode says of where it works"
+    return "place", "kode's text about where it works"
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────

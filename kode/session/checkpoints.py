@@ -355,7 +355,7 @@ def _way_to_head(change: RepositoryChange) -> str:
     if change.switched:
         return (
             f"You were on {change.branch}: `git symbolic-ref HEAD refs/heads/{change.branch} && "
-            "git reset` goes back there and leaves the files as they are now."
+            "git reset` returns there and leaves the files as they are."
         )
     return (
         f"{change.branch} was at {commit} and is not moved back: `git reset {commit}` does that "

@@ -126,7 +126,7 @@ class Contents:
             return
         data = self.data(state)
         if data is None:
-            raise StorageError("What it held is not kept any more.")
+            raise StorageError("Its content is no longer saved.")
         durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
 
     def put(self, data: bytes) -> str:

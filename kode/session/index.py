@@ -126,7 +126,7 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
         shown = ", ".join(fitting[-MAX_NAMED:])
         more = "" if len(fitting) <= MAX_NAMED else ", ..."
         raise SessionError(
-            f"{len(fitting)} sessions begin with {prefix!r} ({shown}{more}). Give more of the id."
+            f"{len(fitting)} sessions start with {prefix!r} ({shown}{more}). Give more of the id."
         )
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]}?" if near else ""

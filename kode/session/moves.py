@@ -17,11 +17,11 @@ Failures = list[tuple[str, str]]
 def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
     """Why a file cannot be restored; "" if nothing is in the way."""
     if TOO_LARGE in (goal.state, now.state):
-        return "it is too large to keep"
+        return "it is too large to save"
     if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
-        return "it is no file that can be kept"
+        return "it is not a file that can be saved"
     if is_digest(goal.state) and contents.data(goal.state or "") is None:
-        return "what it held is not kept any more (the oldest goes first)"
+        return "its old content is no longer saved (oldest deleted first)"
     return ""
 
 

@@ -192,7 +192,7 @@ def _repair(home: Path, path: Path) -> Checked:
                 kept.insert(0, line_of(session.header))
             durable.replace(path, b"\n".join(kept) + b"\n")
             repairs.append(
-                f"The damaged lines have been removed; the file as it was is kept as {aside.name}."
+                f"The damaged lines have been removed; the old file is saved as {aside.name}."
             )
     finally:
         session.close()

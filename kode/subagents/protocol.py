@@ -221,6 +221,6 @@ def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
         fault = error.errors()[0]
         if fault["type"] == "json_invalid":
             told = fault["msg"].removeprefix("Invalid JSON: ")
-            raise UserError(f"{what} cannot be used, it is not JSON: {told}.") from None
+            raise UserError(f"{what} is not valid JSON: {told}.") from None
         where = ".".join(str(step) for step in fault["loc"]) or "the whole"
         raise UserError(f"{what} cannot be used: {where}: {fault['msg']}.") from None

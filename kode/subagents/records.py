@@ -214,7 +214,7 @@ def _clip(id: str, summary: str, output_dir: Path, limit: int) -> str:
     try:
         durable.make_folder(output_dir)
         durable.replace(path, summary.encode("utf-8", "replace"))
-        where = f"the whole report of {len(summary)} characters is in {path}"
+        where = f"the full report of {len(summary)} characters is in {path}"
     except StorageError as error:
         where = f"the whole report could not be kept: {error}"
     return f"{summary[:limit]}\n[cut: {where}]"

@@ -275,5 +275,5 @@ def _no_page(request: Request, error: Exception) -> Response:
 def _own_fault(request: Request, error: Exception) -> Response:
     where = write_report(error)
     return _page(
-        "message.html", 500, title="A fault in kode itself", text=where, back="/", to="Sessions"
+        "message.html", 500, title="An internal error in kode", text=where, back="/", to="Sessions"
     )

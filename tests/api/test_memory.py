@@ -65,7 +65,7 @@ async def test_a_hook_that_fails_is_one_notice_and_the_turn_runs(
 
     said = [event.text for event in events if isinstance(event, Notice)]
     assert [text for text in said if "the index is gone" in text] == [
-        "Memory (broken) could not look for what fits this turn: RuntimeError: the index is gone. "
+        "Memory (broken) could not recall entries for this turn: RuntimeError: the index is gone. "
         "kode continues without it; `kode memory status` says more."
     ]
 

@@ -386,7 +386,7 @@ async def test_a_wrong_value_is_said_at_once(opened: Any, tmp_path: Path) -> Non
     with pytest.raises(kode.KodeError, match=r"kode\.open: `permissions.mode`"):
         async with opened(permission_mode="yolo"):
             pass
-    with pytest.raises(kode.KodeError, match="is not there"):
+    with pytest.raises(kode.KodeError, match="does not exist"):
         async with kode.open(tmp_path / "nowhere"):
             pass
 

@@ -114,7 +114,7 @@ class FakeConversation:
 
     def attach_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
-            raise UserError(f"{self.model} cannot look at pictures, so {name} is not shown to it.")
+            raise UserError(f"{self.model} cannot see images, so {name} is not sent.")
         self.pictures.append(name)
         return keep(self.home / "images", name, data)
 

@@ -76,5 +76,5 @@ def test_what_is_far_from_every_flag_is_not_guessed_at(flag: str) -> None:
 def test_a_script_is_played_whatever_provider_the_config_names() -> None:
     flags = config_flags(conversation_parser().parse(["--script", "a.json"]))
     assert flags == {"script": "a.json", "provider": "scripted"}
-    with pytest.raises(ConfigError, match="not by openai"):
+    with pytest.raises(ConfigError, match="not openai"):
         config_flags(conversation_parser().parse(["--script", "a.json", "--provider", "openai"]))

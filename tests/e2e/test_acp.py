@@ -699,7 +699,7 @@ async def test_wrong_requests_are_errors_and_end_nothing(
     server.play([{"text": "still here"}])
     wrong: list[tuple[Callable[[], Any], str]] = [
         (lambda: zed.open(cwd="relative"), "absolute path"),
-        (lambda: zed.open(cwd="/nowhere/at/all"), "no directory"),
+        (lambda: zed.open(cwd="/nowhere/at/all"), "not a directory"),
         (lambda: zed.prompt("20990101-000000-abcdef", "hello"), "not open"),
         (
             lambda: zed.agent.load_session(

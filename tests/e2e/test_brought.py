@@ -110,7 +110,7 @@ def test_at_the_prompt_one_question_is_asked_and_a_yes_holds(place: Place) -> No
         ) as terminal:
             terminal.until("ask ·")
             terminal.type("hello", "enter")
-            terminal.until("Use what this repository brings")
+            terminal.until("Use this repository's extensions")
             terminal.type("n")
             terminal.until("first")
             terminal.type("/skills", "enter")

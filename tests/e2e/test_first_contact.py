@@ -22,7 +22,7 @@ def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
     place: Place, key: str
 ) -> None:
     with keyless(place) as terminal:
-        terminal.until("q to leave")
+        terminal.until("q to quit")
         terminal.type(key)
         text = terminal.until("Nothing was set up", "kode demo")
         assert terminal.ended() == 3
@@ -33,9 +33,9 @@ def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
 def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> None:
     with keyless(place) as terminal:
         for wrong in ("9", "x"):
-            terminal.until("q to leave:")
+            terminal.until("q to quit:")
             terminal.type(wrong, "enter")
-            terminal.until("Please give a number")
+            terminal.until("Enter a number")
         terminal.type("1", "enter")
         terminal.until("API key")
 
@@ -131,7 +131,7 @@ def test_without_any_standard_input_kode_says_what_is_missing(
         timeout=60,
     )
     assert done.returncode in (1, 3)
-    assert "fault in kode" not in done.stderr
+    assert "error in kode" not in done.stderr
     assert "kode" in done.stdout + done.stderr
 
 
@@ -252,7 +252,7 @@ def test_an_output_that_cannot_be_written_is_one_sentence(place: Place, extra: l
         )
     assert done.returncode == 1
     assert "could not be written" in done.stderr
-    assert "fault in kode" not in done.stderr
+    assert "error in kode" not in done.stderr
     assert "Traceback" not in done.stderr
 
 

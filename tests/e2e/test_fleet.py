@@ -204,7 +204,7 @@ def test_a_template_over_plain_folders_leaves_patches_and_folders_as_they_were(
     assert patch.count("diff --git a/one.txt b/one.txt") == 2
     refused = fleet.run("fleet", "collect", "--as", "branch")
     assert refused.code == 1
-    assert "is no repository here. Take its patch: --as patch." in refused.out
+    assert "is not a repository here. Use its patch: --as patch." in refused.out
 
 
 def test_what_failed_is_continued_in_its_session_when_that_is_wanted(fleet: FleetPlace) -> None:
@@ -253,7 +253,7 @@ def test_a_budget_of_all_stops_between_replies_and_a_higher_one_continues(
 def test_a_shared_budget_without_a_limit_is_refused(fleet: FleetPlace) -> None:
     ran = fleet.run("run", "Write one", "--shared-budget", "gone.jsonl", *fleet.flags[1:])
     assert ran.code == 3
-    assert 'begins with what all may spend together: {"limit_usd": 5.0}' in ran.err
+    assert 'start with the limit for all: {"limit_usd": 5.0}' in ran.err
 
 
 def test_a_worker_runs_the_one_task_it_is_given_and_not_twice(fleet: FleetPlace) -> None:

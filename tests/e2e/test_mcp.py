@@ -158,7 +158,9 @@ def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Pl
         ) as terminal:
             terminal.until("ask · m")
             terminal.type("read a", "enter")
-            terminal.until("Use what this repository brings", "hostile.py", "yes, until it changes")
+            terminal.until(
+                "Use this repository's extensions", "hostile.py", "yes, until it changes"
+            )
             terminal.type("y")
             terminal.until("Use a tool of an MCP server", "files:read", "mcp(files:read)")
             terminal.type("y")
@@ -167,7 +169,7 @@ def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Pl
             terminal.until("files 1 tool")
             terminal.type("once more", "enter")
             text = terminal.until("Again.")
-            assert text.count("Use what this repository brings") <= 1
+            assert text.count("Use this repository's extensions") <= 1
             terminal.type("exit", "enter")
             assert terminal.ended() == 0
     assert taken_in(place) == ["the MCP server files"]

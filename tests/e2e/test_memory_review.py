@@ -51,7 +51,7 @@ def test_one_key_decides_and_another_undoes(pair):
         terminal.until_count("expired, not shown to a model (1 waiting)", 2)
         terminal.until_count("[q] quit", 5)
         terminal.type("r")
-        terminal.until("2 decisions; 0 still wait.")
+        terminal.until("2 decisions; 0 still pending.")
         assert terminal.ended() == 0
 
     assert facts(pair) == [OLD, NEW]
@@ -66,7 +66,7 @@ def test_leaving_and_skipping_decide_nothing(pair, keys):
                 terminal.until("(1 waiting)", "[r] remove")
             terminal.type(key)
             time.sleep(0.3)  # of keys that come at once the first counts
-        terminal.until("0 decisions; 2 still wait.")
+        terminal.until("0 decisions; 2 still pending.")
 
     assert facts(pair) == [OLD, NEW, "away"]
 
@@ -87,4 +87,4 @@ def test_it_is_the_same_at_the_prompt(repl):
 
     terminal.type("2")
 
-    terminal.until("instead of", "1 decision; 0 still wait.")
+    terminal.until("instead of", "1 decision; 0 still pending.")

@@ -118,7 +118,7 @@ def test_what_is_imported_from_another_agent_is_in_the_prompt_once_it_is_approve
     claude.parent.mkdir()
     claude.write_text("# Me\n\n- likes zebras\n")
 
-    assert "1 wait for you" in memory("import", "--from", "claude")
+    assert "1 pending" in memory("import", "--from", "claude")
     _, before = run(place, "openai", [{"text": "Hi."}], "run", "hello")
     memory("approve", "--from", "claude", "--yes")
     _, after = run(place, "openai", [{"text": "Hi."}], "run", "hello")

@@ -30,7 +30,7 @@ PLAYED: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [call("read_file", path="parse.py"), {"text": "It parses."}],
         ["[read_file parse.py: 2 lines]", "It parses.", "success after 2 steps"],
     ),
-    "A tool of your own": (
+    "Your own tool": (
         [
             call("open_tickets", component="parsing"),
             call("open_tickets", component="parser"),
@@ -38,7 +38,7 @@ PLAYED: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["Ticket 31."],
     ),
-    "A gate of your own": (
+    "Your own gate": (
         [
             call("read_file", path="README.md"),
             edit("README.md"),
@@ -61,7 +61,7 @@ PLAYED: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["parse.py:2: no return"],
     ),
-    "Several at once, and a memory of your own": (
+    "Several at once, and your own memory": (
         [
             {"match": "Review parse", "text": "It has no tests."},
             {"match": "Review README", "text": "It is short."},

@@ -112,7 +112,7 @@ RECIPES = {
             and "five points" in ran.asked[-1]
         ),
     ),
-    "Go on after a time limit": Recipe(
+    "Continue after a time limit": Recipe(
         [
             {"match": "Go on where", "text": "It is up to date."},
             {"match": "Bring CHANGELOG", "text": "late", "delay_s": 30},
@@ -120,7 +120,7 @@ RECIPES = {
         lambda ran: "It is up to date." in ran.file("result.json"),
         extra={"LIMIT": "3"},
     ),
-    "What kode has learned, for the whole team": Recipe(
+    "Share what kode has learned with a team": Recipe(
         [],
         lambda ran: "python3 -m unittest" in other_memory(ran),
         extra={"OTHER_HOME": "OTHER"},

@@ -123,7 +123,7 @@ def test_ctrl_c_twice_leaves(repl):
     terminal = repl()
 
     terminal.type("ctrl-c")
-    terminal.until("Press Ctrl-C again to leave.")
+    terminal.until("Press Ctrl-C again to quit.")
     terminal.type("ctrl-c")
 
     terminal.until("left with 0")

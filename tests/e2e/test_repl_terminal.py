@@ -77,7 +77,7 @@ def test_ctrl_c_clears_the_line_and_an_outside_sigint_does_no_harm(repl):
     os.kill(terminal.process.pid, signal.SIGINT)
     terminal.until_gone("some words")
     terminal.type("ctrl-c")
-    terminal.until("Press Ctrl-C again to leave.")
+    terminal.until("Press Ctrl-C again to quit.")
     terminal.type("/quit", "enter")
 
     terminal.until("left with 0")
@@ -305,7 +305,7 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal.until("> look [picture my shot.png] and")
     terminal.type("enter")
 
-    terminal.until("with the picture my shot.png, 4×3, 1 KB", "I see my shot.png.")
+    terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
 
 
 def test_a_picture_named_after_an_at_sign_goes_with_the_message(repl, tmp_path):
@@ -334,7 +334,7 @@ def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
     terminal.until("> look [picture clipboard.png]")
     (tmp_path / "shot").write_text("words")
     terminal.type("\x16")
-    terminal.until("There is no picture in the clipboard.")
+    terminal.until("There is no image in the clipboard.")
     terminal.type("enter")
 
     terminal.until("I see clipboard.png.")
@@ -355,7 +355,7 @@ def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
     terminal = repl(BLIND="1")
 
     terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
-    terminal.until("big-model cannot look at pictures. /model NAME uses one that can.")
+    terminal.until("big-model cannot see images. /model NAME switches to one that can.")
     terminal.type(f"@{tmp_path}/shot.png ", "enter")
 
     terminal.until("so shot.png is not shown to it.", "I see nothing.")

@@ -255,7 +255,7 @@ def test_keys_are_masked_in_a_cassette_and_what_is_personal_is_named_first(place
     done = place.run(*words, "--yes")
 
     assert done.code == 0
-    assert f"what these files held: {place.project / 'a.py'}" in done.err
+    assert f"the contents of these files: {place.project / 'a.py'}" in done.err
     with zipfile.ZipFile(path) as file:
         held = b"".join(file.read(name) for name in file.namelist())
     assert b"x = 2" in held

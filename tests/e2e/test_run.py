@@ -514,7 +514,7 @@ def test_a_picture_for_a_model_that_cannot_see_is_refused_or_told(place: Place) 
         named = place.run("run", "Rename @shot.png", *flags)
 
     assert asked.code == 3
-    assert "gpt-3.5-turbo cannot look at pictures, so shot.png is not shown" in asked.err
+    assert "gpt-3.5-turbo cannot see images, so shot.png is not sent" in asked.err
     assert named.code == 0
-    assert "cannot look at pictures" in named.err
+    assert "cannot see images" in named.err
     assert len(place.session_files) == 1

@@ -139,7 +139,7 @@ def test_a_turn_that_runs_when_the_client_leaves_is_interrupted_and_kept(
     (session,) = place.session_files
     last = json.loads(session.read_text().splitlines()[-1])
     assert (last["type"], last["status"]) == ("turn", "interrupted")
-    assert "no faults" in place.run("session", "check").out
+    assert "no damage" in place.run("session", "check").out
 
 
 def calls(place: Place) -> list[str]:

@@ -154,7 +154,7 @@ def test_tab_completes_in_a_zsh_at_the_terminal(place: Place, environ: dict[str,
             shell.type("\x15")
         shell.type("kode \t")
 
-        shell.until("one focused task in a process of its own")
+        shell.until("run one focused task in its own process")
 
 
 @needs("fish")
@@ -173,7 +173,7 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
 
     assert "run\trun one task, print the answer, exit" in offered("kode ")
     assert offered("kode session ex") == [
-        "export\tone JSON, Markdown, HTML or ATIF document, or a cassette"
+        "export\twrite one JSON, Markdown, HTML or ATIF document, or a cassette"
     ]
     assert offered("kode continue --id ") == [f"{environ['SESSION']}\t1 turn · fix the parser"]
     modes = {line.split("\t")[0] for line in offered("kode run --permission-mode ")}

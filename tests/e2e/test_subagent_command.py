@@ -150,7 +150,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
         ((), "--goal or --task"),
         (("--goal", "g", "--task", "t.json"), "not both"),
         (("--goal", " "), "--goal is empty"),
-        (("--goal", "g", "--from-parent"), "for kode itself"),
+        (("--goal", "g", "--from-parent"), "for kode's own use"),
         (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),
         (("--goal", "g", "--timeout", "-1"), "above 0"),
         (("--goal", "g", "--max-steps", "0"), "1 or more"),

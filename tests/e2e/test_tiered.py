@@ -160,5 +160,5 @@ def test_a_tool_that_writes_into_the_memory_folder_is_refused(place: Place) -> N
 
     done, _, _ = run(place, script, "run", "write it", "--permission-mode", "full", code=1)
 
-    assert "belongs to kode; no tool writes there" in done.err
+    assert "belongs to kode; tools never write there" in done.err
     assert not target.exists()

@@ -219,7 +219,7 @@ async def test_a_server_that_comes_late_is_reached_through_the_pair(
     tools = await one.open(100_000)
     assert [tool.name for tool in tools] == ["mcp__fast__read", "mcp_search", "mcp_call"]
     late = {"server": "late", "tool": "read", "arguments": {}}
-    with pytest.raises(ToolError, match="being started"):
+    with pytest.raises(ToolError, match="It is starting"):
         await tools[2].run(context, late)
 
     gate.set()
@@ -286,7 +286,7 @@ async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, c
     (tool,) = tools_of([await serve("s", Painter())])
     output = await tool.run(context, {})
     assert [image.name for image in output.pictures] == ["shot"]
-    assert "odd is no picture" in output.text
+    assert "odd is not an image" in output.text
     assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]
 
 

@@ -152,9 +152,9 @@ def test_what_cannot_be_pinned_is_refused_with_the_next_step(project):
     piped.mkdir()
     os.mkfifo(piped / "pipe")
 
-    with pytest.raises(ConfigError, match="put a copy in its place"):
+    with pytest.raises(ConfigError, match="replace the link with a copy"):
         trust.folder_content(linked)
-    with pytest.raises(ConfigError, match="no plain file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         trust.folder_content(piped)
 
 

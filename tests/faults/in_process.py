@@ -34,7 +34,7 @@ from tests.memory.journal.life import add_entry
 from tests.memory.life import NOON, write_facts
 
 FAULT = re.compile(
-    r"a fault in kode itself|Traceback|\b(Type|Attribute|Key|Index|Value|Recursion|Overflow|"
+    r"an internal error in kode|Traceback|\b(Type|Attribute|Key|Index|Value|Recursion|Overflow|"
     r"Unicode\w+|Assertion|Runtime|Validation|OS|\w*Decode|NotADirectory|IsADirectory)Error\b"
 )
 """What no reader should ever see, whatever a file holds."""

@@ -105,7 +105,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="sends without end",
         replies=(wire({"text": "and so on "}, endless=True),),
-        says=r"not whole after 1\.5 s.*total_timeout_s",
+        says=r"not complete after 1\.5 s.*total_timeout_s",
         out="and so on and so on",
         kept=("assistant interrupted: and so on",),
         total_s=1.5,
@@ -285,7 +285,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says nothing",
         replies=({"text": ""},),
-        says="gave an empty answer. Ask again, or use another model",
+        says="gave an empty answer. Try again, or use another model",
         kept=("assistant end:", "user: Your reply was empty", "assistant end:"),
         asked=2,
     ),

@@ -211,7 +211,7 @@ def test_an_error_of_the_disk_loses_nothing_that_was_shown(
         argv = life.argv(place, 0)
         done = place.run(strace.injected(argv, name, f"error={error}", when, trace=trace))
         found = []
-        if "Traceback" in told(done) or "fault in kode" in told(done):
+        if "Traceback" in told(done) or "error in kode" in told(done):
             found.append(told(done)[-600:])
         # Children write in another order in every run, so the call may be one to standard output.
         hit = strace.descriptors_hit(trace)

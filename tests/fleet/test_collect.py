@@ -60,7 +60,7 @@ def test_commits_are_merged_in_order_and_a_conflict_is_left_out_and_named(
     done = collect(queue, chosen(queue, [], all_ended=False), "commit")
     assert [bool(one.done) for one in done] == [True, False, False]
     assert done[1].conflicts == ("a.txt",)
-    assert done[2].why == "All of it is there already."
+    assert done[2].why == "All its changes are already there."
     assert (repository / "a.txt").read_text() == FIRST
     assert (repository / "part/b.txt").read_text() == "mine, in no commit\n"
     assert git(repository, "log", "--format=%s").splitlines() == ["Do first.", "Begin"]
@@ -72,7 +72,7 @@ def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: 
     tasks = chosen(queue, [], all_ended=False)
     collect(queue, tasks, "commit")
     (again,) = collect(queue, tasks, "commit")
-    assert again.why == "All of it is there already."
+    assert again.why == "All its changes are already there."
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "2"
 
 
@@ -92,7 +92,7 @@ def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path
     done = collect(queue, chosen(queue, [], all_ended=False), "branch")
     assert [git(repository, "show", f"{one.done}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
     (again, _) = collect(queue, chosen(queue, [], all_ended=False), "branch")
-    assert "There is a branch" in again.why
+    assert "There is already a branch" in again.why
 
 
 def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:

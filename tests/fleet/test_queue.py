@@ -173,7 +173,7 @@ def test_a_cancelled_fleet_starts_nothing_more_and_stays_so(make: Make) -> None:
 
 def test_a_folder_holds_one_queue(make: Make) -> None:
     queue = make("a")
-    with pytest.raises(UserError, match="is a queue already"):
+    with pytest.raises(UserError, match="is already a queue"):
         create(queue.folder, queue.fleet, [])
 
 

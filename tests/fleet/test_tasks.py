@@ -58,13 +58,13 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ('{"task": "x", "budgt": 1}', "budgt: Extra inputs are not permitted"),
         ("fix the tests", "line 1 is not JSON"),
         ('{"task": "x", "id": "../up"}', "an id has letters"),
-        ('{"task": "x", "cwd": "nowhere"}', "is no folder"),
-        ('{"task": "x", "cwd": ".", "repo": "."}', "say the same"),
-        ('{"task": "x", "mode": "wild"}', "'wild' is no mode"),
-        ('{"task": "x", "isolate": "worktree"}', "is no repository with a commit"),
+        ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
+        ('{"task": "x", "cwd": ".", "repo": "."}', "mean the same"),
+        ('{"task": "x", "mode": "wild"}', "'wild' is not a mode"),
+        ('{"task": "x", "isolate": "worktree"}', "is not a repository with a commit"),
         ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
         ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
-        ("\n", "There is no task"),
+        ("\n", "The file is empty"),
     ],
 )
 def test_what_is_wrong_is_named_before_anything_starts(

@@ -26,7 +26,9 @@ async def test_only_folders_below_a_root_are_worked_in(
         for outside in (tmp_path / "other", project / "link", project / "..", Path("/")):
             fault = await call.fault("kode_start", prompt="x", cwd=str(outside))
             assert f"--root {outside.resolve()}" in fault
-        assert "not there" in await call.fault("kode_start", prompt="x", cwd=str(project / "no"))
+        assert "does not exist" in await call.fault(
+            "kode_start", prompt="x", cwd=str(project / "no")
+        )
         state = await call("kode_start", prompt="x", cwd=str(project / "below"))
 
     assert state["status"] == "done"
@@ -45,7 +47,7 @@ async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(
         for tool in ("kode_reply", "kode_diff", "kode_undo"):
             given = {"prompt": "x"} if tool == "kode_reply" else {}
             fault = await call.fault(tool, session=state["session"], **given)
-            assert "outside of what this server may work in" in fault
+            assert "outside the folders this server may work in" in fault
 
 
 @ONE_ERA

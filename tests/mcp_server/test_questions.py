@@ -125,8 +125,8 @@ async def test_without_forms_the_state_asks_and_an_answer_continues(
             "kode_answer", session=state["session"], question=question["id"], choice="once"
         )
 
-    assert "not asked" in wrong
-    assert "not asked" in late
+    assert "not an open question" in wrong
+    assert "not an open question" in late
     assert done["result"]["files_changed"] == ["a.txt"]
 
 

@@ -207,7 +207,7 @@ async def test_what_was_decided_meanwhile_or_is_no_choice_is_refused(tmp_path):
         await decide(system, item.id, "approve")
     await decide(system, item.id, "first")
 
-    with pytest.raises(MemoryRefused, match="does not wait any more"):
+    with pytest.raises(MemoryRefused, match="no longer pending"):
         await decide(system, item.id, "second")
     assert "the port is 80" in chain_of(system, item)
 

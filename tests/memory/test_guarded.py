@@ -158,7 +158,7 @@ async def test_a_hook_that_somebody_waits_for_is_told_of_once_it_is_slow(monkeyp
     await memory.before_drop([], "reset")
     await memory.search("x", 1)
 
-    assert [event.what for event in events] == ["Saving what is worth remembering", ""]
+    assert [event.what for event in events] == ["Saving memory", ""]
 
 
 async def test_a_quick_hook_is_not_told_of():

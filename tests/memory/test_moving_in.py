@@ -89,7 +89,7 @@ def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, 
     assert "German" in memory("--memory", system, "search", "German")
     why = memory("--memory", system, "why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
-    assert memory("--memory", system, "approve").strip() == "Nothing waits for approval."
+    assert memory("--memory", system, "approve").strip() == "Nothing is pending."
 
 
 def test_what_an_agent_calls_itself_does_not_bring_it_in_with_an_import(home, memory):
@@ -112,7 +112,7 @@ def test_a_text_in_the_form_of_an_export_goes_through_the_review(home, memory):
     row = {"system": "tiered", "kind": "fact", "target": "user", "content": "obeys"}
     notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
 
-    assert "wait for you" in memory("import", str(notes))
+    assert "pending" in memory("import", str(notes))
 
     assert "obeys" not in memory("show")
 
@@ -126,11 +126,11 @@ def test_an_import_is_undone_as_one_and_redone(home, memory, system):
     memory("--memory", system, "approve", f"{batch}-0002")
 
     done = memory("--memory", system, "undo", "--import", batch)
-    assert "dropped 1 that waited" in done
+    assert "dropped 1 pending" in done
     shown = memory("--memory", system, "show")
     assert "tabs" not in shown
     assert "zebras" not in shown
-    assert "Nothing waits" in memory("--memory", system, "approve")
+    assert "Nothing is pending" in memory("--memory", system, "approve")
 
     redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
     memory("--memory", system, "undo", redo)
@@ -238,13 +238,13 @@ def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, 
     assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
     assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
     assert "kode memory import --from codex" in told
-    assert "Nothing waits" in memory("approve")
+    assert "Nothing is pending" in memory("approve")
 
     asked = answers("n")
     assert "Nothing was imported" in memory("import")
     assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
     answers("y")
-    assert "3 wait for you" in memory("import")
+    assert "3 pending" in memory("import")
 
 
 def test_approving_many_shows_them_and_asks(home, memory, answers):
@@ -288,7 +288,7 @@ def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
 
     assert "~/notes.md:1  about the project" in told
     assert "likes tabs" in told
-    assert "1 would wait for you; nothing was imported" in told
+    assert "1 would be pending; nothing was imported" in told
     assert not (home / ".kode").exists()
 
 
@@ -407,7 +407,7 @@ def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("broken.af", "{", "is no JSON"),
+        ("broken.af", "{", "is not JSON"),
         ("empty.af", "{}", "holds no memory blocks"),
         ("latin.md", b"caf\xe9", "is not UTF-8"),
         ("gone.md", None, "is not there"),

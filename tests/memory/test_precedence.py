@@ -81,7 +81,7 @@ async def test_what_was_superseded_says_by_what_wherever_it_is_shown(tmp_path):
     assert f'in place of:\n    "{OLD}"' in why_new
     assert f"{OLD}; {NEW} → {NEW}" in await memory_command(system, ["log"])
     listed = await memory_command(system, ["review"])
-    assert listed.startswith("Nothing waits for you.\n\nsuperseded lately:\n")
+    assert listed.startswith("Nothing is pending.\n\nsuperseded lately:\n")
     assert f'"{OLD}"  ·  {FILE}\n    superseded by "{NEW}": supersede ' in listed
     # A day of which both are part: the older had gone by its end.
     assert "superseded by" not in await memory_command(system, ["show", "--as-of", day])

@@ -57,7 +57,7 @@ async def test_stale_and_expired_entries_are_listed_and_counted_in_the_status(tm
 async def test_where_nothing_waits_it_says_so(tmp_path, life):
     system = await life(tmp_path)
 
-    assert await memory_command(system, ["review"]) == "Nothing waits for you."
+    assert await memory_command(system, ["review"]) == "Nothing is pending."
     assert "stale" not in await memory_command(system, ["status"])
 
 

@@ -129,7 +129,7 @@ async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name:
     error = await fault(provider)
 
     assert type(error) is RefusedError  # not asked for again, or it would take as long again
-    assert "not whole after 0.4 s" in str(error)
+    assert "not complete after 0.4 s" in str(error)
     server.wait_for_disconnect()
 
 

@@ -64,7 +64,7 @@ async def test_messages_carries_a_picture_as_a_source(shown, sees):
 async def test_a_model_that_cannot_see_gets_a_note_instead(kind, shown):
     first, second = await sent(kind, shown, False)
 
-    assert "shot.png, is not shown: this model cannot look at pictures" in first["text"]
+    assert "shot.png, is not shown: this model cannot see images" in first["text"]
     assert second["text"] == "What is on it?"
 
 

@@ -318,7 +318,7 @@ def test_a_folder_outside_the_folders_of_work_is_not_kept_and_the_question_says_
         (folder / "a").write_text("x")
     record = opened(root).would_keep(AtStake(deleted=(str(other), str(root))))
     assert list(record.files) == [str(root / "a")]
-    assert f"{other} is outside the folders of work" in record.sentence()
+    assert f"{other} is outside the working folders" in record.sentence()
     assert "/undo may not restore it" in record.sentence()
 
 
@@ -344,7 +344,7 @@ def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path)
         ),
         (
             {"max_bytes": 2},
-            "What it deletes is too much to keep (2 files, 1 MB): /undo cannot restore it.",
+            "What it deletes is too much to save (2 files, 1 MB): /undo cannot restore it.",
         ),
     ],
 )

@@ -255,7 +255,7 @@ def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_pat
 
     undone = kept.undo()
 
-    assert undone.left_alone[0][1].startswith("what it held is not kept any more")
+    assert undone.left_alone[0][1].startswith("its old content is no longer saved")
     assert path.read_text() == "two"
 
 
@@ -265,7 +265,7 @@ def test_a_file_too_large_to_keep_is_left_alone_and_named(tmp_path: Path) -> Non
     path = tmp_path / "a.txt"
     path.write_text("more than ten bytes")
     change(kept, 1, path, "two")
-    assert kept.undo().left_alone == ((str(path), "it is too large to keep"),)
+    assert kept.undo().left_alone == ((str(path), "it is too large to save"),)
     assert path.read_text() == "two"
 
 

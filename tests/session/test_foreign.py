@@ -203,15 +203,15 @@ def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -
 def test_what_is_no_session_is_refused_with_a_word(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     for text, why in (
-        ("", "no session"),
-        ("[1, 2]\n", "no session"),
+        ("", "not a session"),
+        ("[1, 2]\n", "not a session"),
         ('{"type":"session_meta","payload":{"id":"x"}}\n', "nothing was said"),
-        ('{"type":"summary","summary":"x"}\n', "no session"),
+        ('{"type":"summary","summary":"x"}\n', "not a session"),
     ):
         file.write_text(text)
         with pytest.raises(SessionError, match=why):
             take(tmp_path / "home", file)
-    with pytest.raises(SessionError, match="not there"):
+    with pytest.raises(SessionError, match="does not exist"):
         session_files(tmp_path / "nowhere")
 
 
@@ -335,7 +335,7 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert main(["import", str(DATA)]) == 0
     assert capsys.readouterr().out.count("there already") == 3
     assert main(["import", str(tmp_path / "other.jsonl")]) == 1
-    assert "no session of Claude Code or Codex" in capsys.readouterr().err
+    assert "not a session of Claude Code or Codex" in capsys.readouterr().err
     assert main(["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "passed over: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3

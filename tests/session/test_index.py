@@ -158,7 +158,7 @@ def test_a_session_is_found_by_any_unique_beginning_of_its_id(tmp_path: Path) ->
 def test_an_ambiguous_beginning_names_the_candidates(tmp_path: Path) -> None:
     ids = {made(tmp_path, "x"), made(tmp_path, "y")}
 
-    with pytest.raises(SessionError, match="2 sessions begin with '20'") as caught:
+    with pytest.raises(SessionError, match="2 sessions start with '20'") as caught:
         index.find(tmp_path, "20")
 
     assert all(session_id in str(caught.value) for session_id in ids)

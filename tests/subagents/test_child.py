@@ -83,7 +83,7 @@ def test_of_a_long_report_the_parent_reads_all_in_the_file(
     text = records.report_text(
         "a1", "look", records.whole_result(tmp_path, line), tmp_path / "out", 100
     )
-    assert "the whole report of 5200000 characters is in" in text
+    assert "the full report of 5200000 characters is in" in text
     assert (tmp_path / "out" / "agent-a1.md").read_text() == report
 
 

@@ -39,8 +39,8 @@ from tests.view.reading import assert_harmless, words_of
 
 def test_an_empty_home_shows_pages_that_say_so(browser):
     assert "No sessions yet" in browser.get("/")
-    assert "Nothing waits for you" in browser.get("/memory")
-    assert "Nothing was changed yet" in browser.get("/memory/changes")
+    assert "Nothing is pending" in browser.get("/memory")
+    assert "Nothing has changed yet" in browser.get("/memory/changes")
     assert "No session has started a subagent" in browser.get("/agents")
     assert "No fleet yet" in browser.get("/fleets")
     assert "0 requests" in browser.get("/costs")
@@ -274,7 +274,7 @@ def test_a_fault_of_kode_is_a_page_and_a_report(browser, monkeypatch):
     answer = browser.client.get("/")
 
     assert answer.status_code == 500
-    assert "A fault in kode itself" in answer.text
+    assert "An internal error in kode" in answer.text
     assert "ZeroDivisionError" not in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     (report,) = paths.logs_folder(browser.place.home).glob("fault-*")
@@ -374,6 +374,6 @@ def test_a_session_shows_where_a_beginning_was_read_again(browser):
     page = browser.get(f"/sessions/{session.header.id}")
     words = words_of(page)
 
-    assert "Where a beginning was read again" in words
-    assert "what memory puts in front of the conversation system prompt, memory, byte 0" in words
+    assert "Cache misses" in words
+    assert "memory's part of the prompt system prompt, memory, byte 0" in words
     assert_harmless(page)

@@ -65,14 +65,14 @@ async def test_an_approval_counts_and_can_be_undone(browser):
 
     assert done.status_code == 200
     assert "kode memory undo" in done.text
-    assert "Nothing waits for you" in browser.get("/memory")
+    assert "Nothing is pending" in browser.get("/memory")
     newest = (await remembered.history(browser.place.config, browser.place.cwd))[0].change
     assert (newest.kind, newest.who, TAINTED in newest.target) == ("approve", "user", True)
     again = browser.client.post(
         path, data={"token": token}, headers={"origin": browser.keys.origin}
     )
     assert again.status_code == 404
-    assert "does not wait any more" in again.text
+    assert "no longer pending" in again.text
 
 
 def test_memory_that_is_off_says_so(tmp_path):
@@ -105,7 +105,7 @@ async def test_what_another_agent_proposes_is_approved_like_the_rest(browser, tm
     assert_harmless(page)
     assert done.status_code == 200
     after = words_of(browser.get("/memory"))
-    assert "Nothing waits for you" in after
+    assert "Nothing is pending" in after
     assert "prefers tabs" in after
 
 
@@ -166,7 +166,7 @@ async def test_two_that_contradict_each_other_are_decided_by_a_button_and_undone
 
     assert "instead of" in words_of(done.text)
     page = words_of(browser.get("/memory"))
-    assert "Nothing waits for you" in page
+    assert "Nothing is pending" in page
     assert "the port is 80 superseded by “the port is 81”" in page
     (undo,) = re.findall(r'action="(/memory/undo/\w+)"', done.text)
     assert send(browser, undo).status_code == 200

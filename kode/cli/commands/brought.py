@@ -22,10 +22,10 @@ from kode.extensions.listing import as_json, lines_of, rows_of
 from kode.permissions.gate import visible
 
 ABOUT: dict[Kind, str] = {
-    "skills": "Skills of this project and of your home: where from, whether used.",
-    "commands": "Commands of the prompt that Markdown files define: where from, whether used.",
-    "agents": "Agents that a subagent can work by: where from, whether used.",
-    "hooks": "Programs that run at moments of a session: where from, whether used.",
+    "skills": "List skills of this project and your home, with source and status.",
+    "commands": "List prompt commands defined by Markdown files, with source and status.",
+    "agents": "List agent definitions for subagents, with source and status.",
+    "hooks": "List programs that run on session events, with source and status.",
 }
 
 
@@ -49,10 +49,10 @@ def hooks(argv: Sequence[str]) -> int:
     about = "all hooks (--json: one list)"
     listed = called.add_parser("list", help=about, description=about)
     _add_list(listed)
-    about = "run the hooks of an event, and say what they answer"
+    about = "run the hooks of an event and print their answers"
     tried = called.add_parser("test", help=about, description=about)
     tried.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
-    tried.add_argument("--input", metavar="FILE", help="what they get on stdin, as JSON")
+    tried.add_argument("--input", metavar="FILE", help="their stdin, as JSON")
     arguments = parser.parse(argv or ["list"])
     if arguments.command == "test":
         return asyncio.run(_test(arguments.event, arguments.input))
@@ -135,7 +135,7 @@ async def _test(event: Any, name: str | None) -> int:
             if text:
                 print(clean(visible(f"  {label}: {text}")))
     if not found:
-        print(f"No hooks for {event} here. `kode hooks list` names all.")
+        print(f"No hooks for {event} here. `kode hooks list` lists all.")
     return EXIT_FAILED if failed else EXIT_OK
 
 

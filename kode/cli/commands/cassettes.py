@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 def add_cassette_flags(parser: Parser) -> None:
     """Adds the flags; each is None if it was not given."""
     add = parser.add_argument
-    add("--record", metavar="FILE", help="keep this run as a cassette; without memory")
-    add("--replay", metavar="FILE", help="the model's answers are those of a cassette")
+    add("--record", metavar="FILE", help="record this run as a cassette; without memory")
+    add("--replay", metavar="FILE", help="take the model's answers from a cassette")
 
 
 def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The configuration that the flags set. Raises: ConfigError."""
     record, replay = _files(arguments)
     if record and arguments.no_session:
-        raise ConfigError("--record needs the session that --no-session does not keep: drop one.")
+        raise ConfigError(
+            "--record needs a saved session: it cannot be used with --no-session. Drop one."
+        )
     if not record and not replay:
         return {}
     # A cassette needs no key, whatever provider the settings name.

@@ -18,9 +18,9 @@ from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 from kode.messages import plural
 
 COMMANDS = {
-    "show": "every key, its value, and its layer (--json: one object)",
-    "path": "the config files of this directory",
-    "check": "what is wrong with them",
+    "show": "show every key, its value and its layer (--json: one object)",
+    "path": "show the config files of this directory",
+    "check": "check the config files",
 }
 
 
@@ -92,7 +92,7 @@ def _check() -> int:
     if faults:
         return _tell(faults)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
-    print(clean(f"{names}: no faults"))
+    print(clean(f"{names}: no errors"))
     return EXIT_OK
 
 
@@ -124,7 +124,7 @@ def _touches_home(text: str) -> str | None:
     rule, home = parse(text), paths.home()
     pattern = os.path.expanduser(rule.pattern)
     if rule.kind == "edit" and os.path.isabs(pattern) and pattern.startswith(f"{home}{os.sep}"):
-        return "no tool writes in the folder that kode keeps"
+        return "tools never write in kode's own folder"
     return None
 
 

@@ -36,22 +36,22 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 def main(argv: Sequence[str]) -> int:
     """Runs `kode cost` with these arguments. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser(
-        "kode cost", "What requests took and cost. Without arguments: the last session."
+        "kode cost", "Show the tokens and cost of requests. Without arguments: of the last session."
     )
-    parser.add_argument("id", nargs="?", metavar="ID", help="the beginning of a session's id")
+    parser.add_argument("id", nargs="?", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument(
-        "--why", action="store_true", help="where a cache was lost, by what, for how much"
+        "--why", action="store_true", help="where a cache was lost, why, and what that cost"
     )
     parser.add_argument(
         "--day", nargs="?", const="today", metavar="DATE", help="all sessions of a day; today"
     )
-    parser.add_argument("--since", metavar="WHEN", help="all since a date, or 12h, 7d, 2w ago")
+    parser.add_argument("--since", metavar="WHEN", help="all since a date or a time: 12h, 7d, 2w")
     parser.add_argument(
         "--project", nargs="?", const=".", metavar="DIR", help="sessions of this folder and below"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument(
-        "--cwd", metavar="DIR", help="the project whose last session and prices count"
+        "--cwd", metavar="DIR", help="the project whose last session and prices to use"
     )
     arguments = parser.parse(argv)
     if any(one is not None for one in (arguments.day, arguments.since, arguments.project)):
@@ -160,7 +160,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
     lines = [f"Session {found.session} in {short_folder(one_line(found.cwd))}", ""]
     table = _align(rows)
     if not found.steps:
-        return [lines[0], "No request of it was answered."]
+        return [lines[0], "None of its requests was answered."]
     lines.append(table[0])
     reasons = {one.step: one for one in found.breaks}
     for step, line in zip(found.steps, table[1:], strict=False):
@@ -175,15 +175,17 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
 
 def _why_lines(found: "SessionCost") -> list[str]:
     if not found.recorded:
-        return ["Its requests are not on record: an older kode made them. Newer sessions say why."]
+        return [
+            "An older kode did not record this session's requests, so there are no reasons to show."
+        ]
     if not found.breaks:
-        return ["Each request began like the one before, and the server's cache held."]
+        return ["Each request started like the one before, and the server's cache held."]
     tokens = sum(one.tokens for one in found.breaks)
     if not tokens:
-        return ["What changed stands at the end: nothing had to be read again."]
+        return ["Only the end changed: nothing had to be reread."]
     known = [one.cost_usd for one in found.breaks if one.cost_usd is not None]
     cost = f", {money(sum(known))} more than from a cache" if known else ""
-    return [f"Read again because a beginning was lost: {tokens:,} tokens{cost}."]
+    return [f"Reread after cache misses: {tokens:,} tokens{cost}."]
 
 
 def _reason(found: "Break") -> list[str]:
@@ -213,7 +215,7 @@ def _gap(found: "Break") -> str:
 def period_lines(found: "Period") -> list[str]:
     """A table with one row per session, then one per model, and the total."""
     if not found.sessions:
-        return ["Nothing was asked in that time."]
+        return ["There were no requests in that time."]
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS)]
     rows += [(one.session, str(one.spent.requests), *_figures(one.spent)) for one in found.sessions]
     rows += _sums(found.models, found.total)

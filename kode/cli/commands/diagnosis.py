@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 100 * 1024 * 1024
 PROGRAM_TIMEOUT_S = 10.0
-NOT_TRIED = "not tried: the configuration has a fault"
+NOT_TRIED = "not tried: the configuration has an error"
 """For checks that need the configuration."""
 
 State = Literal["ok", "missing", "optional"]
@@ -150,7 +150,7 @@ def _version_of(program: str) -> str | None:
 
 
 def git(case: Case) -> Finding:
-    without = "kode works without, but /undo keeps less before commands that discard work"
+    without = "kode works without it, but /undo saves less before commands that discard work"
     return _program("git", "git", "", without)
 
 
@@ -175,14 +175,14 @@ def terminal(case: Case) -> Finding:
     if term in ("", "dumb"):
         return optional(
             f"TERM is {term or 'not set'}: plain lines, no colours, no editing keys",
-            "set TERM to what your terminal is, for example xterm-256color",
+            "set TERM to your terminal's type, for example xterm-256color",
         )
     size = shutil.get_terminal_size()
     colours = "off (NO_COLOR)" if os.environ.get("NO_COLOR") else "on"
     detail = f"{term}, {size.columns} columns, colours {colours}"
     if "utf" not in (sys.stdout.encoding or "").lower():
         return optional(
-            f"{detail}, {sys.stdout.encoding}: signs that it lacks show as ?",
+            f"{detail}, {sys.stdout.encoding}: characters it lacks show as ?",
             "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
         )
     return ok(detail)
@@ -243,7 +243,9 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
     models = _models(body) if status == 200 else None
     if models is None:
         return Reached(
-            url=url, state="odd", detail=f"it answers, but with no list of models (HTTP {status})"
+            url=url,
+            state="odd",
+            detail=f"it answers, but not with a list of models (HTTP {status})",
         )
     return Reached(url=url, state="ok", detail=f"it offers {len(models)} models", models=models)
 

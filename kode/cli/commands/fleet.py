@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from kode.fleet.queue import Queue
 
 COMMANDS = {
-    "run": "start a fleet: a task a line, or a template over repositories",
-    "status": "where each task stands, and what came of it",
-    "resume": "continue after a stop or a crash, where the queue stands",
-    "cancel": "end what runs and start nothing more",
-    "collect": "the changes as patches, branches or commits",
+    "run": "start a fleet: one task per line, or a template over repositories",
+    "status": "show the status and result of each task",
+    "resume": "continue after a stop or a crash",
+    "cancel": "stop the running tasks and start no more",
+    "collect": "collect changes as patches, branches or commits",
 }
 WORKER = "worker"
 """What executors start; no command for people."""
@@ -58,16 +58,31 @@ def main(argv: Sequence[str]) -> int:
 def _run(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --allow 'shell(pytest:*)'\n"
-    add("tasks", nargs="?", metavar="TASKS", help="a file with a JSON object a line; - is stdin")
-    add("--template", metavar="TEXT", help="one task a repository: {repo} and {name} are replaced")
+    add(
+        "tasks", nargs="?", metavar="TASKS", help="a file with one JSON object per line; - is stdin"
+    )
+    add(
+        "--template", metavar="TEXT", help="one task per repository: {repo} and {name} are replaced"
+    )
     add("--repos", metavar="REPO", nargs="+", default=[], help="folders or addresses")
     add("--jobs", metavar="N", type=whole, default=4, help="tasks at once (4)")
     add("--budget-usd", metavar="X", type=amount, help="spending limit of all tasks together")
-    add("--task-budget-usd", metavar="X", type=amount, help="of each task")
+    add("--task-budget-usd", metavar="X", type=amount, help="spending limit of each task")
     add("--timeout", metavar="S", type=seconds, help="time limit of each task")
-    add("--max-failures", metavar="N", type=whole, default=20, help="in a row, then stop (20)")
+    add(
+        "--max-failures",
+        metavar="N",
+        type=whole,
+        default=20,
+        help="stop after N failures in a row (20)",
+    )
     add("--isolate", choices=("worktree", "clone", "copy", "none"), help="where tasks work")
-    add("--verify", metavar="CMD", default="", help="says by its exit status if a result is good")
+    add(
+        "--verify",
+        metavar="CMD",
+        default="",
+        help="command whose exit status says if a result is good",
+    )
     add("--model", metavar="M", help="the model to use")
     add(
         "--permission-mode",
@@ -76,9 +91,9 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         help="auto-edit, but ask with --isolate none",
     )
     add("--queue", metavar="DIR", help="keep the queue in this folder")
-    add("--trees", metavar="DIR", help="make work trees in this folder")
-    add("--keep-trees", action="store_true", help="keep the work trees of tasks that succeed")
-    add("--cwd", metavar="DIR", help="tasks without a folder are about this one")
+    add("--trees", metavar="DIR", help="make worktrees in this folder")
+    add("--keep-trees", action="store_true", help="keep the worktrees of tasks that succeed")
+    add("--cwd", metavar="DIR", help="the folder of tasks that name none")
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
@@ -125,7 +140,12 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     _add_queue(parser)
     add("--jobs", metavar="N", type=whole, help="tasks at once")
-    add("--budget-usd", metavar="X", type=amount, help="the new limit, what is spent included")
+    add(
+        "--budget-usd",
+        metavar="X",
+        type=amount,
+        help="the new limit, including what was already spent",
+    )
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     _add_executor(parser)
     arguments = parser.parse(argv)
@@ -195,9 +215,9 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
 
     _add_queue(parser)
     add = parser.add_argument
-    add("names", nargs="*", metavar="TASK", help="only these; else all that ended well")
+    add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
     add("--as", dest="way", choices=get_args(Way), default="patch", help="patch (on stdout)")
-    add("--all", action="store_true", help="also of tasks that failed")
+    add("--all", action="store_true", help="include tasks that failed")
     arguments = parser.parse(argv)
     queue = _open(arguments)
     tasks = chosen(queue, arguments.names, all_ended=arguments.all)
@@ -261,7 +281,7 @@ def _rows(arguments: argparse.Namespace) -> "list[Any]":
 
     if arguments.template is not None:
         if arguments.tasks is not None or not arguments.repos:
-            raise ConfigError("--template goes with --repos REPO ..., and without a file of tasks.")
+            raise ConfigError("--template needs --repos REPO ..., and no file of tasks.")
         return rows_over(arguments.template, arguments.repos)
     if arguments.tasks is None or arguments.repos:
         raise ConfigError(
@@ -299,7 +319,7 @@ def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _add_queue(parser: Parser) -> None:
-    what = "its id, the beginning of it, or a folder; without, the newest"
+    what = "an id, any unique prefix, or a folder; default: the newest"
     parser.add_argument("queue", nargs="?", metavar="FLEET", help=what)
 
 

@@ -22,10 +22,10 @@ FLAGS = ("format", "image", "claim", "shared")
 
 def add_cluster_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("--format", choices=("slurm", "kubernetes"), help="of the job that `print` writes")
-    add("--image", metavar="IMAGE", help="kubernetes: a container image that has kode")
+    add("--format", choices=("slurm", "kubernetes"), help="format of the job that `print` writes")
+    add("--image", metavar="IMAGE", help="kubernetes: a container image with kode")
     add("--claim", metavar="NAME", help="kubernetes: the volume claim of the shared folder")
-    add("--shared", metavar="DIR", help="kubernetes: the shared folder, in every pod the same")
+    add("--shared", metavar="DIR", help="kubernetes: path of the shared folder in every pod")
 
 
 def check_cluster_flags(arguments: argparse.Namespace) -> None:

@@ -17,10 +17,20 @@ RAY = "ray"
 def add_ray_flags(parser: Parser) -> None:
     """Adds the flags."""
     add = parser.add_argument
-    where = "the cluster; without, that of RAY_ADDRESS, one that runs here, or a new one"
+    where = "the cluster; default: RAY_ADDRESS, one running here, or a new one"
     add("--ray-address", metavar="ADDR", help=where)
-    add("--ray-resources", metavar="R", type=_resources, help="of each task: CPU=0.5,GPU=1 (CPU=1)")
-    add("--ray-retries", metavar="N", type=natural, help="when a worker or a node is lost (3)")
+    add(
+        "--ray-resources",
+        metavar="R",
+        type=_resources,
+        help="resources of each task: CPU=0.5,GPU=1 (CPU=1)",
+    )
+    add(
+        "--ray-retries",
+        metavar="N",
+        type=natural,
+        help="retries when a worker or a node is lost (3)",
+    )
 
 
 def check_ray_flags(arguments: argparse.Namespace) -> None:
@@ -48,5 +58,5 @@ def _resources(text: str) -> dict[str, float]:
     """Parses `CPU=0.5,GPU=1,fast_disk=1`, with the cluster's names."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and number for name, _, number in pairs):
-        raise argparse.ArgumentTypeError(f"{text!r} is not like CPU=0.5,GPU=1")
+        raise argparse.ArgumentTypeError(f"{text!r} does not look like CPU=0.5,GPU=1")
     return {name.strip(): amount(number) for name, _, number in pairs}

@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         "--global",
         action="store_true",
         dest="for_all",
-        help="write $KODE_HOME/config.json (the default; a project file may hold no key)",
+        help="write $KODE_HOME/config.json (the default; project files may not hold keys)",
     )
     parser.add_argument("--force", action="store_true", help="replace an existing config file")
     arguments = parser.parse(argv)
@@ -122,7 +122,7 @@ def choose() -> dict[str, Any] | None:
     if not servers:
         names = ", ".join(dict.fromkeys(name for name, _ in LOCAL_SERVERS))
         _say(f"     (no local server answered: looked for {names})")
-    answer = _ask(f"Number [1-{len(options)}], or q to leave: ")
+    answer = _ask(f"Number [1-{len(options)}], or q to quit:  ")
     choice = options[_index(answer, len(options))][1]
     if choice == "demo":
         return None
@@ -171,13 +171,13 @@ def _with_key() -> dict[str, Any]:
     for left in reversed(range(MAX_TRIES)):
         key = _asked_key()
         if not (key and key.isascii() and key.isprintable() and " " not in key):
-            _say("A key is one word without spaces. Try again, or q to leave.")
+            _say("A key is one word without spaces. Try again, or q to quit.")
             continue
         settings, reached = _tried(key)
         if reached.state != "refused":
             return _with_model(settings, reached)
-        _say(f"{reached.url}: {reached.detail}." + (" Try again, or q to leave." if left else ""))
-    raise UserError("No key that works was given. Run `kode init` again, or try `kode demo`.")
+        _say(f"{reached.url}: {reached.detail}." + (" Try again, or q to quit." if left else ""))
+    raise UserError("No working key was entered. Run `kode init` again, or try `kode demo`.")
 
 
 def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
@@ -210,7 +210,7 @@ def _with_address() -> dict[str, Any]:
     settings = {"provider": COMPATIBLE, "base_url": _asked_url()}
     reached = _test(settings)
     if reached.state == "refused":
-        _say("It wants a key.")
+        _say("It requires a key.")
         settings["api_key"] = _asked_key()
         reached = _test(settings)
     if reached.state == "refused":
@@ -221,7 +221,7 @@ def _with_address() -> dict[str, Any]:
 def _base_url(key: str) -> str:
     for beginning, name, url in SERVICES:
         if key.startswith(beginning):
-            _say(f"That is a key of {name}: {url}")
+            _say(f"This is a {name} key: {url}")
             return url
     _say("kode does not recognise this key. Which service is it for?")
     return _asked_url()
@@ -231,11 +231,11 @@ def _asked_url() -> str:
     from kode.config.choice import is_url
 
     for _ in range(MAX_TRIES):
-        url = _ask("Base URL, as https://host/v1 or http://192.168.1.5:8080/v1: ")
+        url = _ask("Base URL, e.g. https://host/v1 or http://192.168.1.5:8080/v1: ")
         if is_url(url):
             return url
-        _say("Enter a URL that starts with https:// or http://, or q to leave.")
-    raise UserError("No address was given. Run `kode init` again, or try `kode demo`.")
+        _say("Enter a URL that starts with https:// or http://, or q to quit.")
+    raise UserError("No address was entered. Run `kode init` again, or try `kode demo`.")
 
 
 def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
@@ -260,7 +260,7 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
             return {**settings, "model": model}
         near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
         hint = f" Closest: {', '.join(map(one_line, near))}." if near else ""
-        _say(f"There is no model of that name.{hint}")
+        _say(f"There is no model with that name.{hint}")
     raise UserError("No model chosen. Run `kode init` again, or try `kode demo`.")
 
 
@@ -282,7 +282,7 @@ def _index(answer: str, count: int) -> int:
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= count:
             return int(answer) - 1
         if left:
-            answer = _ask(f"Please give a number from 1 to {count}, or q to leave: ")
+            answer = _ask(f"Enter a number from 1 to {count}, or q to quit:  ")
     raise UserError("Nothing was chosen. Run `kode init` when you are ready, or try `kode demo`.")
 
 

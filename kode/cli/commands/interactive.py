@@ -19,9 +19,9 @@ def main(argv: Sequence[str]) -> int:
     """Runs a command line without a command and returns its exit code."""
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
-    parser.add_argument("-p", "--print", action="store_true", help="as `kode run TASK`")
+    parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")
     parser.add_argument(
-        *("-c", "--continue"), action="store_true", dest="newest", help="as `kode continue`"
+        *("-c", "--continue"), action="store_true", dest="newest", help="same as `kode continue`"
     )
     parser.add_argument(
         *("-r", "--resume"), nargs="?", const=PICK, metavar="ID", help="that session, or pick one"

@@ -68,33 +68,35 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             one.add_argument("name", metavar=metavar, help="the server")
         return one
 
-    add("list", "all servers, where from and whether trusted").add_argument(
+    add("list", "list all servers, with source and trust").add_argument(
         "--json", action="store_true", help="one JSON list"
     )
     new = add("add", "add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND ARG...`")
-    new.add_argument("url", metavar="URL", nargs="?", help="of a server that is reached by HTTP")
+    new.add_argument("url", metavar="URL", nargs="?", help="the URL of an HTTP server")
     new.add_argument("--scope", choices=("home", "project"), default="home", help="default: home")
     pair: dict[str, Any] = {"metavar": "NAME=VALUE", "action": "append", "default": []}
-    new.add_argument("--env", help="a variable the server gets; ${VAR} is taken from yours", **pair)
+    new.add_argument(
+        "--env", help="a variable the server gets; ${VAR} is replaced from your environment", **pair
+    )
     new.add_argument("--header", help="a header of its requests", **pair)
     new.add_argument("--write", action="store_true", help="let it change the project")
     new.add_argument("--network", action="store_true", help="let it use the network")
     add("remove", "remove one from the file it is in")
-    add("get", "one server: its entry, its tools as approved")
-    add("approve", "approve a server of the project, and tools that have changed").add_argument(
-        "--yes", action="store_true", help="without a question"
+    add("get", "show one server: its entry and approved tools")
+    add("approve", "approve a project's server, or changed tools").add_argument(
+        "--yes", action="store_true", help="do not ask for confirmation"
     )
-    add("test", "start or reach one, and say what it offers; logs in where that is needed")
-    serve = add("serve", "kode as an MCP server on stdin and stdout, for other agents")
+    add("test", "connect to one and list what it offers; log in if needed")
+    serve = add("serve", "serve kode to other agents as an MCP server on stdin and stdout")
     serve.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
-    serve.add_argument("--allow-full", action="store_true", help="clients may ask for mode full")
-    serve.add_argument("--memory-only", action="store_true", help="no sessions: only memory")
+    serve.add_argument("--allow-full", action="store_true", help="let clients ask for mode full")
+    serve.add_argument("--memory-only", action="store_true", help="serve only memory, no sessions")
     arguments = parser.parse(words or ["list"])
     arguments.server_command = command
     return arguments
 
 
-_ROOT = "clients may work in and below it (repeatable; default: the working directory)"
+_ROOT = "let clients work in and below it (repeatable; default: the working directory)"
 
 
 def _add(arguments: argparse.Namespace, cwd: Path) -> int:
@@ -214,7 +216,7 @@ async def _test(entry: Entry, cwd: Path) -> int:
     """Raises: ConfigError for an unapproved server; ServerError."""
     if trust.state(entry.item, _approvals(entry)) != "trusted":
         raise ConfigError(
-            f"The MCP server {entry.name} is the project's, and nobody approved it as it is now: "
+            f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
     async with _opened(entry, cwd) as connection:
@@ -294,6 +296,6 @@ def _entry(name: str, cwd: Path) -> Entry:
             return entry
     raise ConfigError(
         " ".join(
-            (f"There is no MCP server {name!r} here. `kode mcp list` names all.", *found.faults)
+            (f"There is no MCP server {name!r} here. `kode mcp list` lists all.", *found.faults)
         )
     )

@@ -41,8 +41,10 @@ def main(argv: Sequence[str]) -> int:
 def add_arguments(parser: Parser) -> None:
     from kode.memory.command_line import add_commands
 
-    parser.add_argument("--memory", metavar="SYSTEM", help="another system than the configured one")
-    parser.add_argument("--cwd", metavar="DIR", help="the project to look at")
+    parser.add_argument(
+        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     for command in add_commands(parser):
         # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):

@@ -35,27 +35,31 @@ def main(argv: Sequence[str]) -> int:
     Raises: UserError, SessionError, StorageError.
     """
     parser = Parser(
-        "kode replay", "Play a session again in a copy, or continue it from one of its steps."
+        "kode replay", "Replay a session in a copy, or continue it from one of its steps."
     )
     add = parser.add_argument
-    add("session", metavar="SESSION", help="the beginning of an id, or a cassette")
+    add("session", metavar="SESSION", help="a session id, any unique prefix, or a cassette")
     add("--append-system", metavar="TEXT", default="", help="add to the system prompt")
-    add("--without-memory", action="store_true", help="as if memory had been empty")
+    add("--without-memory", action="store_true", help="replay as if memory had been empty")
     add(
-        "--from", dest="step", metavar="STEP", type=whole, help="a model answers from here on, live"
+        "--from",
+        dest="step",
+        metavar="STEP",
+        type=whole,
+        help="from this step on, a live model answers",
     )
-    add("--model", metavar="M", help="live, with another model than the recorded one")
-    add("--times", metavar="N", type=whole, help="so many live runs (1)")
-    add("--verify", metavar="CMD", help="the command that says whether a live run is good")
-    add("--compare", action="store_true", help="as many live runs without the changes")
+    add("--model", metavar="M", help="the model for live steps, instead of the recorded one")
+    add("--times", metavar="N", type=whole, help="number of live runs (1)")
+    add("--verify", metavar="CMD", help="command whose exit status says if a live run is good")
+    add("--compare", action="store_true", help="add as many live runs without the changes")
     add(
         "--max-budget-usd",
         metavar="X",
         type=amount,
-        help="spending limit of all live runs together",
+        help="spending limit for all live runs",
     )
-    add("--network", action="store_true", help="let calls go to the network")
-    add("--cwd", metavar="DIR", help="a folder with the files of the project")
+    add("--network", action="store_true", help="let calls use the network")
+    add("--cwd", metavar="DIR", help="another folder with the project's files")
     add("--json", action="store_true", help="one JSON object")
     arguments = parser.parse(argv)
     if arguments.step is None and any(getattr(arguments, name) for name in LIVE_FLAGS):

@@ -13,9 +13,11 @@ from kode.errors import EXIT_OK, ConfigError, StorageError, UserError
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode continue` with these arguments and returns its exit code."""
-    parser = Parser("kode continue", "Resume a session: with TASK as `kode run`, else the REPL.")
+    parser = Parser(
+        "kode continue", "Resume a session: with TASK like `kode run`, else in the REPL."
+    )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
-    parser.add_argument("--id", metavar="ID", help="a session id, or any unique beginning of one")
+    parser.add_argument("--id", metavar="ID", help="a session id, or any unique prefix")
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
     return continue_session(arguments, arguments.id, arguments.task)
@@ -24,7 +26,9 @@ def main(argv: Sequence[str]) -> int:
 def by_id(argv: Sequence[str]) -> int:
     """`kode resume [ID]`: another agent's name for it, with the id as a positional argument."""
     parser = Parser("kode resume", "Resume a session; without ID, pick one.")
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the beginning of its id")
+    parser.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="its id, or any unique prefix"
+    )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
@@ -71,7 +75,7 @@ def _pick(cwd: Path) -> str | None:
 
     if not stdin_is_terminal():
         raise ConfigError(
-            "There is no terminal to pick a session on. Name one with `kode -r ID`; "
+            "There is no terminal to pick a session in. Name one with `kode -r ID`; "
             "`kode session list` lists them."
         )
     return asyncio.run(pick_session(open_screen(), home(), cwd))

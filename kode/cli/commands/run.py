@@ -57,7 +57,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
     arguments = parser.parse(argv)
     if arguments.session_id and arguments.no_session:
-        raise ConfigError("--session-id names a session that --no-session keeps nowhere. Drop one.")
+        raise ConfigError(
+            "--session-id names a session, and --no-session saves none. Drop one of the two."
+        )
     return run_task(arguments, arguments.task, session_id=None)
 
 
@@ -87,7 +89,7 @@ def run_read_task(
     """As `run_task`, for a text that was read already, and piped input."""
     if not text.strip():
         raise ConfigError(
-            'There is no task. Give one in quotes, as `kode run "fix the failing test"`, '
+            'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, '
             "or pipe it in."
         )
     return asyncio.run(_run(arguments, text, piped, session_id))
@@ -178,7 +180,7 @@ def _nothing_done(ended: TurnEnded) -> str:
     first = ended.denials[0]
     why = first.reason.removesuffix(GO_WITHOUT).strip()
     return (
-        "Nothing was done: every call that was to do more than read was refused. "
+        "Nothing was done: every call that does more than read was refused. "
         f"{first.tool} {one_line(first.subject)}: {why}"
     )
 

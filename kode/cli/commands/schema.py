@@ -28,7 +28,7 @@ class _Whole(GenerateJsonSchema):
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode schema NAME` and returns its exit code. Raises: ConfigError."""
-    parser = Parser("kode schema", "Prints the JSON schema of what kode prints, keeps or takes.")
+    parser = Parser("kode schema", "Print a JSON schema of kode's input, output or files.")
     names = ", ".join(SCHEMAS)
     parser.add_argument("name", choices=SCHEMAS, metavar="NAME", help=names)
     arguments = parser.parse(argv)

@@ -33,15 +33,15 @@ SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
 COMMANDS = {
-    "list": "sessions, the last used first",
-    "search": "words in what was said, over all sessions",
+    "list": "list sessions, the last used first",
+    "search": "search the text of all sessions",
     "show": "a transcript",
     "delete": "delete one session",
-    "trim": "keep the last N messages",
+    "trim": "keep only the last N messages",
     "cleanup": "delete sessions unused for DAYS days",
-    "fork": "a new session that begins like this one",
-    "export": "one JSON, Markdown, HTML or ATIF document, or a cassette",
-    "import": "take over sessions of Claude Code and Codex",
+    "fork": "copy this session into a new one",
+    "export": "write one JSON, Markdown, HTML or ATIF document, or a cassette",
+    "import": "import sessions of Claude Code and Codex",
     "check": "check for damage; --repair fixes it",
     "unshare": "remove this machine's sessions from the team's list",
 }
@@ -67,11 +67,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("--all", action="store_true", help=f"all, not only the last {SHOWN}")
     parser.add_argument(
-        "--here", action="store_true", help="only those of this directory; with --team, project"
+        "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
-    parser.add_argument("--team", action="store_true", help="those that your team shares")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="only this directory's sessions; with --team, this project's",
+    )
+    parser.add_argument("--team", action="store_true", help="sessions shared by your team")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
@@ -89,11 +93,13 @@ def _list(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _search(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("words", nargs="+", metavar="WORD", help="all of them; quote a phrase")
-    parser.add_argument("-n", type=whole, metavar="N", help=f"at most N places ({SHOWN})")
+    parser.add_argument(
+        "words", nargs="+", metavar="WORD", help="words that must all occur; quote a phrase"
+    )
+    parser.add_argument("-n", type=whole, metavar="N", help=f"at most N matches ({SHOWN})")
     parser.add_argument("--all", action="store_true", help="every place")
-    parser.add_argument("--json", action="store_true", help="one JSON list; every place without -n")
-    parser.add_argument("--team", action="store_true", help="in the tasks that your team shares")
+    parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
+    parser.add_argument("--team", action="store_true", help="search the tasks shared by your team")
     arguments = parser.parse(argv)
     every = arguments.all or (arguments.json and arguments.n is None)
     limit = None if every else arguments.n or SHOWN
@@ -109,9 +115,9 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
         print(f"{place.session}  {where}  {one_line(short_folder(place.cwd))}")
         print(f"    {one_line(place.line)}")
     if not found:
-        print("No session has these words in one text. A part of a word will do, too.")
+        print("No message contains all these words. Parts of words match, too.")
     elif limit is not None and len(found) == limit:
-        print("... and perhaps more: --all shows every place.")
+        print("... there may be more: --all shows every match.")
     return EXIT_OK
 
 
@@ -121,9 +127,9 @@ def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Nam
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--json", action="store_true", help="the document of `export`")
-    parser.add_argument("--no-pager", action="store_true", help="print it, however long it is")
+    parser.add_argument("--no-pager", action="store_true", help="print it without a pager")
     arguments, session_id = _session_argument(parser, argv)
     header, entries, faults = read(session_path(paths.home(), session_id))
     if arguments.json:
@@ -156,7 +162,7 @@ def _agents(session_id: str) -> str:
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
     print(f"deleted {session_id}")
@@ -172,8 +178,8 @@ def _unshare(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("messages", metavar="N", type=natural, help="how many messages to keep")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+    parser.add_argument("messages", metavar="N", type=natural, help="number of messages to keep")
     arguments, session_id = _session_argument(parser, argv)
     kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
@@ -181,8 +187,8 @@ def _trim(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("days", metavar="DAYS", type=natural, help="unused for so many days")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("days", metavar="DAYS", type=natural, help="number of days without use")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
@@ -197,24 +203,24 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
-    parser.add_argument("--at", metavar="ENTRY", help="the last entry to take along")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+    parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
     arguments, session_id = _session_argument(parser, argv)
     print(upkeep.fork(paths.home(), session_id, arguments.at))
     return EXIT_OK
 
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="any unique beginning of an id")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     formats = ("json", "markdown", "html", "atif", "cassette")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="where the cassette is written")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
     parser.add_argument("--format", choices=formats, default="json")
-    parser.add_argument("--yes", action="store_true", help="write the cassette without a question")
+    parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
     arguments = parser.parse(argv, mixed=True)
     session_id = team_sessions.find(arguments.id)
     if (arguments.format == "cassette") != (arguments.file is not None):
         raise ConfigError(
-            "A cassette is written to a file, and only that: `kode session export ID --format "
+            "Only a cassette is written to a file: `kode session export ID --format "
             "cassette FILE`. The other formats go to stdout."
         )
     if arguments.format == "cassette":
@@ -248,13 +254,13 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
         print(clean(f"  {line}"), file=sys.stderr)
     if not sure:
         if not sys.stdin.isatty():
-            raise ConfigError("Nobody is here to say yes: `--yes` writes it without a question.")
+            raise ConfigError("There is no terminal to ask in: `--yes` writes it without asking.")
         print("Write it? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             print("Nothing was written.", file=sys.stderr)
             return EXIT_FAILED
     cassette.write(packed, path)
-    print(f"written: {path}, {len(packed.data) // 1024 + 1} KB. `kode replay {path}` plays it.")
+    print(f"written: {path}, {len(packed.data) // 1024 + 1} KB. `kode replay {path}` replays it.")
     return EXIT_OK
 
 
@@ -266,7 +272,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
         nargs="+",
         metavar="PATH",
         type=Path,
-        help="files, or folders as ~/.claude/projects and ~/.codex/sessions",
+        help="files, or folders such as ~/.claude/projects and ~/.codex/sessions",
     )
     known = imported(paths.home())
     taken = passed_over = 0
@@ -294,8 +300,8 @@ def _print_import(one: "Taken", path: Path) -> None:
 
 
 def _check(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", nargs="?", help="one session; all without")
-    parser.add_argument("--repair", action="store_true", help="fix what can be fixed")
+    parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
+    parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
     session_id = index.find(paths.home(), arguments.id) if arguments.id else None
     checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
@@ -308,7 +314,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> int:
             print(f"{one.id}: open in another kode, not checked")
     count = f"{plural(len(checked), 'session')} checked"
     if not faulty:
-        print(f"{count}: no faults")
+        print(f"{count}: no damage")
         return EXIT_OK
     open_faults = [one for one in faulty if not one.repaired]
     if not open_faults:

@@ -39,7 +39,7 @@ def key(case: Case) -> Finding:
     if reached is not None and reached.state == "refused":
         return missing(
             f"for {choice.name}: {reached.url} answers, but {reached.detail}",
-            "set another: `kode init --force`, or the variable it came from; "
+            "set another: run `kode init --force`, or change the variable it came from; "
             "`kode config show` says which",
         )
     if choice.api_key == LOCAL_KEY:
@@ -86,7 +86,7 @@ def model(case: Case) -> Finding:
         names = ", ".join(case.reached.models[:SHOWN_MODELS])
         more = ", ..." if len(case.reached.models) > SHOWN_MODELS else ""
         return missing(
-            f"{provider.model} is not among what {case.reached.url} offers",
+            f"{provider.model} is not a model of {case.reached.url}",
             f"set `model` in the config, or --model, to one of: {names}{more}",
         )
     if provider.info.known:
@@ -112,7 +112,7 @@ def memory(case: Case) -> Finding:
     if folder.exists() and not (folder.is_dir() and can_write(folder)):
         return missing(
             f"{folder} is not a folder that can be written",
-            "move what is there away, or make it writable",
+            "move it away, or make it writable",
         )
 
     faults: list[str] = []
@@ -131,11 +131,11 @@ def memory(case: Case) -> Finding:
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
-            "fix or move away the file it names; memory works without it until then",
+            "fix or move the file it names; until then memory works without it",
         )
     if faults:
         return optional(
-            " ".join(faults), f"check it in {folder}; its content is not used until then"
+            " ".join(faults), f"check it in {folder}; its content is ignored until then"
         )
     damaged = sorted(p.name for p in folder.rglob("*.damaged-*")) if folder.is_dir() else []
     if damaged:
@@ -201,7 +201,7 @@ def sandbox(case: Case) -> Finding:
     config = case.loaded.config
     if config.sandbox.enabled is False:
         return optional(
-            "off: only plain reading commands run without a question",
+            "off: only plain reading commands run without asking",
             'set sandbox.enabled to "auto"',
         )
     place = open_workplace(config, paths.home(), case.cwd)
@@ -217,4 +217,4 @@ def sandbox(case: Case) -> Finding:
             f"install bubblewrap for the rest ({standing.why})",
         )
     state = missing if config.sandbox.enabled is True else optional
-    return state("none: only plain reading commands run without a question", standing.why)
+    return state("none: only plain reading commands run without asking", standing.why)

@@ -100,7 +100,7 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
     cwd = working_directory(arguments)
     if arguments.task is None:
         if not arguments.goal.strip():
-            raise ConfigError("kode subagent: --goal is empty. Say what is to be done.")
+            raise ConfigError("kode subagent: --goal is empty. Say what to do.")
         task = Task(goal=arguments.goal, context=arguments.context, agent=arguments.agent)
     else:
         path = cwd / arguments.task
@@ -121,18 +121,18 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line of `kode subagent`. Raises: ConfigError."""
     parser = Parser(
-        "kode subagent", "One focused task in a process of its own; JSON lines on stdout."
+        "kode subagent", "Run one focused task in its own process; JSON lines on stdout."
     )
     add = parser.add_argument
     add("--goal", metavar="G", help="the task")
-    add("--context", metavar="C", help="with --goal: what it needs to know")
+    add("--context", metavar="C", help="with --goal: what the subagent needs to know")
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
-    add("--memory-snapshot", metavar="FILE", help="what it may know of memory, as JSON")
-    add("--agent", metavar="NAME", help="the definition it works by; `kode agents` lists them")
+    add("--memory-snapshot", metavar="FILE", help="a snapshot of memory, as JSON")
+    add("--agent", metavar="NAME", help="the agent definition to use; `kode agents` lists them")
     add("--timeout", metavar="S", type=seconds, help="time limit, in seconds (120)")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests (15)")
     add("--quiet", action="store_true", help="no progress on stderr")
-    add("--parent-session", metavar="ID", help="the session it works for")
+    add("--parent-session", metavar="ID", help="the session that started it")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)
     add("--model", metavar="M", help="the model to use")
     add("--provider", choices=provider_names(), help="API format; scripted plays a script")
@@ -156,11 +156,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
-        raise ConfigError("kode subagent: give either --goal or --task, and not both.")
+        raise ConfigError("kode subagent: give either --goal or --task, not both.")
     if arguments.from_parent and (arguments.task is None or not _is_pipe(sys.stdin)):
-        raise ConfigError("kode subagent: --from-parent is for kode itself. Leave it out.")
+        raise ConfigError("kode subagent: --from-parent is for kode's own use. Leave it out.")
     if arguments.context is not None and arguments.goal is None:
-        raise ConfigError("kode subagent: --context goes with --goal; put it into the task file.")
+        raise ConfigError(
+            "kode subagent: --context needs --goal; with --task, put it into the task file."
+        )
     return arguments
 
 
@@ -283,7 +285,7 @@ def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, 
         try:
             voice.say(line)
         except OSError:
-            stop("interrupted", "Nobody reads its output any more.")
+            stop("interrupted", "Its output is no longer read.")
         if link is not None:
             link.report()
 

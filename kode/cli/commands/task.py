@@ -125,7 +125,9 @@ def _read_stdin() -> str:
             "Interrupted while reading standard input. Nothing was started."
         ) from None
     if len(data) > MAX_STDIN_BYTES:
-        raise ConfigError("Standard input is larger than 10 MB. Put it in a file and name that.")
+        raise ConfigError(
+            "Standard input is larger than 10 MB. Put it in a file and attach that with --ctx."
+        )
     return data.decode("utf-8", errors="replace")
 
 

@@ -18,20 +18,20 @@ from kode.permissions.gate import visible
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode trust ...` and returns its exit code. Raises: ConfigError, StorageError."""
-    parser = Parser("kode trust", "What of this repository you approved, and what waits.")
+    parser = Parser("kode trust", "What you approved of this repository, and what is pending.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    about = "approved, changed and new; --json: one list"
+    about = "list approved, changed and new items; --json: one list"
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("--json", action="store_true", help="one JSON list")
     for name, about in (
-        ("show", "all of one, or what changed in it"),
-        ("approve", "approve one, or all that waits"),
+        ("show", "show one item in full, or what changed in it"),
+        ("approve", "approve one item, or all that are pending"),
         ("revoke", "withdraw an approval"),
     ):
         one = commands.add_parser(name, help=about, description=about)
         one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
-            one.add_argument("--yes", action="store_true", help="without a question")
+            one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
             wanted = _named(items, arguments.name) if arguments.name else items
             pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
             if not pending:
-                print("Nothing waits for approval.")
+                print("Nothing is pending.")
             done = approve_shown(pending, approvals, home, project, unasked=arguments.yes)
             return EXIT_OK if done else EXIT_FAILED
     return _revoke(arguments.name, approvals, home, project)
@@ -78,7 +78,9 @@ def approve_shown(
 
 def _is_wanted(what: str) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"Nobody is here to be asked about {what}: --yes approves it unasked.")
+        raise ConfigError(
+            f"There is no terminal to ask in about {what}: --yes approves without asking."
+        )
     try:
         return input(f"Approve {what}? [y/N] ").strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
@@ -117,7 +119,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
         line = f"{row['state']:<8}  {row['kind']:<8}  {row['name']}  {row['hash'][:12]}  "
         print(clean(visible(f"{line}{row['origin']}")))
     if not rows:
-        print("This project brings nothing that needs approval.")
+        print("This project has nothing that needs approval.")
     return EXIT_OK
 
 
@@ -130,7 +132,7 @@ def _show(items: Sequence[Item], approvals: Approvals) -> int:
 def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
     gone = [one for one in approvals.items if _is_about(one, name)]
     if not gone:
-        raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` says what is.")
+        raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
     trust.revoke(home, project, gone)
     print(clean(visible(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")))
     return EXIT_OK
@@ -144,5 +146,5 @@ def _is_about(one: Approved, name: str) -> bool:
 def _named(items: Sequence[Item], name: str) -> list[Item]:
     found = [item for item in items if item.name == name]
     if not found:
-        raise ConfigError(f"There is nothing called {name!r} here. `kode trust list` names all.")
+        raise ConfigError(f"There is nothing called {name!r} here. `kode trust list` lists all.")
     return found

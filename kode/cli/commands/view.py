@@ -16,12 +16,16 @@ MAX_PORT = 65_535
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode view` with these arguments until Ctrl-C. Raises: ConfigError."""
-    parser = Parser("kode view", "Sessions, cost and memory in the browser, on this machine alone.")
-    parser.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="the port; without, a free one"
+    parser = Parser(
+        "kode view", "Show sessions, cost and memory in the browser, on this machine only."
     )
-    parser.add_argument("--no-browser", action="store_true", help="only print the link")
-    parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory count")
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="the port (default: a free one)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the link without opening a browser"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
     from kode.config import load_config
     from kode.view.pages import Place

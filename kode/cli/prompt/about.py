@@ -52,11 +52,11 @@ def _address(talk: "Conversation") -> str:
 def _sandbox(talk: "Conversation") -> str:
     sandbox = talk.agent.sandbox
     if sandbox is None:
-        return "off (`sandbox.enabled`): only plain reading commands run without a question"
+        return "off (`sandbox.enabled`): only plain reading commands run without asking"
     if not sandbox.holds():
         return f"none ({sandbox.why_missing().rstrip('.')})"
     copy = ", on a copy of the project" if sandbox.layered() else ""
-    return f"on: commands that nobody was asked about run in it{copy}"
+    return f"on: commands you have not approved run in it{copy}"
 
 
 async def _memory(talk: "Conversation") -> str:
@@ -89,7 +89,7 @@ async def show_config(state: PromptState, argument: str) -> None:
     loaded = state.conversation.loaded
     lines = [clean(line) for line in settings_lines(loaded, argument)]
     if not lines:
-        raise UserError(f"No key begins with {one_line(argument)!r}. /config shows all.")
+        raise UserError(f"No key starts with {one_line(argument)!r}. /config shows all.")
     files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))
     lines += ["", f"Values without a source are defaults. To change one, edit {files}"]
     text = "\n".join(lines)
@@ -141,5 +141,5 @@ async def say_how_to_log_in(state: PromptState, argument: str) -> None:
     else:
         key = f"the key in {variable}" if os.environ.get(variable) else "no key"
     state.screen.print(
-        f"kode uses {provider} with {key}. To set up another: leave, then `kode init --force`."
+        f"kode uses {provider} with {key}. To set up another: quit, then run `kode init --force`."
     )

@@ -49,6 +49,6 @@ async def _fitting(picture: Picture, screen: Screen) -> Picture | None:
 def _attach(conversation: "Conversation", screen: Screen, picture: Picture, note: str) -> None:
     try:
         image = conversation.attach_picture(picture.name, picture.data)
-        screen.print(f"with the picture {describe(image)}{note}", "dim")
+        screen.print(f"with the image {describe(image)}{note}", "dim")
     except UserError as error:
         screen.print(str(error), "warning")

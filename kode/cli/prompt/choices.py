@@ -27,9 +27,9 @@ Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
 """The words before the current one → its possible values."""
 
 BACKGROUND_WORDS = (
-    ("list", "what runs in the background"),
-    ("read", "the output of one: /bg read ID"),
-    ("kill", "end one: /bg kill ID"),
+    ("list", "list background commands"),
+    ("read", "show the output of one: /bg read ID"),
+    ("kill", "stop one: /bg kill ID"),
 )
 OFFERED_SESSIONS = 50
 TASK_COLUMNS = 50
@@ -128,8 +128,8 @@ def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
     commands = subcommands(parser)
     if not before:
         yield from ((name, what) for name, (_, what) in commands.items())
-        yield ("used", "which entries the last request held, and what they cost")
-        yield ("reload", "show it to the model as it is now")
+        yield ("used", "entries in the last request, and their cost")
+        yield ("reload", "show changes to the model now")
         return
     if before[0] in commands:
         yield from next_words(commands[before[0]][0], before[1:])

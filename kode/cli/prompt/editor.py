@@ -338,7 +338,7 @@ class Editor:
             self.state.beside_work("/quit")
         else:
             self._interrupted_at = time.monotonic()
-            self.state.hint("Press Ctrl-C again to leave.")
+            self.state.hint("Press Ctrl-C again to quit.")
 
     def sends_line_feed(self) -> bool:
         """Whether a line feed means Enter: in an answer, and if it was typed before kode had the

@@ -190,7 +190,7 @@ def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
     state = editor.state
     provider = state.opened.agent.provider if state.opened is not None else None
     if provider is not None and provider.info.sees_images is False:
-        state.hint(f"{provider.model} cannot look at pictures. /model NAME uses one that can.")
+        state.hint(f"{provider.model} cannot see images. /model NAME switches to one that can.")
         return
     try:
         for picture in pictures:

@@ -29,7 +29,7 @@ KEYS: Mapping[str, str] = {
 """Choice → its key."""
 _BESIDES: Mapping[str, tuple[str, str]] = {
     "skip": ("s", "skip"),
-    "why": ("w", "where it came from"),
+    "why": ("w", "show its source"),
     "undo": ("u", "undo the last decision"),
     "quit": ("q", "quit"),
 }
@@ -71,8 +71,8 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             screen.print(clean(str(error)), "warning")
             passed.add(item.id)
     left = len(await items_of(memory))
-    nothing = "" if decided or left else "Nothing waits for you."
-    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still wait.", "dim")
+    nothing = "" if decided or left else "Nothing is pending."
+    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still pending.", "dim")
 
 
 async def _choose(screen: Screen, item: "Item", count: int, *, can_undo: bool) -> str:

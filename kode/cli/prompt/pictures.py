@@ -70,7 +70,7 @@ def clipboard_picture() -> tuple[Picture | None, str]:
     ]
     if not commands:
         return None, (
-            "kode can take no picture from the clipboard here. Install wl-paste, xclip or "
+            "kode cannot read images from the clipboard here. Install wl-paste, xclip or "
             "pngpaste; or paste or drop the path of a file, or name it after @."
         )
     try:
@@ -86,5 +86,5 @@ def clipboard_picture() -> tuple[Picture | None, str]:
         name = os.path.basename(commands[0][0])
         return None, f"{name} did not answer. Try again, or name a file after @."
     if looks_of(done.stdout) is None:
-        return None, "There is no picture in the clipboard."
+        return None, "There is no image in the clipboard."
     return Picture("clipboard.png", done.stdout), ""

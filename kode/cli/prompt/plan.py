@@ -25,17 +25,17 @@ async def plan(state: PromptState, argument: str) -> None:
         raise UserError(f"/plan takes {', '.join(WORDS)} or nothing.")
     if not argument:
         talk.set_permission_mode("plan")
-        screen.print("Mode: plan. Nothing is changed until you approve a plan.")
+        screen.print("Mode: plan. Nothing changes until you approve a plan.")
     text = await asyncio.to_thread(read_plan, path)
     if argument and (path is None or not text.strip()):
-        raise UserError("There is no plan yet: /plan, then say what you want done.")
+        raise UserError("There is no plan yet: /plan, then say what you want.")
     if argument == "edit":
         await _edit(state)
     elif argument == "go":
         await _go(state, "ask")
     elif argument == "drop" and path is not None:
         await asyncio.to_thread(write_plan, path, "")
-        screen.print("The plan is dropped; the model hears of it with your next message.", "dim")
+        screen.print("Plan dropped. The model learns of it with your next message.", "dim")
     elif text.strip():
         state.renderer.show_answer(text)
         screen.print(str(path), "dim")

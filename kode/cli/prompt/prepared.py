@@ -48,12 +48,12 @@ def _to_review(cwd: Path, branch: str) -> str:
 
     root = paths.repository_root(cwd)
     if root is None:
-        raise UserError("This folder is in no git repository: tell kode what to review instead.")
+        raise UserError("This folder is not in a git repository: tell kode what to review instead.")
     try:
         if not branch:
             return WORKING_TREE if run_git(root, ["status", "--porcelain"]).strip() else ""
     except GitError as error:
-        raise UserError(f"git could not say what has changed: {error}.") from error
+        raise UserError(f"git could not list the changes: {error}.") from error
     try:
         run_git(root, ["rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}"])
     except GitError as error:

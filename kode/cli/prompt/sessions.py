@@ -100,7 +100,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     try:
         _, entries, _ = read(session_path(state.conversation.home, session.id))
     except KodeError:
-        return ["It cannot be read: `kode session check` says more."]
+        return ["It cannot be read: `kode session check` has details."]
     lines: list[str] = []
     for message in reversed(said(entries)):
         if message.role == "assistant" and text_of(message).strip() and not lines:

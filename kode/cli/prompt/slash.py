@@ -37,7 +37,7 @@ KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),
     ("Alt+Enter, \\ Enter", "new line; while a turn runs, queue for its end"),
     ("Up, Ctrl-R", "history; edit a queued message"),
-    ("Tab", "complete a command, what follows it, or an @file"),
+    ("Tab", "complete a command, its arguments, or an @file"),
     ("Ctrl-C, Esc", "stop the turn; clear the line; Ctrl-C twice quits"),
     ("Shift-Tab", "next permission mode"),
     ("Esc Esc", "edit the last message"),
@@ -58,10 +58,10 @@ GROUPS = (
     ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
     ("/init /review", "write AGENTS.md; review your changes or a branch"),
     ("/model /permissions /plan", "switch the model or the mode; plan first"),
-    ("/memory /remember", "what is remembered; remember something"),
+    ("/memory /remember", "show memory; remember something"),
     ("/status /context /cost", "this session; what fills its context; what it cost"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
-    ("/skills /commands /agents /hooks", "what is there; /NAME runs a skill or command"),
+    ("/skills /commands /agents /hooks", "list them; /NAME runs a skill or command"),
     ("/compact /copy /export", "summarize the conversation; copy the answer; write a file"),
     ("/config /mcp /doctor /login", "settings, MCP servers, checks, your key"),
     ("/help NAME, /quit", "more about one command; quit"),
@@ -181,7 +181,7 @@ async def remember(state: PromptState, argument: str) -> None:
     if state.editor is not None:
         text = state.editor.pastes.unfold(text)
     if not text.strip():
-        raise UserError("/remember TEXT keeps a fact; so does a line that begins with #.")
+        raise UserError("/remember TEXT saves a fact; so does a line that starts with #.")
     await _memory_command(state, ["add", target.strip(), "--", text.strip()])
 
 
@@ -226,7 +226,7 @@ async def show_details(state: PromptState, argument: str) -> None:
     newest = int(argument) if argument else None
     text, line = state.renderer.details.render(state.screen, newest)
     if not text:
-        state.screen.print("The model has called no tool yet.", "dim")
+        state.screen.print("The model has not called a tool yet.", "dim")
         return
     if state.editor is not None and await show_paged(state.editor.lend_terminal, text + "\n", line):
         return
@@ -266,7 +266,9 @@ COMMANDS = {
         Command("/plan", "plan first: /plan, then /plan [show|edit|go|drop]", plan),
         Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
         Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
-        Command("/memory", "what is remembered: /memory [show|search|why|used|undo ...]", memory),
+        Command(
+            "/memory", "show or change memory: /memory [show|search|why|used|undo ...]", memory
+        ),
         Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
         Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
         Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
@@ -279,15 +281,15 @@ COMMANDS = {
         Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
         Command("/redo", "redo the last /undo", redo),
         Command("/rewind", "go back to a prompt: files, conversation or both", rewind),
-        Command("/diff", "what this session has changed: /diff [FILE]", show_diff, while_busy=True),
+        Command("/diff", "show this session's changes: /diff [FILE]", show_diff, while_busy=True),
         Command("/details", "full output of recent tool calls: /details [N]", show_details, True),
         Command("/todos", "the model's todo list", show_todos, while_busy=True),
-        Command("/skills", "skills: what is used, what waits", shows("skills")),
+        Command("/skills", "skills: used and pending", shows("skills")),
         Command("/commands", "commands that files define", shows("commands")),
-        Command("/agents", "agents that subagents can work by", shows("agents")),
-        Command("/hooks", "hooks: what is used, what waits", shows("hooks")),
+        Command("/agents", "agent definitions for subagents", shows("agents")),
+        Command("/hooks", "hooks: used and pending", shows("hooks")),
         Command("/bg", "background commands: list, /bg read ID, /bg kill ID", background, True),
-        Command("/mcp", "MCP servers: what runs, what is off", show_servers, while_busy=True),
+        Command("/mcp", "MCP servers: running and off", show_servers, while_busy=True),
         Command("/copy", "copy the last answer", copy, while_busy=True),
         Command("/export", "write the session to a file: /export [NAME.md or NAME.json]", export),
         Command("/config", "the settings and their sources: /config [PART]", show_config, True),

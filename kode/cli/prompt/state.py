@@ -323,7 +323,7 @@ class PromptState:
 
     async def _show_closing(self, closing: "asyncio.Task[None]") -> None:
         """Shows what is being waited for until it is done."""
-        what, stop = "Saving what is worth remembering", "Ctrl-C skips"
+        what, stop = "Saving memory", "Ctrl-C skips"
         if not self.screen.rich_terminal:
             self.screen.print(f"{what}… ({stop})")
             await asyncio.wait([closing])
@@ -402,7 +402,7 @@ class PromptState:
         except Exception as error:
             from kode.fault_reports import write_report
 
-            self.screen.print(f"A fault in kode itself. {write_report(error)}", "error")
+            self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
     async def _do(self, text: str) -> None:
         self._echo(text)
@@ -497,7 +497,7 @@ class PromptState:
             ended = f"exit code {ran.exit_code}"
             shown = f"exit {ran.exit_code}"
         style = "warning" if ran.exit_code else "dim"
-        self.screen.print(f"{shown} · goes with your next message", style)
+        self.screen.print(f"{shown} · sent with your next message", style)
         note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
         talk.attach_command(command, note)
 

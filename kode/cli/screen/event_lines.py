@@ -123,7 +123,7 @@ def evidence_line(event: TurnEnded) -> str:
     if not parts and (event.files_changed or event.checks):
         said = "not checked since the last edit"
     if event.claims_more:
-        said = " · ".join(filter(None, (said, "the answer names a check that no call shows")))
+        said = " · ".join(filter(None, (said, "the answer claims a check that no call shows")))
     return said
 
 

@@ -25,7 +25,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
     async def elicit(form: Form) -> Mapping[str, Any] | None:
         async with one_at_a_time:
             await shown.quiet()
-            shown.notify(f"the MCP server {visible(form.server)} asks something")
+            shown.notify(f"the MCP server {visible(form.server)} has a question")
             answer = await _fill(shown, form)
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
@@ -42,7 +42,7 @@ async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
         agreed = await _choose(screen, "Have you opened this page, or will you?", ("yes", "no"))
         return {} if agreed == "yes" else None
     if len(form.fields) > MAX_FIELDS:
-        screen.print(f"It has {len(form.fields)} fields, which is no form for a person.", "warning")
+        screen.print(f"It has {len(form.fields)} fields, too many to ask a person.", "warning")
         return None
     if await _choose(screen, "Answer it?", ("yes", "no")) != "yes":
         return None
@@ -75,7 +75,7 @@ async def _ask(screen: Screen, field: Field) -> Any:
         value = _value(field, text)
         if value is not None:
             return value
-        screen.print(f"That is no answer of kind {field.kind}. Nothing skips it.", "warning")
+        screen.print(f"That is not a valid {field.kind}. Leave it empty to skip it.", "warning")
 
 
 async def _choose(

@@ -166,7 +166,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     choices.append(Choice("n", "no", "n"))
     hint = "or type what to do instead"
     if in_words:
-        hint = "This destroys, and you allowed several just now: type the whole word to allow it."
+        hint = "This is destructive, and you just allowed several: type the full word to allow it."
     return Menu(
         choices,
         # The prompt is painted ten times a second, and colouring a diff is slow.

@@ -84,7 +84,7 @@ def print_sessions(
 def _line(summary: Summary, who: str, *, with_folder: bool) -> str:
     at = local_time(summary.updated_at)
     if summary.damaged:
-        return f"{summary.id}  {at}  damaged: `kode session check {summary.id}` says what is wrong"
+        return f"{summary.id}  {at}  damaged: `kode session check {summary.id}` shows the damage"
     cost = money(summary.cost_usd) if summary.cost_usd else ""
     where = one_line(short_folder(summary.cwd)) if with_folder else ""
     pieces = [summary.id, at, who, f"{plural(summary.turns, 'turn'):>8}", cost]
@@ -124,7 +124,7 @@ def short_folder(folder: str) -> str:
 def _cells(summary: Summary, today: date) -> dict[str, str]:
     task = one_line(summary.task)
     if summary.damaged:
-        task = f"damaged: `kode session check {summary.id}` says what is wrong"
+        task = f"damaged: `kode session check {summary.id}` shows the damage"
     elif summary.parent:
         task = f"(a subagent) {task}"
     return {

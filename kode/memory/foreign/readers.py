@@ -114,7 +114,7 @@ def _json(path: Path, text: str) -> Any:
     try:
         return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise MemoryRefused(f"{path} is no JSON: {error}. Export it once more.") from None
+        raise MemoryRefused(f"{path} is not JSON: {error}. Export it once more.") from None
 
 
 def _letta(path: Path, value: object) -> Reading:

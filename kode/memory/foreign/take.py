@@ -93,13 +93,13 @@ async def take(
     count = await proposals.take(fresh) if fresh and not dry_run else 0
     lines = [line for one in taken for line in _lines(one, dry_run)]
     if dry_run:
-        return "\n".join([*lines, f"{len(fresh)} would wait for you; nothing was imported"])
+        return "\n".join([*lines, f"{len(fresh)} would be pending; nothing was imported"])
     if not count:
         return "\n".join([*lines, "nothing new was imported"])
     return "\n".join(
         [
             *lines,
-            f"import {batch}: {count} wait for you",
+            f"import {batch}: {count} pending",
             f"approve with: kode memory approve --from {batch}",
             f"undo with: kode memory undo --import {batch}",
         ]

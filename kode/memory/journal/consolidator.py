@@ -118,7 +118,7 @@ class Consolidator:
             f"It is given up after {MAX_ATTEMPTS} attempts: the history has its last messages, and "
             "names the file that has all of them."
             if is_given_up
-            else "It is kept in the history as it was, and tried again at a later start."
+            else "The history has it unchanged; a later start tries again."
         )
         self._notice(
             f"This conversation could not be consolidated into memory ({decision.problem}). {rest}"

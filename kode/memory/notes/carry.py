@@ -62,7 +62,7 @@ class NotesCarrier(Carrier):
                 f"{self._store.user!r} (memory.notes.user)"
             )
         if note.id in self._rows:
-            raise MemoryRefused(f"the id {note.id!r} stands in the file twice")
+            raise MemoryRefused(f"the id {note.id!r} is in the file twice")
         souls = [other.id for other in self._rows.values() if _is_soul(other)]
         if _is_soul(note) and souls:
             raise MemoryRefused(f"2 active souls ({souls[0]}, {note.id}): keep one")

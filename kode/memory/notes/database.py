@@ -239,7 +239,7 @@ class Database:
         if version not in (0, VERSION):
             raise MemoryRefused(
                 f"{self.path} was made by another kode (its version is {version}, this one knows "
-                f"{VERSION}). It was left as it is: update kode, or export it with the one that "
+                f"{VERSION}). It was not changed: update kode, or export it with the one that "
                 "made it."
             )
         return version != VERSION or not _index_on(connection, Able()).is_current()

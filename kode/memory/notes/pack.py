@@ -193,7 +193,7 @@ def status(store: NoteStore, waiting: int) -> str:
         f"sensitive, never shown: {store.count(f'{_SENSITIVE} AND {_ACTIVE}')}",
         f"words: {'FTS5' if database.index.able.words else 'one by one (no FTS5)'}",
         f"vectors: {'sqlite-vec' if database.index.able.vectors else 'numpy (no sqlite-vec)'}"
-        + (f", {waiting} still to be made" if waiting else ""),
+        + (f", {waiting} still to compute" if waiting else ""),
         f"last maintenance: {database.meta(LAST) or 'never'}",
     ]
     unapproved = store.count(f"n.untrusted = 'waits' AND {_ACTIVE}")

@@ -115,7 +115,7 @@ class NoteStore:
             return (exact or found)[0]
         if found:
             raise MemoryRefused(
-                f"Several notes have an id that begins with {id!r}. Give all of it."
+                f"Several notes have an id that starts with {id!r}. Give all of it."
             )
         raise MemoryRefused(f"No note has the id {id!r}. `recall` gives the ids.")
 

@@ -83,7 +83,7 @@ class _Walk:
             raise TooLong
         if _hides(text):
             self.closed = self.known = False
-            self.parts.append(_unknown(text, "holds characters that do not show"))
+            self.parts.append(_unknown(text, "contains invisible characters"))
         items: Sequence[Item] | None = plain.parse(text)
         is_plain = items is not None
         if items is None:
@@ -124,7 +124,7 @@ class _Walk:
             raise TooLong
         if not words or words[0].kind != "literal" or not words[0].text:
             self.known = False
-            self.parts.append(_unknown(text, "runs a program whose name is not written out"))
+            self.parts.append(_unknown(text, "runs a program whose name is computed"))
             return
         argv = tuple(word.text for word in words)
         literal = all(word.kind == "literal" for word in words)
@@ -206,7 +206,7 @@ class _Walk:
         else:
             touched = self.touched_by(words, rule)
         risk: Risk = "unknown"
-        reason = "runs a program that is not known here"
+        reason = "runs a program that kode does not know"
         undo = touched.undo
         if reading is not None:
             reason = "reads and prints, in a line that kode cannot check in full"
@@ -214,7 +214,7 @@ class _Walk:
             risk, reason = rule.risk, rule.reason
             undo = " ".join(filter(None, (rule.undo, touched.undo)))
             if rule.spares and self.spares(words, rule):
-                risk, reason = "write", "deletes files that a build makes again"
+                risk, reason = "write", "deletes build output"
         if _GRAVITY.index(touched.risk) > _GRAVITY.index(risk):
             risk, reason = touched.risk, touched.reason
         if rule is not None and rule.own:
@@ -300,7 +300,7 @@ class _Walk:
                 part,
                 risk="destructive",
                 reason="runs what another machine sends",
-                undo="What it will do cannot be foreseen.",
+                undo="Its effect cannot be predicted.",
                 offer=(),
             )
             if index in self.runs_input

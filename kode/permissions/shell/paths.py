@@ -30,7 +30,7 @@ class Touched:
 
 _PATH = re.compile(r"(?!\w+://)(?=[^/.~]*[/.~])[\w@%+=:,./~*?\[\] -]+")
 
-OUTSIDE = "What is changed outside the project stays changed."
+OUTSIDE = "Changes outside the project cannot be undone."
 
 
 def locate(word: Word, cwd: str | None, where: Ground) -> str | None:
@@ -54,7 +54,7 @@ def locate(word: Word, cwd: str | None, where: Ground) -> str | None:
 def read(path: str | None, where: Ground) -> Touched:
     """The effect of reading a path."""
     if path is None:
-        return Touched(risk="unknown", reason="reads a file whose place is not known")
+        return Touched(risk="unknown", reason="reads a file at an unknown path")
     place = sensitive.place(path, where)
     if sensitive.is_secret(path, where):
         return Touched(
@@ -79,12 +79,16 @@ def read(path: str | None, where: Ground) -> Touched:
 def write(path: str | None, where: Ground, *, verb: str = "writes to") -> Touched:
     """The effect of writing, creating or deleting a path."""
     if path is None:
-        return Touched(risk="unknown", reason=f"{verb} a file whose place is not known")
+        return Touched(risk="unknown", reason=f"{verb} a file at an unknown path")
     what, risk, undo = f"{verb} {_short(path, where)}", "write", ""
     place = sensitive.place(path, where)
     outside = place != "root"
     if _is_device(path):
-        risk, what, undo = "destructive", f"writes to the device {path}", "A device has no undo."
+        risk, what, undo = (
+            "destructive",
+            f"writes to the device {path}",
+            "Writes to a device cannot be undone.",
+        )
     elif place == "protected":
         risk, what = "system", f"{what}, in a folder of kode"
     elif sensitive.runs_later(path):

@@ -64,7 +64,7 @@ def session_files(path: Path) -> list[Path]:
         return sorted(found for found in path.rglob("*.jsonl") if found.is_file())
     if not path.is_file():
         raise SessionError(
-            f"{path} is not there. Name files, or folders such as ~/.claude/projects."
+            f"{path} does not exist. Name files, or folders such as ~/.claude/projects."
         )
     return [path]
 
@@ -117,7 +117,7 @@ def _read(path: Path, data: bytes) -> Foreign:
         return claude_code.read(data)
     if codex.is_one(beginning):
         return codex.read(data)
-    raise SessionError(f"{path} is no session of Claude Code or Codex.")
+    raise SessionError(f"{path} is not a session of Claude Code or Codex.")
 
 
 def _end(foreign: Foreign, turns: int) -> TurnEntry:

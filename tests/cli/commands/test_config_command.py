@@ -87,7 +87,7 @@ def test_check_of_a_good_config_says_so_and_what_is_ignored(
     out = said(capsys, "check")
 
     assert "may not set base_url" in out
-    assert "no faults" in out
+    assert "no errors" in out
 
 
 def test_an_unknown_command_names_the_nearest(home: Path) -> None:
@@ -120,7 +120,7 @@ def test_check_names_rules_that_can_never_match_and_why(
     assert "one by one" in remarks[1]
     assert "`deny fetch(*.example.com)` decides first" in remarks[2]
     assert "`ask edit(src/**)` decides first" in remarks[3]
-    assert "no tool writes in the folder that kode keeps" in remarks[4]
+    assert "tools never write in kode's own folder" in remarks[4]
 
 
 def test_check_names_a_tool_that_there_is_not(

@@ -74,7 +74,7 @@ def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> 
 def test_a_session_of_an_older_kode_has_figures_and_no_reasons(home: Path, capsys) -> None:
     made(home, FIRST)
     assert main(["--why"]) == 0
-    assert "not on record: an older kode made them" in capsys.readouterr().out
+    assert "An older kode did not record this session's requests" in capsys.readouterr().out
 
 
 def test_a_session_without_an_answer_says_so(home: Path, capsys) -> None:
@@ -82,7 +82,7 @@ def test_a_session_without_an_answer_says_so(home: Path, capsys) -> None:
     session.append_message(user_message("hi"))
     session.close()
     assert main([session.header.id]) == 0
-    assert "No request of it was answered." in capsys.readouterr().out
+    assert "None of its requests was answered." in capsys.readouterr().out
 
 
 def test_a_day_a_time_and_a_project_choose_sessions(home: Path, capsys, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_table_of_sessions_has_folders_and_a_sum(home: Path, capsys) -> None:
     assert shown[1][-1].endswith("project")
     assert shown[-1] == ["total", "4", "2,114", "2,000", "400", "30", "$1.00+"]
     assert main(["--day", "2001-01-01"]) == 0
-    assert capsys.readouterr().out == "Nothing was asked in that time.\n"
+    assert capsys.readouterr().out == "There were no requests in that time.\n"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ CAUSES = [
     ("model", "another model", a_model),
     ("rewind", "the conversation was rewound", a_rewind),
     ("compaction", "the conversation was compacted", a_compaction),
-    ("cache", "the server's cache ran out", a_cache_that_ran_out),
+    ("cache", "the server's cache expired", a_cache_that_ran_out),
 ]
 
 

@@ -113,7 +113,7 @@ def test_a_url_that_leads_elsewhere(
     answering.append(answer)
     finding = found(tmp_path, "server")
     assert finding.state == "optional"
-    assert "no list of models" in finding.detail
+    assert "not with a list of models" in finding.detail
     assert "check the base URL" in finding.next_step
 
 

@@ -80,7 +80,7 @@ def test_three_keys_that_are_refused_are_enough(
 ) -> None:
     reached(monkeypatch, REFUSED, REFUSED, REFUSED)
     said += ["1", "sk-a", "sk-b", "sk-c"]
-    with pytest.raises(UserError, match="No key that works"):
+    with pytest.raises(UserError, match="No working key"):
         init.choose()
 
 

@@ -139,7 +139,7 @@ def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[
 
     assert "cut short" in said(capsys, "check", code=1)
     assert "1 session fixed" in said(capsys, "check", "--repair")
-    assert "no faults" in said(capsys, "check")
+    assert "no damage" in said(capsys, "check")
 
 
 def test_a_wrong_id_is_one_sentence_and_exit_code_1(home: Path) -> None:
@@ -192,4 +192,4 @@ def test_search_names_the_place_of_each_text_newest_first(
     assert out.splitlines()[3].strip() == "no Walrus here"
     assert [row["session"] for row in rows] == found
     assert "--all" in said(capsys, "search", "walrus", "-n", "1")
-    assert "No session" in said(capsys, "search", "walrus", "zanzibar")
+    assert "No message" in said(capsys, "search", "walrus", "zanzibar")

@@ -210,7 +210,7 @@ async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
 
 async def test_details_want_a_number_and_say_when_there_is_nothing(room):
     assert "/details takes a number of calls" in await room.type("/details all")
-    assert "The model has called no tool yet." in await room.type("/details")
+    assert "The model has not called a tool yet." in await room.type("/details")
 
 
 async def test_without_a_pager_the_newest_call_is_printed(room):

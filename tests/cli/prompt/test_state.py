@@ -244,7 +244,7 @@ async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_pa
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
     room.talk.diffs = lambda: 1 // 0
 
-    assert "A fault in kode itself." in await room.type("/diff")
+    assert "An internal error in kode." in await room.type("/diff")
     assert "You said" in await room.type("echo")
 
 
@@ -369,7 +369,7 @@ async def test_help_says_more_about_one_command(room):
         ("# likes tabs", "memory: add user -- likes tabs"),
         ("#env: tests run with make", "memory: add env -- tests run with make"),
         ("/remember note: this", "memory: add user -- note: this"),
-        ("/remember", "a line that begins with #"),
+        ("/remember", "a line that starts with #"),
         ("/todos", "No todo list yet"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
         ("/copy", "There is no answer to copy yet."),
@@ -424,7 +424,7 @@ async def test_a_compaction_is_told_what_to_keep(room):
 async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 
-    assert "hi\nexit 2 · goes with your next message\n" in text
+    assert "hi\nexit 2 · sent with your next message\n" in text
     (note,) = room.talk.attachments
     assert note.source == "attachment"
     assert "$ echo hi; exit 2\nhi" in note.text
@@ -449,7 +449,7 @@ async def test_a_picture_that_is_too_large_is_made_smaller_and_that_is_said(room
 
     text = await room.type("look at @shot.png")
 
-    assert "with the picture shot.png, 2048×4, 1 KB, made smaller" in text
+    assert "with the image shot.png, 2048×4, 1 KB, made smaller" in text
     assert "I see shot.png." in text
 
 

@@ -82,7 +82,7 @@ async def test_defaults_of_choices_are_taken_too():
 async def test_a_value_that_does_not_fit_is_asked_for_again():
     answer, shown = await filled("yes", "Ann", "old", "41", "", "")
     assert answer == {"name": "Ann", "age": 41}
-    assert "no answer of kind integer" in shown
+    assert "not a valid integer" in shown
 
 
 @pytest.mark.parametrize("answers", [("no",), (None,), ("",), ("yes", ""), ("yes", None)])

@@ -89,10 +89,10 @@ def test_between_turns_nothing_goes_on_but_what_kode_is_at():
     progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ENDED))
     assert progress.idle
 
-    progress.take(Working(what="Saving what is worth remembering"), 3)
+    progress.take(Working(what="Saving memory"), 3)
 
     assert not progress.idle
-    assert "Saving what is worth remembering… 2s" in progress.line(5, 80)
+    assert "Saving memory… 2s" in progress.line(5, 80)
 
 
 def test_output_of_a_running_call_is_bounded_and_cannot_control_the_terminal():

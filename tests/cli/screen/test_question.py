@@ -148,12 +148,12 @@ async def test_after_three_approvals_in_a_minute_what_destroys_takes_a_typed_wor
     destroys = question(dangers=("Deletes build.",))
     for _ in range(3):
         await ask(destroys)
-    assert "type the whole word" not in person.shown
+    assert "type the full word" not in person.shown
 
     answer = await ask(destroys)
 
     assert answer.choice == "once"
-    assert "type the whole word" in person.shown
+    assert "type the full word" in person.shown
     assert person.answers == []
 
 
@@ -169,7 +169,7 @@ async def test_a_minute_later_for_another_kind_or_where_nothing_is_destroyed_a_k
     await ask(question(**{**destroys, **later}))
 
     assert person.answers == []
-    assert "type the whole word" not in person.shown
+    assert "type the full word" not in person.shown
 
 
 async def test_an_answered_question_folds_to_one_line_where_it_fits():

@@ -44,7 +44,7 @@ def test_a_definition_says_what_it_is_for_and_what_it_may_use(world: World) -> N
     [
         ("---\nname: x\n---\nbody", "has no description"),
         ("---\ndescription: x\n---\n", "has no prompt"),
-        ("---\n- tools: Read\ndescription: x\n---\nbody", "is no YAML"),
+        ("---\n- tools: Read\ndescription: x\n---\nbody", "is not YAML"),
     ],
 )
 def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) -> None:

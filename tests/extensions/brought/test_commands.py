@@ -56,7 +56,7 @@ def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:
     world.write("~/.claude/commands/x.md", "---\n- allowed-tools: Read\nx: y\n---\nDo it")
 
     assert world.find().commands == ()
-    assert "is no YAML" in world.find().problems["commands"][0]
+    assert "is not YAML" in world.find().problems["commands"][0]
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:

@@ -36,7 +36,7 @@ def test_hints_that_are_no_list_do_not_make_a_head_unreadable() -> None:
 def test_a_head_that_is_no_yaml_is_said_and_leaves_the_body() -> None:
     document = read("---\n\t: [\n---\nbody")
 
-    assert document.problem == "its head is no YAML"
+    assert document.problem == "its front matter is not YAML"
     assert document.body == "body"
 
 

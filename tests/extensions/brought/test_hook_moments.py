@@ -136,7 +136,7 @@ async def test_a_guard_that_fails_lets_nothing_pass(
     await conversation.turn("write")
 
     assert not (world.project / "a.txt").exists()
-    assert "Nothing happens without it" in finished(events)[0].text
+    assert "the action is blocked" in finished(events)[0].text
 
 
 async def test_any_other_hook_that_fails_is_said_and_stops_nothing(

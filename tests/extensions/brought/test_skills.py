@@ -83,8 +83,8 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World) -> None:
 
     assert found.skills == ()
     assert "has no description" in found.problems["skills"][0]
-    assert "a link to a place outside the project" in found.problems["skills"][1]
-    assert "is no YAML" in found.problems["skills"][2]
+    assert "links outside the project" in found.problems["skills"][1]
+    assert "is not YAML" in found.problems["skills"][2]
 
 
 def test_a_skill_under_another_name_than_its_folder_is_used_with_a_remark(world: World) -> None:

@@ -520,7 +520,7 @@ async def test_a_session_with_outside_text_updates_the_memory_only_when_approved
     assert "    + - from outside" in listed
     assert told.startswith("updated MEMORY.md")
     assert memory_of(tmp_path) == "- old\n- from outside\n"
-    assert await memory_command(system, ["approve"]) == "Nothing waits for approval."
+    assert await memory_command(system, ["approve"]) == "Nothing is pending."
     why = await memory_command(system, ["why", "from outside"])
     assert "by you" in why
     assert "from an update that waited, 20260301-123400-abcdef" in why

@@ -164,6 +164,19 @@ def test_the_list_has_filters(machine):
     assert bob.sees(most=1) == ["zebra, web"]
 
 
+def test_a_clone_that_a_fleet_works_in_is_of_the_project_it_was_made_from(machine):
+    ada, bob = machine("ada"), machine("bob")
+    source = ada.project("api")
+    tree = ada.project("tree")
+    (tree / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {source}\n')
+    session = log.create(ada.home, cwd=tree, model="small", provider="scripted")
+    plain_turn(session, "a task of a fleet")
+    session.close()
+    ada.send()
+
+    assert bob.sees(project=bob.project("api")) == ["a task of a fleet"]
+
+
 def test_what_was_used_before_sharing_began_is_not_shared_until_it_is_used_again(machine, team):
     ada = Machine(team, "ada", "adas-laptop", team.name)
     old = ada.work("long ago")

@@ -373,7 +373,7 @@ async def test_a_damaged_task_is_moved_aside_and_told(tmp_path):
 
 async def test_approving_what_does_not_wait_is_an_error(tmp_path):
     system = await opened(tmp_path, ask_reply=Replies([says("ok")]))
-    assert await memory_command(system, ["approve"]) == "Nothing waits for approval."
+    assert await memory_command(system, ["approve"]) == "Nothing is pending."
     for number in (1, 2):
         await system.after_turn(worth(number, tainted=True))
 

@@ -74,7 +74,7 @@ def address_of(settings: "Settings") -> Address | None:
 def project_name(root: Path) -> str:
     """What a project is called on every machine: its repository's address, as
     `github.com/org/repo`; without one the hash of its path, which means nothing elsewhere."""
-    url = _origin(root)
+    url = origin_of(root)
     scp = _SCP.fullmatch(url)
     if scp:
         host, path = scp[1], scp[2]
@@ -85,7 +85,7 @@ def project_name(root: Path) -> str:
     return f"{host.lower()}/{path}" if host and path else paths.path_hash(root)
 
 
-def _origin(root: Path) -> str:
+def origin_of(root: Path) -> str:
     """The address of `origin` in a repository's own settings; "" where there is none."""
     folder = root / ".git"
     try:

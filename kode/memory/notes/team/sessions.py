@@ -24,7 +24,7 @@ from kode.credentials import redact
 from kode.errors import KodeError, StorageError
 from kode.events import Emit, Notice
 from kode.memory.notes.note import PROJECT_SCOPE
-from kode.memory.notes.team.address import Address, project_name
+from kode.memory.notes.team.address import Address, origin_of, project_name
 from kode.memory.notes.team.server import Unreachable, connected
 from kode.session import index
 from kode.session.reading import ID
@@ -105,7 +105,10 @@ def _read(person: str, host: str, line: Mapping[str, Any]) -> SharedSession | No
 
 
 def _project_of(folder: Path) -> str:
-    return project_name(paths.project_root(folder))
+    root = paths.project_root(folder)
+    source = Path(origin_of(root))
+    # A fleet works in clones of the folder that it was started for.
+    return project_name(source if source.is_absolute() and (source / ".git").exists() else root)
 
 
 # ── sending ──────────────────────────────────────────────────────────────────────────────────
