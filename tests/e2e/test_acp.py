@@ -651,7 +651,7 @@ async def test_what_is_no_option_is_refused_with_those_there_are(zed: Editor) ->
 
     with pytest.raises(RequestError, match="auto-edit, plan, full"):
         await zed.agent.set_session_mode(session_id=session, mode_id="yolo")
-    with pytest.raises(RequestError, match="on offer"):
+    with pytest.raises(RequestError, match="The models are"):
         await zed.agent.set_config_option(session_id=session, config_id="model", value="gpt-9")
     with pytest.raises(RequestError, match="mode and model"):
         await zed.agent.set_config_option(session_id=session, config_id="colour", value="red")

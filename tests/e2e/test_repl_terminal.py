@@ -358,7 +358,7 @@ def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
     terminal.until("big-model cannot see images. /model NAME switches to one that can.")
     terminal.type(f"@{tmp_path}/shot.png ", "enter")
 
-    terminal.until("so shot.png is not shown to it.", "I see nothing.")
+    terminal.until("so shot.png is not sent.", "I see nothing.")
 
 
 def test_the_keys_of_vi_where_the_config_says_so(repl):
