@@ -105,7 +105,7 @@ async def test_a_server_that_loads_its_model_is_asked_until_it_has(
             raise served.LoadingError
         return {"data": [{"id": "m", "meta": {"n_ctx": window}}]}
 
-    monkeypatch.setattr(served, "_asked", asked)
+    monkeypatch.setattr(served, "_ask", asked)
     assert await served_window("openai", ENDPOINT, lambda: said.append(1)) == 8192
     assert said == [1]
 
