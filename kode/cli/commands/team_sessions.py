@@ -1,5 +1,5 @@
-"""Sessions that a team shares, at the command line: its list; and where a session is that this
-machine does not have.
+"""The sessions that a team shares, at the command line: the list, and which machine has a session
+that is not on this one.
 """
 
 import os
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def print_team(here: Path | None, words: list[str], limit: int | None, *, as_json: bool) -> int:
-    """Prints the sessions that members of the configured team share, as `print_sessions`: of the
-    project of a folder or of all, with the words in their tasks. Returns the exit code.
+    """Prints the sessions that members of the configured team share, and returns the exit code.
+    Filters: the project of a folder, words that the task contains.
 
     Raises: ConfigError, MemoryRefused, Unreachable.
     """
@@ -44,7 +44,7 @@ def print_team(here: Path | None, words: list[str], limit: int | None, *, as_jso
 
 
 def _summary_of(one: "SharedSession") -> index.Summary:
-    """The line as lists of this machine show theirs; a repository by its name."""
+    """The line as the list of this machine's sessions shows it, with the repository's name."""
     return index.Summary(
         id=one.id,
         updated_at=one.updated_at,
@@ -57,7 +57,7 @@ def _summary_of(one: "SharedSession") -> index.Summary:
 
 
 def find(prefix: str, cwd: Path | None = None) -> str:
-    """As `index.find` in the home; of a session that a team shares the error names the machine.
+    """`index.find` in the home; the error names the machine of a session that the team shares.
     Raises: SessionError."""
     try:
         return index.find(paths.home(), prefix, cwd)
@@ -68,7 +68,7 @@ def find(prefix: str, cwd: Path | None = None) -> str:
 
 
 def _elsewhere(prefix: str) -> str:
-    """Where a session is, in words; "" where no team is configured, or none of it shares one."""
+    """A sentence on where a session is; "" without a team, or if nobody there shares it."""
     from kode.memory.notes.team.address import address_of
 
     try:
@@ -93,8 +93,8 @@ def _elsewhere(prefix: str) -> str:
 
 
 def update_team() -> None:
-    """After sessions were deleted: removes their lines from the list of a team that has them, or
-    says that a later kode does."""
+    """Removes the lines of deleted sessions from the team's list; a fault is printed, and the next
+    kode tries again."""
     try:
         config = _config()
         if not config.sessions.share:
@@ -104,13 +104,13 @@ def update_team() -> None:
 
         update(paths.home(), team_of(config.memory))
     except KodeError as error:
-        text = f"kode: The team's list of sessions is brought up to date later: {error}"
+        text = f"kode: The next kode updates the team's list of sessions: {error}"
         print(clean(text), file=sys.stderr)
 
 
 def unshare() -> int:
-    """Removes what this home shares; how many lines. Raises: ConfigError, MemoryRefused,
-    Unreachable, StorageError."""
+    """Removes the lines of this home's sessions and returns how many. Raises: ConfigError,
+    MemoryRefused, Unreachable, StorageError."""
     from kode.memory.notes.team.manage import team_of
     from kode.memory.notes.team.sessions import withdraw
 

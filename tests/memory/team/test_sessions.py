@@ -506,6 +506,6 @@ def test_deleting_removes_the_line_or_says_that_it_stays_for_now(machine, kode):
     assert deleted[0] == away[0] == 0
     assert deleted[2] == ""
     assert bob.sees() == ["two"]
-    assert "brought up to date later" in away[2]
+    assert "The next kode updates" in away[2]
     assert "1 session" in kode(ada, "session", "unshare")[1]
     assert bob.sees() == []

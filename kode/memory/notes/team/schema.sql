@@ -140,7 +140,7 @@ CREATE TABLE IF NOT EXISTS kode.sessions (
     team text NOT NULL,
     person text NOT NULL,
     id text NOT NULL CHECK (octet_length(id) <= 200),
-    home uuid NOT NULL,               -- the folder of sessions that it is in
+    home uuid NOT NULL,               -- a random id of the folder of sessions
     scope text NOT NULL,              -- `project:NAME`
     host text NOT NULL CHECK (octet_length(host) <= 400),
     used_at timestamptz NOT NULL,
@@ -155,7 +155,7 @@ DROP POLICY IF EXISTS seen ON kode.sessions;
 CREATE POLICY seen ON kode.sessions FOR SELECT
     USING (person = session_user OR kode.sees(team, scope));
 
--- Keeps lines of whoever asks. What is of a project that they are no member of is left out.
+-- Stores lines of the role that logged in, except those of projects that it is no member of.
 CREATE OR REPLACE FUNCTION kode.share_sessions(
     p_team text, p_home uuid, p_host text, p_lines jsonb
 ) RETURNS void
@@ -179,7 +179,7 @@ BEGIN
 END
 $$;
 
--- Removes lines of whoever asks: those named, or with NULL all of a home; how many those were.
+-- Removes lines of the role that logged in, of one home: those in p_ids, or with NULL all.
 CREATE OR REPLACE FUNCTION kode.unshare_sessions(p_team text, p_home uuid, p_ids text[])
 RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

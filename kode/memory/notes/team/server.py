@@ -211,18 +211,18 @@ class Server:
     # ── sessions ─────────────────────────────────────────────────────────────────────────────
 
     async def share_sessions(self, home: str, host: str, lines: list[dict[str, Any]]) -> None:
-        """Keeps a line each as this person's own; see `sessions.py`. Raises: MemoryRefused."""
+        """Stores lines of this person's sessions; see `sessions.py`. Raises: MemoryRefused."""
         sql = "SELECT kode.share_sessions(%s, %s, %s, %s)"
         await self._rows(sql, (self._team, home, host, json.dumps(lines)))
 
     async def unshare_sessions(self, home: str, ids: Sequence[str] | None = None) -> int:
-        """Removes lines of this person and folder of sessions, with None all; how many."""
+        """Removes lines that this person sent from a home, with None all; returns how many."""
         sql = "SELECT kode.unshare_sessions(%s, %s, %s)"
         ((count,),) = await self._rows(sql, (self._team, home, None if ids is None else [*ids]))
         return int(count)
 
     async def shared_from(self, home: str) -> dict[str, str]:
-        """By id, what `changed` is in the lines of this person and folder of sessions."""
+        """`changed` of each line that this person sent from a home, by the session's id."""
         sql = (
             "SELECT id, coalesce(line ->> 'changed', '') FROM kode.sessions "
             "WHERE team = %s AND person = session_user AND home = %s"
@@ -237,8 +237,8 @@ class Server:
         words: Sequence[str] = (),
         most: int | None = None,
     ) -> list[tuple[str, str, dict[str, Any]]]:
-        """Person, host and line, the last used first: of one scope or of all that one sees, whose
-        ids begin so, with all words in the task."""
+        """Person, host and line of the sessions that this person sees, the last used first.
+        Filters: a scope, the beginning of an id, words that the task contains."""
         sql = (
             "SELECT person, host, line FROM kode.sessions WHERE team = %s "
             "AND (%s::text IS NULL OR scope = %s) AND starts_with(id, %s) "

@@ -1,8 +1,8 @@
-"""The sessions that a team shares: a line each on the server, with the beginning of the first task
-and nothing else of what was said.
+"""The list of sessions that a team shares: one line a session on the server, with the beginning of
+its first task and no other message.
 
-What is still to be sent follows from the files of the sessions and from the lines that the server
-has of them, so that nothing is queued: who was away sends what has changed since.
+There is no queue: comparing the session files with the server's lines shows what to send, also
+after a day offline.
 """
 
 import asyncio
@@ -78,10 +78,10 @@ def team_sessions(
     words: Sequence[str] = (),
     most: int | None = None,
 ) -> list[SharedSession]:
-    """The sessions that members share, the last used first: of the project in a folder, or of all
-    that this person sees; whose ids begin so; with all of the words in the task.
+    """The sessions that members share, the last used first. Filters: the project of a folder, the
+    beginning of an id, words that the task contains.
 
-    Raises: MemoryRefused; Unreachable, also where no answer comes in time.
+    Raises: MemoryRefused; Unreachable, also when the server does not answer in time.
     """
     scope = None if project is None else PROJECT_SCOPE + _project_of(project)
 
@@ -94,7 +94,7 @@ def team_sessions(
 
 
 def _read(person: str, host: str, line: Mapping[str, Any]) -> SharedSession | None:
-    """A line as any program may have written it; None for what is none."""
+    """Reads a line that any program may have written; None if it is malformed."""
     if not isinstance(line, dict) or not ID.fullmatch(str(line.get("id"))):
         return None
     cost = line.get("cost_usd")
@@ -107,7 +107,7 @@ def _read(person: str, host: str, line: Mapping[str, Any]) -> SharedSession | No
 def _project_of(folder: Path) -> str:
     root = paths.project_root(folder)
     source = Path(origin_of(root))
-    # A fleet works in clones of the folder that it was started for.
+    # A fleet's tasks run in clones of a local folder: they belong to that folder's project.
     return project_name(source if source.is_absolute() and (source / ".git").exists() else root)
 
 
@@ -115,14 +115,14 @@ def _project_of(folder: Path) -> str:
 
 
 def update(home: Path, address: Address) -> None:
-    """Has the server hold the sessions of this home as they are, those that are deleted no more.
+    """Sends the lines of this home's sessions that changed, and removes those of deleted ones.
     Raises: MemoryRefused, Unreachable, StorageError, BusyError."""
     _answer(partial(_send, home, address, None, time.time()), address)
 
 
 def withdraw(home: Path, address: Address) -> int:
-    """Removes all lines of this home from the server; how many. What is shared after that begins
-    from then on. Raises as `update`."""
+    """Removes all lines of this home from the server and returns how many. Sessions used before now
+    are not shared again. Raises as `update`."""
 
     async def ask() -> int:
         async with connected(address) as server:
@@ -134,13 +134,12 @@ def withdraw(home: Path, address: Address) -> int:
 
 
 async def _send(home: Path, address: Address, only: str | None, begun: float) -> None:
-    """Sends the line of one session; with None all that the server lacks, and removes the lines of
-    those that are gone. Sharing begins with what was used since `begun`, where this is the first
-    time."""
+    """Sends the line of one session; with None, of all that changed, and removes the lines of
+    deleted ones. The first time, `begun` becomes the start of sharing."""
     mark = _mark(home, address, begun)
     async with connected(address) as server:
         if only is None:
-            # Asked for before the folder is read: what another kode begins now is in both.
+            # The server first: a session that another kode starts meanwhile must not look deleted.
             known = await server.shared_from(mark.home)
             here = {id: changed for changed, id in index.files(home)}
             gone = [id for id in known if id not in here]
@@ -156,14 +155,14 @@ async def _send(home: Path, address: Address, only: str | None, begun: float) ->
 
 
 def _line(home: Path, session_id: str, since: float) -> dict[str, Any] | None:
-    """What colleagues see of a session; None for one that is not shared."""
+    """The line of a session; None if it is not shared."""
     path = paths.session_file(home, session_id)
     try:
-        changed = path.stat().st_mtime  # first: what is written meanwhile is sent again
+        changed = path.stat().st_mtime  # before the file is read: a later change is sent again
     except OSError:
         return None
     known = index.summarize(path)
-    # A subagent's is part of the one that started it; one that was imported was not used here.
+    # A subagent's session is a part of its parent's; an imported one keeps its old times.
     if known.damaged or known.parent or not known.turns:
         return None
     if datetime.fromisoformat(known.updated_at).timestamp() < since:
@@ -180,21 +179,20 @@ def _line(home: Path, session_id: str, since: float) -> dict[str, Any] | None:
 
 
 def _clean(text: str) -> str:
-    """Without credentials, and without what jsonb cannot hold."""
+    """Masks credentials, and drops characters that jsonb cannot store."""
     return redact(text.replace("\0", ""))[:MAX_CHARS].encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)
 class _Mark:
     home: str
-    """Stands for this folder of sessions, on whatever machine."""
+    """A random id of this folder of sessions."""
     since: float
-    """What was last used before that is not shared."""
+    """Sessions last used before this time are not shared; seconds since the epoch."""
 
 
 def _mark(home: Path, address: Address, begun: float) -> _Mark:
-    """Of this home at a team's server; made where there is none, as of `begun`. Raises:
-    StorageError, BusyError."""
+    """The mark of this home for a team; creates a missing one. Raises: StorageError, BusyError."""
     path = paths.sharing_file(home, address.key)
     with durable.locked(path.parent):
         try:
@@ -205,8 +203,8 @@ def _mark(home: Path, address: Address, begun: float) -> _Mark:
         except (ValueError, KeyError, TypeError, AttributeError):
             aside = durable.set_aside(path)
             raise StorageError(
-                f"{path} was damaged and is now {aside.name}: sessions are shared from now on, and "
-                "lines of those deleted before stay until the team's server removes them."
+                f"{path} was damaged and is now {aside.name}. Sessions used from now on are "
+                "shared; the database's owner can remove lines of sessions deleted before."
             ) from None
         made = _Mark(str(uuid.uuid4()), math.floor(begun))
         durable.replace(path, json.dumps(asdict(made)).encode())
@@ -217,8 +215,8 @@ def _mark(home: Path, address: Address, begun: float) -> _Mark:
 
 
 class Sharing:
-    """Sends the line of the open session, and what was left to send; nobody waits for it but the
-    end of the process, for `END_S`."""
+    """Sends the line of the open session, and what earlier processes could not send, in the
+    background; only the end of the process waits for it, for `END_S` at most."""
 
     def __init__(self, home: Path, address: Address, emit: Emit) -> None:
         self._home = home
@@ -232,8 +230,8 @@ class Sharing:
         self._has_warned = False
 
     def begin(self, session_id: str | None) -> None:
-        """Sends what is new of the session, unless something is being sent or the server failed
-        just now; the first time, and after a fault, what is new of all."""
+        """Starts sending what changed in this session; the first time and after a fault, in all.
+        Does nothing while a request runs, or shortly after a fault."""
         self._take_result()
         state = self._state(session_id)
         is_new = not self._is_complete or state != self._sent
@@ -244,7 +242,7 @@ class Sharing:
             self._work = _start(work)
 
     async def finish(self, session_id: str | None) -> None:
-        """At the end of the process: what is not sent in time is sent by the next one."""
+        """Sends what changed, at the end of the process; the next one sends what is late."""
         end = time.monotonic() + END_S
         self.begin(session_id)
         while self._work is not None:
@@ -253,10 +251,10 @@ class Sharing:
                 self._warn(f"no answer in {END_S:g} s")
                 return
             await asyncio.to_thread(wait, [self._work], left_s)
-            self.begin(session_id)  # what was being sent may be older than the last turn
+            self.begin(session_id)  # the finished request may be older than the last turn
 
     def _state(self, session_id: str | None) -> str:
-        """Differs once the session has changed; "" without a file."""
+        """Changes with the session's file; "" without one."""
         if session_id is None:
             return ""
         try:
@@ -282,7 +280,7 @@ class Sharing:
             self._emit(
                 Notice(
                     text=f"The list of sessions of {self._address.label} is not up to date "
-                    f"({why.rstrip('.')}). What is missing is sent later."
+                    f"({why.rstrip('.')}). kode sends the missing lines later."
                 )
             )
 
@@ -304,8 +302,8 @@ def _answer(work: Callable[[], Coroutine[Any, Any, T]], address: Address) -> T:
 
 
 def _start(work: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
-    """Runs it in a thread that may be left behind: psycopg waits for a server that has stopped in
-    the middle of a request even where it is cancelled."""
+    """Runs the work in a daemon thread, which can be abandoned: psycopg keeps waiting for a server
+    that hangs in the middle of a request, even when it is cancelled."""
     done: Future[T] = Future()
 
     def run() -> None:
