@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from kode import broken_json
 from kode.contracts import AskModel, AskReply, Request
-from kode.errors import KodeError, MemoryRefused
+from kode.errors import KodeError
 from kode.memory import terms
 from kode.messages import Message, Part, Text, ToolResult, text_of
 
@@ -253,22 +253,10 @@ def read_numbers(answer: str, count: int) -> list[int] | None:
 def says_something(text: str, instructions: str) -> bool:
     """Whether a text in an answer can be a fact: more than one word ("none", "empty"), and not a
     placeholder."""
-    return not _is_one_word(text) and not is_placeholder(text, instructions)
-
-
-def refuse_one_word(text: str) -> None:
-    """Raises: MemoryRefused for a fact of a model's that is a name alone: weak models keep the
-    value of what they were asked to remember, and leave out what it is the value of."""
-    if text.strip() and _is_one_word(text):
-        raise MemoryRefused(
-            "content is one word, which says nothing by itself: give the whole sentence, with what "
-            "it is about. Nothing was changed."
-        )
-
-
-def _is_one_word(text: str) -> bool:
-    short = len(text.split()) < 2 and len(text) <= MAX_WORD_CHARS
-    return short and not terms.is_unspaced(text)
+    one_word = len(text.split()) < 2 and len(text) <= MAX_WORD_CHARS
+    if one_word and not terms.is_unspaced(text):
+        return False
+    return not is_placeholder(text, instructions)
 
 
 def is_placeholder(text: str, instructions: str) -> bool:

@@ -187,7 +187,9 @@ def test_what_the_session_did_to_its_messages_is_the_cause(story: Story) -> None
     story.sections = {**SECTIONS, "memory": "Nothing."}
     story.say("eight")
     assert found(story).kind == "compaction"
-    assert found(story).cause.startswith("the conversation was compacted; what memory puts")
+    assert found(story).cause.startswith(
+        "the conversation was compacted; memory's part of the prompt"
+    )
 
 
 def test_only_what_was_sent_before_and_follows_counts_as_read_again(story: Story) -> None:

@@ -8,7 +8,6 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.ask import refuse_one_word
 from kode.memory.base import Outcome
 from kode.memory.frame import told_to_model
 from kode.memory.notes.note import Sensitivity, Stability, in_words
@@ -60,7 +59,6 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
         source: Annotated[str | None, "the code it rests on, as path:line-line"] = None,
     ) -> ToolOutput:
         with told_to_model():
-            refuse_one_word(content)
             outcome = await notes.writer.remember(
                 content,
                 kind=kind,

@@ -8,7 +8,6 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.ask import refuse_one_word
 from kode.memory.frame import told_to_model
 from kode.memory.tiered.facts import TARGETS, Action, Scope, Target
 from kode.memory.tiered.write import Outcome
@@ -85,8 +84,6 @@ def memory_tool(facts: "Tiered") -> Tool:
                 raise ToolError(
                     f"`{action}` needs `target`: {' or '.join(TARGETS)}. Nothing was changed."
                 )
-            if action == "add":
-                refuse_one_word(content or "")
             old = old_text or ("" if action == "replace" else content) or ""
             outcome = await facts.change(action, target, scope, author, old=old, new=content or "")
         if outcome.change_id:

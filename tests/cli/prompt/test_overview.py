@@ -48,7 +48,7 @@ def test_one_model_is_one_line_and_several_are_a_line_each_with_their_sum() -> N
         "  dear                      2  12.3k     50%  400   $0.50",
         "  local                     1  12.3k     50%  400       ?",
         "today, all sessions         0      0       -    0   $0.00",
-        "+ and what local cost: the price is unknown (`prices` sets it).",
+        "+ the cost of local: the price is unknown (`prices` sets it).",
     ]
 
 

@@ -94,16 +94,6 @@ async def test_content_that_would_become_two_entries_is_refused(tmp_path, conten
     assert not user_file(tmp_path).exists()
 
 
-@pytest.mark.parametrize("content", ["tudrofin", " `pnpm` "])
-async def test_a_fact_of_one_word_is_refused_with_what_to_write(tmp_path, content):
-    system = await opened(tmp_path)
-
-    with pytest.raises(ToolError, match="whole sentence"):
-        await use(system, action="add", target="env", content=content)
-
-    assert not env_file(tmp_path).exists()
-
-
 async def test_a_fact_in_a_script_without_spaces_is_a_sentence(tmp_path):
     system = await opened(tmp_path)
 
