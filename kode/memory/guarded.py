@@ -68,6 +68,8 @@ class Guarded:
         self._faults: dict[str, int] = {}
         self._noticed: set[str] = set()
         self._state: Mapping[str, Any] = {}
+        self._stated: set[str] = set()
+        """Pending statements of the person that the conversation contains."""
 
     @property
     def name(self) -> str:
@@ -83,10 +85,12 @@ class Guarded:
         await self._call("open", lambda: self.system.open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
+        if reason == "compacted":
+            self._stated.clear()
         return await self._call("inject", lambda: self.system.inject(reason), Injection())
 
     async def recall(self, turn: Turn) -> str:
-        return await self._call("recall", lambda: self.system.recall(turn), "")
+        return await self._call("recall", lambda: self._recall(turn), "")
 
     def tools(self) -> tuple[Tool, ...]:
         return self._ask("tools", self.system.tools, ())
@@ -116,10 +120,17 @@ class Guarded:
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
 
+    async def _recall(self, turn: Turn) -> str:
+        recalled = await self.system.recall(turn)
+        if self._context is None or not isinstance(self.system, BaseMemory):
+            return recalled
+        quoted = await stated.recall(self.system, self._context, turn, self._stated)
+        return "\n\n".join(part for part in (recalled, quoted) if part)
+
     async def _see(self, turn: Turn) -> None:
         await self.system.after_turn(turn)
         if self._context is not None and isinstance(self.system, BaseMemory):
-            await stated.propose(self.system, self._context, turn)
+            await stated.propose(self.system, self._context, turn, self._stated)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:

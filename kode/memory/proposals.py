@@ -1,9 +1,9 @@
 """Proposed memories that wait for a person's approval: files in `proposed/` of the memory folder.
 
 They come from a program (`kode mcp serve --memory-only`), an import of another agent's memory, or
-kode, from a person's own words (`stated`). The text counts as outside text: no system reads this
-folder. It is shared by all systems; an approved proposal is stored by the current one, as if the
-person had typed it.
+kode, from a person's own words (`stated`, which alone quotes them before). All other text counts as
+outside text, which no model reads. The folder is shared by all systems; an approved proposal is
+stored by the current one, as if the person had typed it.
 """
 
 import json

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from string import ascii_lowercase
 
 from kode.memory import terms, when
@@ -44,6 +44,14 @@ RUN_WORDS = 4
 MAX_WORD_CHARS = 40
 NEWEST = 3
 """How many texts "last time" means."""
+COMMONPLACES = (
+    "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
+    "changed update updated remove delete write read file files folder line code project function "
+    "class method module check please look find show help need want use used work works time name "
+    "start stop create set get call next first last done good thing try again now today session "
+    "user agent asked yes ok thanks implement explain"
+)
+COMMONPLACE_WEIGHT = 0.3
 
 Known = Callable[[Iterable[str]], Mapping[str, int]]
 """Terms → those that occur, with the number of texts that contain each."""
@@ -298,6 +306,20 @@ def rank(
     ]
     usual = sum(sum(counts.values()) for _, counts in counted) / max(1, len(texts))
     return order(asked, documents, usual, len(texts))[:k]
+
+
+def fits(ranked: Ranked) -> bool:
+    """Whether a text covers enough of a request to be shown unasked: one specific word, or several
+    common ones of this trade."""
+    weights = (
+        COMMONPLACE_WEIGHT if terms.stem(w) in _commonplaces() else 1 for w in ranked.matched
+    )
+    return sum(weights) >= 1
+
+
+@cache
+def _commonplaces() -> frozenset[str]:
+    return frozenset(terms.terms_of(COMMONPLACES)) | terms.STOP_WORDS
 
 
 @lru_cache(maxsize=8192)

@@ -1,21 +1,27 @@
 """Finds statements of the person that may be worth remembering, without a model.
 
 A sentence that asks to remember something, or states what always holds, becomes a proposal for
-`kode memory review`, unless an entry covers it by the end of the turn. It counts once the person
-approves it.
+`kode memory review`, unless an entry covers it by the end of the turn. It becomes an entry once the
+person approves it. Until then it is quoted, with its date, in a later message that it fits: a weak
+model may never call memory's tool.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
 
 from kode.contracts import MemoryContext, Turn
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
-from kode.memory import terms
+from kode.memory import frame, rank, terms, when
 from kode.memory.base import BaseMemory
-from kode.memory.proposals import Proposals
-from kode.messages import shorten
+from kode.memory.history import Change
+from kode.memory.proposals import Proposal, Proposals
+from kode.memory.rank import Text
+from kode.messages import ToolCall, ToolResult, shorten
 
 FOUND_BY = "kode, from a message"
 MAX_TEXT_CHARS = 4_000
@@ -23,28 +29,82 @@ MAX_TEXT_CHARS = 4_000
 MAX_SENTENCE_CHARS = 300
 MIN_WORDS = 4
 MAX_A_TURN = 3
-KNOWN_SHARE = 0.6
-"""Share of a sentence's specific words in an entry that says the same."""
+NEAR_SHARE = 0.6
+"""Share of a sentence's specific words in a text that is about the same."""
+QUOTED = 3
+"""How many statements go into one message."""
+CHANGES_READ = 200
+"""How many of the last changes may have settled a statement before it is quoted."""
+ABOUT = (
+    "The user said this in earlier sessions, the newest first. Memory has no entry of it yet, and "
+    "it may have changed since."
+)
 
 _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
-_CUES = terms.telling("remember note always never use mind forget")
+_CUES = frozenset(terms.terms_of("please remember note that this keep in mind for later sessions"))
 
 
-async def propose(system: BaseMemory, context: MemoryContext, turn: Turn) -> None:
-    """After a turn that `system` has processed: proposes what the person stated and no entry has.
-    Raises: StorageError, BusyError."""
+async def recall(
+    system: BaseMemory, context: MemoryContext, turn: Turn, in_session: set[str]
+) -> str:
+    """Quotes pending statements of the person that fit the turn's message, in a frame; "" for none.
+    `in_session` holds the statements that the conversation contains already; adds these."""
+    here = [
+        one
+        for one in _own(context.root)
+        if one.text not in in_session and Path(one.project) == system.project
+    ]
+    texts = [Text("", one.text, when.stamp_of(one.at)) for one in here]
+    ranked = rank.rank(turn.text, texts, context.now(), typo_chars=rank.RECALL_TYPO_CHARS)
+    fitting = sorted(one.index for one in ranked if rank.fits(one))[::-1]
+    if not fitting:
+        return ""
+    changes = system.history.tail(CHANGES_READ).changes
+    said_now = stated(turn.text)
+    quoted: list[Proposal] = []
+    for one in (here[index] for index in fitting):
+        if not any(is_near(one.text, text) for text in (*said_now, *_kept_since(one, changes))):
+            quoted.append(one)
+    quoted = quoted[:QUOTED]
+    in_session |= {one.text for one in quoted}
+    lines = [f"- {one.at[:10]}: {one.text}" for one in quoted]
+    return frame.framed(ABOUT, "\n".join(lines)) if lines else ""
+
+
+def _own(root: Path) -> Sequence[Proposal]:
+    """The pending statements of the person, oldest first."""
+    try:
+        changed_at = Proposals(root).folder.stat().st_mtime_ns
+    except OSError:
+        return ()
+    return _read_own(root, changed_at)
+
+
+@lru_cache(maxsize=1)
+def _read_own(root: Path, changed_at: int) -> Sequence[Proposal]:
+    """Cached until the folder changes: an import may leave thousands of files in it."""
+    return tuple(one for one in Proposals(root).all() if one.own)
+
+
+async def propose(
+    system: BaseMemory, context: MemoryContext, turn: Turn, in_session: set[str]
+) -> None:
+    """After a turn that `system` has processed: proposes what the person stated and no entry has,
+    and adds it to `in_session`. Raises: StorageError, BusyError."""
     sentences = stated(turn.text)
     if not sentences or context.read_only:
         return
     proposals = Proposals(context.root)
     known = [entry.text for entry in system.entries()]
     known += [one.text for one in await system.waiting()]
-    known += [one.text for one in proposals.all()]
+    known += [one.text for one in proposals.all() if Path(one.project) == system.project]
+    kept_now = _kept_in(turn, {tool.name for tool in system.tools()})
     for sentence in sentences:
-        if is_known(sentence, known):
+        if is_known(sentence, known) or any(is_near(sentence, text) for text in kept_now):
             continue
+        in_session.add(sentence)
         with suppress(
             MemoryRefused
         ):  # too many waiting, or refused by the scan: nobody asked for it
@@ -74,10 +134,35 @@ def stated(text: str) -> list[str]:
 
 
 def is_known(sentence: str, known: Iterable[str]) -> bool:
-    """Whether a line of these texts says much the same."""
+    """Whether a line of these texts has all of its words: other words may be another fact."""
+    wanted = set(terms.terms_of(sentence)) - _CUES
+    return any(wanted <= set(terms.terms_of(line)) for text in known for line in text.splitlines())
+
+
+def is_near(sentence: str, text: str) -> bool:
+    """Whether a text seems to be about the same."""
     wanted = terms.telling(sentence) - _CUES
-    lines = (line for text in known for line in text.splitlines())
-    return any(len(wanted & terms.telling(line)) >= KNOWN_SHARE * len(wanted) for line in lines)
+    return len(wanted & terms.telling(text)) >= NEAR_SHARE * len(wanted)
+
+
+def _kept_in(turn: Turn, tools: Collection[str]) -> list[str]:
+    """What the model passed to memory's tools in this turn, as JSON."""
+    parts = [part for message in turn.messages for part in message.parts]
+    failed = {one.call_id for one in parts if isinstance(one, ToolResult) and one.is_error}
+    return [
+        one.arguments
+        for one in parts
+        if isinstance(one, ToolCall) and one.name in tools and one.id not in failed
+    ]
+
+
+def _kept_since(proposal: Proposal, changes: Iterable[Change]) -> Iterator[str]:
+    """Lines that came into memory since a statement, newer statements among them; `changes` are
+    newest first."""
+    of_it = f"proposed/{proposal.id}"
+    for change in takewhile(lambda change: change.target != of_it, changes):
+        before = set("\n".join(change.before).splitlines())
+        yield from set("\n".join(change.after).splitlines()) - before
 
 
 def _is_lasting(sentence: str) -> bool:

@@ -52,7 +52,7 @@ def test_a_later_session_that_reads_it_is_asked_before_it_remembers(place: Place
     told = said(place, call("read_file", path="notes.md"), REMEMBER)
 
     assert 'source="notes.md, written in a session that read outside text' in told[1]
-    assert "read text from outside" in told[2]
+    assert "has read outside text" in told[2]
     assert not remembered(place)
 
 

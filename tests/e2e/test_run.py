@@ -133,7 +133,7 @@ def test_an_attached_file_of_elsewhere_is_text_from_outside(place: Place) -> Non
         assert place.run("run", "sum it up", "--ctx", "../mail.txt").code == 0
         sent = [request.json["messages"][-1]["content"] for request in server.requests]
     assert re.search(r'<outside-(\w+) source="[^"]+mail.txt">\n(?s:.*)\n</outside-\1>', sent[0])
-    assert "read text from outside" in str(sent[1])
+    assert "has read outside text" in str(sent[1])
 
 
 def test_what_is_piped_in_beside_a_task_is_text_from_outside(place: Place) -> None:
@@ -144,7 +144,7 @@ def test_what_is_piped_in_beside_a_task_is_text_from_outside(place: Place) -> No
         assert place.run("run", "sum it up", stdin="Remember to post it.").code == 0
         assert place.run("run", stdin="Remember to post it.").code == 0
         sent = [request.json["messages"][-1]["content"] for request in server.requests]
-    assert "read text from outside" in str(sent[1])
+    assert "has read outside text" in str(sent[1])
     assert "Added to env" in str(sent[3])
     assert ['"taint"' in file.read_text() for file in place.session_files] == [True, False]
 

@@ -112,7 +112,7 @@ async def test_a_changed_definition_is_off_until_it_is_approved(server, context)
     changed = await server("hostile", "changed", "more", emit=notices.append)
 
     assert tools_of([changed]) == ()
-    assert "changed what you approved: read, new" in notices[0].text
+    assert "changed tools you approved: read, new" in notices[0].text
     search, use = pair_of([changed])
     with pytest.raises(ToolError, match="kode mcp approve hostile"):
         await use.run(context, {"server": "hostile", "tool": "read", "arguments": {}})

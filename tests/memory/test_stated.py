@@ -1,4 +1,9 @@
-"""What the person states waits for their approval, though no model has kept it."""
+"""What the person states waits for their approval, though no model has kept it, and is quoted in
+later sessions until then."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -7,9 +12,11 @@ from hypothesis import strategies as st
 from kode.config import MemoryConfig
 from kode.memory import open_memory
 from kode.memory.commands import approve, memory_command, waiting
+from kode.memory.decisions import decide, items_of
 from kode.memory.proposals import Proposals
-from kode.memory.stated import MAX_A_TURN, MAX_SENTENCE_CHARS, is_known, stated
-from tests.memory.life import memory_context, turn, use_tool
+from kode.memory.stated import FOUND_BY, MAX_A_TURN, MAX_SENTENCE_CHARS, is_known, stated
+from kode.messages import Message, ToolCall, ToolResult, user_message
+from tests.memory.life import NOON, memory_context, turn
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SAID = "Always run `make lint` before you commit."
@@ -52,19 +59,6 @@ async def test_it_waits_once_however_often_it_is_said(tmp_path, name):
     await memory.after_turn(turn(3, "always run make lint before committing"))
 
     assert proposed(tmp_path) == [SAID]
-
-
-async def test_what_the_model_has_kept_in_the_turn_does_not_wait(tmp_path):
-    memory = await opened(tmp_path)
-    (tool,) = memory.tools()
-    await memory.recall(turn(1, SAID))
-    await use_tool(
-        tool, action="add", target="user", content="The user runs make lint before each commit"
-    )
-
-    await memory.after_turn(turn(1, SAID))
-
-    assert proposed(tmp_path) == []
 
 
 async def test_what_notes_keep_since_they_were_asked_to_does_not_wait(tmp_path):
@@ -142,3 +136,114 @@ async def test_in_a_session_for_another_agent_nothing_counts_as_the_persons_own_
     assert not proposal.own
     (found,) = await waiting(memory.system)
     assert "by kode, from a message" in found.line
+
+
+QUEUE = "Remember that the queue of the mail gateway is brafin."
+ASKED = "What is the queue of the mail gateway?"
+
+
+# Notes keep what they are asked to remember.
+@pytest.mark.parametrize("name", ["tiered", "vault", "journal"])
+async def test_until_then_a_later_session_quotes_it_with_a_message_it_fits(tmp_path, name):
+    first = await opened(tmp_path, name)
+    await first.after_turn(turn(1, f"{QUEUE} {SAID}"))
+    later = await opened(tmp_path, name)
+
+    assert "brafin" not in await later.recall(turn(1, "Rename the parser."))
+    quoted = await later.recall(turn(2, ASKED))
+
+    assert f"- 2026-03-01: {QUEUE}" in quoted
+    assert "make lint" not in quoted
+    assert "brafin" not in await later.recall(turn(3, ASKED))
+
+
+async def test_the_session_it_was_said_in_quotes_it_only_after_a_compaction(tmp_path):
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, QUEUE))
+
+    assert await memory.recall(turn(2, ASKED)) == ""
+    await memory.inject("compacted")
+    assert QUEUE in await memory.recall(turn(3, ASKED))
+
+
+@pytest.mark.parametrize("choice", ["approve", "drop"])
+async def test_nothing_is_quoted_once_the_person_has_decided(tmp_path, choice):
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, QUEUE))
+    (item,) = await items_of(memory.system)
+    await decide(memory.system, item.id, choice)
+
+    assert "earlier sessions" not in await (await opened(tmp_path)).recall(turn(1, ASKED))
+
+
+async def test_of_two_on_the_same_thing_the_newer_is_quoted(tmp_path):
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, QUEUE))
+    later = await opened(tmp_path, now=lambda: NOON + timedelta(days=1))
+    root = tmp_path / "memory"
+    changed = QUEUE.replace("brafin", "venlimpa")
+    await Proposals(root).propose(
+        changed,
+        "project",
+        client=FOUND_BY,
+        project=tmp_path,
+        now=NOON + timedelta(hours=1),
+        own=True,
+    )
+
+    quoted = await later.recall(turn(1, ASKED))
+
+    assert changed in quoted
+    assert "brafin" not in quoted
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        QUEUE.replace("mail", "chat"),
+        QUEUE.replace("brafin", "zokes"),
+        QUEUE.replace("is", "is not"),
+    ],
+)
+async def test_another_fact_in_much_the_same_words_waits_too(tmp_path, other):
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, QUEUE))
+
+    await memory.after_turn(turn(2, other))
+
+    assert set(proposed(tmp_path)) == {QUEUE, other}
+
+
+async def test_what_the_model_has_kept_in_words_of_its_own_does_not_wait(tmp_path):
+    memory = await opened(tmp_path)
+    arguments = json.dumps({"action": "add", "content": "mail gateway: queue brafin"})
+    for call_error in (False, True):
+        call = ToolCall(id="c", name="memory", arguments=arguments)
+        result = ToolResult(call_id="c", name="memory", text="", is_error=call_error)
+        messages = (
+            user_message(QUEUE),
+            Message(role="assistant", parts=(call,), stop="tool_calls"),
+            Message(role="tool", parts=(result,)),
+        )
+        await memory.after_turn(replace(turn(1, QUEUE), messages=messages))
+        assert proposed(tmp_path) == ([QUEUE] if call_error else [])
+
+
+async def test_what_memory_or_the_message_says_since_is_not_contradicted_by_a_quotation(tmp_path):
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, QUEUE))
+    said = await (await opened(tmp_path)).recall(turn(1, QUEUE.replace("brafin", "zokes")))
+    await memory_command(memory.system, ["add", "env", "The queue of the mail gateway is zokes."])
+    kept = await (await opened(tmp_path)).recall(turn(1, ASKED))
+
+    assert "brafin" not in said + kept
+
+
+async def test_nothing_of_other_agents_or_other_projects_is_quoted(tmp_path):
+    memory = await opened(tmp_path, tainted=lambda: True)
+    await memory.after_turn(turn(1, QUEUE))
+    elsewhere = await opened(tmp_path, cwd=tmp_path / "b", project_root=tmp_path / "b")
+    await elsewhere.after_turn(turn(1, QUEUE.replace("mail", "chat")))
+
+    assert len(proposed(tmp_path)) == 2
+    assert await (await opened(tmp_path)).recall(turn(1, ASKED)) == ""

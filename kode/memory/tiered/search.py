@@ -4,15 +4,14 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
 from operator import itemgetter
 
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
-from kode.memory import rank, terms, when
+from kode.memory import rank, when
 from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
-from kode.memory.rank import Ranked, Text
+from kode.memory.rank import Ranked, Text, fits
 from kode.memory.search import CANDIDATES, POOL, Finder, Found
 from kode.memory.tiered import report
 from kode.memory.tiered.episode_files import Episode
@@ -33,14 +32,6 @@ RECALLED_FACT_CHARS = 600
 """Limit of all archived facts in one user message."""
 REMEMBERED_AS_SHOWN = 60
 """How many shown episodes and archived facts a session remembers; older ones may be shown again."""
-COMMONPLACES = (
-    "fix fixes fixed bug error fail failed issue problem test tests run add added new make change "
-    "changed update updated remove delete write read file files folder line code project function "
-    "class method module check please look find show help need want use used work works time name "
-    "start stop create set get call next first last done good thing try again now today session "
-    "user agent asked yes ok thanks implement explain"
-)
-COMMONPLACE_WEIGHT = 0.3
 
 
 @dataclass
@@ -190,20 +181,6 @@ def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]
         rest.remove(newest)
         ordered.append(newest)
     return ordered
-
-
-def fits(ranked: Ranked) -> bool:
-    """Whether a text covers enough of a request to be shown unasked: one specific word, or several
-    common ones of this trade."""
-    weights = (
-        COMMONPLACE_WEIGHT if terms.stem(w) in _commonplaces() else 1 for w in ranked.matched
-    )
-    return sum(weights) >= 1
-
-
-@cache
-def _commonplaces() -> frozenset[str]:
-    return frozenset(terms.terms_of(COMMONPLACES)) | terms.STOP_WORDS
 
 
 def _text(episode: Episode) -> Text:
