@@ -435,10 +435,11 @@ NOTHING_AT_STAKE = AtStake()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    allowed: bool
+class Ruling:
+    """What is found out about a call before it runs."""
+
     reason: str
-    """For the model when refused: why, and what would allow it."""
+    """Why it runs or not, for the model, with what would allow it; or for a person who is asked."""
     at_stake: AtStake = NOTHING_AT_STAKE
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, since nobody allowed this very command."""
@@ -452,6 +453,11 @@ class Verdict:
     status tells how they ended."""
     only_reads: bool = False
     """For a command: whether its words say that it only reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Ruling):
+    allowed: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from kode.contracts import (
@@ -17,6 +17,7 @@ from kode.contracts import (
     Kept,
     Opinion,
     PermissionMode,
+    Ruling,
     Sandbox,
     Tool,
     ToolContext,
@@ -377,16 +378,8 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 def verdict(decision: Decision) -> Verdict:
     """What the engine gets of a decision that nobody is asked about."""
-    return Verdict(
-        allowed=decision.outcome == "allow",
-        reason=decision.reason,
-        at_stake=decision.at_stake,
-        sandboxed=decision.sandboxed,
-        untrusted=decision.untrusted,
-        reads=decision.reads,
-        checks=decision.checks,
-        only_reads=decision.only_reads,
-    )
+    found = {one.name: getattr(decision, one.name) for one in fields(Ruling)}
+    return Verdict(allowed=decision.outcome == "allow", **found)
 
 
 BY_PERSON = "The person refused this."

@@ -46,7 +46,7 @@ class NoteVectors:
     def is_neural(self) -> bool:
         return self._embedder.is_neural
 
-    async def make_missing(self, most: int = MADE_AT_ONCE) -> int:
+    async def make_missing(self) -> int:
         """Makes vectors for the newest notes that have none in this space; returns how many.
 
         A server that fails costs nothing: those notes are found missing the next time.
@@ -57,7 +57,7 @@ class NoteVectors:
             f"ON v.place = n.place AND v.space = ? WHERE {self._without} "
             "ORDER BY n.place DESC LIMIT ?"
         )
-        missing = self._database.rows(sql, (self.space, most))
+        missing = self._database.rows(sql, (self.space, MADE_AT_ONCE))
         if not missing:
             return 0
         matrix = await self._embedder.embed([content for _, content in missing])
