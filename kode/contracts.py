@@ -443,10 +443,11 @@ NOTHING_AT_STAKE = AtStake()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    allowed: bool
+class Ruling:
+    """What is found out about a call before it runs."""
+
     reason: str
-    """For the model when refused: the reason, and what would allow it."""
+    """Why it runs or not: for the model with what would allow it, or for a person who is asked."""
     at_stake: AtStake = NOTHING_AT_STAKE
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
@@ -460,6 +461,11 @@ class Verdict:
     its exit status shows."""
     only_reads: bool = False
     """For a command: whether its words show that it only reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Ruling):
+    allowed: bool
 
 
 @dataclass(frozen=True, kw_only=True)

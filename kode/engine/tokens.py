@@ -54,10 +54,10 @@ def chars_of(tokens: float) -> int:
     return int(tokens * BYTES_PER_TOKEN)
 
 
-def clip_middle(text: str, max_chars: int, what: str = "characters") -> str:
+def clip_middle(text: str, max_chars: int) -> str:
     """Keeps both ends of a text longer than `max_chars`, and says how much is missing."""
     if len(text) <= max_chars:
         return text
     half = max(1, (max_chars - 60) // 2)
     left_out = len(text) - 2 * half
-    return f"{text[:half]}\n[... {left_out} {what} left out ...]\n{text[-half:]}"
+    return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"

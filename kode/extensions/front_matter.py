@@ -32,10 +32,9 @@ class Document:
         values = value if isinstance(value, list) else [value]
         return tuple(found for one in values if (found := _plain(one)))
 
-    def is_set(self, name: str, *, default: bool = False) -> bool:
-        """A boolean field."""
-        said = self.text(name).lower()
-        return default if said not in ("true", "false", "yes", "no") else said in ("true", "yes")
+    def is_set(self, name: str) -> bool:
+        """Whether a boolean field is true."""
+        return self.text(name).lower() in ("true", "yes")
 
 
 def read(text: str) -> Document:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kode.contracts import NOTHING_AT_STAKE, AtStake, PermissionMode, Tool
+from kode.contracts import PermissionMode, Ruling, Tool
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
@@ -19,10 +19,8 @@ write to a copy of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(Ruling):
     outcome: Outcome
-    reason: str
-    """For a person if asked, for the model if denied."""
     rules_offered: tuple[str, ...] = ()
     """Rules that would settle this question permanently; empty if "always" is not offered."""
     runs_unasked: bool = False
@@ -33,14 +31,6 @@ class Decision:
     """With `ask`: what it would destroy, a sentence each."""
     risk: str = ""
     """With `ask`, for a command: the worst risk of its parts."""
-    at_stake: AtStake = NOTHING_AT_STAKE
-    sandboxed: bool = False
-    """With `allow`, for a command: see `contracts.Verdict`."""
-    untrusted: str = ""
-    reads: tuple[str, ...] | None = None
-    checks: tuple[str, ...] = ()
-    only_reads: bool = False
-    """See `contracts.Verdict`, as for `untrusted` and `reads`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from kode.contracts import (
@@ -18,6 +18,7 @@ from kode.contracts import (
     Kept,
     Opinion,
     PermissionMode,
+    Ruling,
     Sandbox,
     Tool,
     ToolContext,
@@ -378,16 +379,8 @@ def _spelt_run(run: re.Match[str]) -> str:
 
 def verdict(decision: Decision) -> Verdict:
     """The engine's form of a decision that needs no question."""
-    return Verdict(
-        allowed=decision.outcome == "allow",
-        reason=decision.reason,
-        at_stake=decision.at_stake,
-        sandboxed=decision.sandboxed,
-        untrusted=decision.untrusted,
-        reads=decision.reads,
-        checks=decision.checks,
-        only_reads=decision.only_reads,
-    )
+    ruling = {one.name: getattr(decision, one.name) for one in fields(Ruling)}
+    return Verdict(allowed=decision.outcome == "allow", **ruling)
 
 
 BY_PERSON = "The person refused this."

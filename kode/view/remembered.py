@@ -16,12 +16,12 @@ from kode import paths
 from kode.config import Config
 from kode.conversation.memory import open_configured, outside_context
 from kode.credentials import redact
-from kode.errors import MemoryRefused
 from kode.events import Event, Notice
 from kode.memory import commands, decisions, lineage, stale, uses
 from kode.memory.base import BaseMemory
 from kode.memory.decisions import Decided
 from kode.memory.exchange import Piece, carrier_of
+from kode.memory.guarded import kept_in
 from kode.memory.history import Change
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.stale import Doubt
@@ -236,9 +236,7 @@ async def _opened(
 
     context = outside_context(config, cwd, emit=take, read_only=read_only)
     async with open_configured(config.memory, context) as system:
-        if not isinstance(system, BaseMemory):
-            raise MemoryRefused("Memory is off. Set memory.enabled to true to see what is kept.")
-        yield system, notices
+        yield kept_in(system, "view"), notices
 
 
 def _question(item: Item) -> Asked:

@@ -10,9 +10,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.prompt.slash import COMMANDS
@@ -23,41 +22,32 @@ from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
 
-if TYPE_CHECKING:
-    from kode.conversation import Conversation
-
 
 async def run_repl(
-    conversation: "Conversation | Opening",
+    opening: Opening,
     first_task: str | None = None,
     *,
     screen: Screen,
     renderer: Renderer,
     cwd: Path | None = None,
-    warm_up: Callable[[], None] | None = None,
     resume_flags: str = "",
 ) -> int:
     """Runs until the person exits, then closes the conversation; returns the exit code.
 
     `conversation` is open, or a function that opens it, called in `cwd` once the prompt is on the
     screen; lines typed before are queued. `renderer` is the one whose `emit` the conversation uses,
-    on the same `screen`. `warm_up` is called in a daemon thread once the prompt is on the screen,
-    for imports that can wait. `resume_flags` are shown in the hint on resuming.
+    on the same `screen`. `resume_flags` are shown in the hint on resuming.
 
     Raises: what opening raised.
     """
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder, resume_flags=resume_flags)
-    if callable(conversation):
-        opening = conversation
-    else:
-        state.opened, folder, opening = conversation, conversation.cwd, None
     with _signals(state) as ended_by:
         _greet(screen, folder)
         if screen.rich_terminal and sys.stdin.isatty():
-            await _run_editor(state, opening, first_task, folder, warm_up)
+            await _run_editor(state, opening, first_task, folder)
         else:
-            await _run_plain(state, opening, first_task, warm_up)
+            await _run_plain(state, opening, first_task)
         await state.finish()
     if state.fault is not None:
         raise state.fault
@@ -72,11 +62,7 @@ def _greet(screen: Screen, folder: Path) -> None:
 
 
 async def _run_editor(
-    state: PromptState,
-    opening: Opening | None,
-    first_task: str | None,
-    folder: Path,
-    warm_up: Callable[[], None] | None,
+    state: PromptState, opening: Opening, first_task: str | None, folder: Path
 ) -> None:
     from kode.cli.prompt.brought import names
     from kode.cli.prompt.choices import choices_of
@@ -105,11 +91,10 @@ async def _run_editor(
     )
 
     def drawn() -> None:
-        if opening is not None:
-            state.open(opening)
+        state.open(opening)
         if first_task:
             state.submit(first_task)
-        _warm(warm_up)
+        _warm()
 
     state.screen.flush()
     state.screen.editor = editor
@@ -122,18 +107,12 @@ async def _run_editor(
         state.leave()
 
 
-async def _run_plain(
-    state: PromptState,
-    opening: Opening | None,
-    first_task: str | None,
-    warm_up: Callable[[], None] | None,
-) -> None:
+async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
     from kode.cli.screen.plain import read_line
 
-    _warm(warm_up)
-    if opening is not None:
-        state.open(opening)
-        await state.idle()
+    _warm()
+    state.open(opening)
+    await state.idle()
     line = first_task
     while not state.leaving:
         if line is None:
@@ -153,16 +132,14 @@ async def _run_plain(
         line = None
 
 
-def _warm(warm_up: Callable[[], None] | None) -> None:
+def _warm() -> None:
     """In a daemon thread: exiting must never wait for an import."""
-    threading.Thread(target=_import_what_can_wait, args=(warm_up,), daemon=True).start()
+    threading.Thread(target=_import_what_can_wait, daemon=True).start()
 
 
-def _import_what_can_wait(warm_up: Callable[[], None] | None) -> None:
+def _import_what_can_wait() -> None:
     # The user of an import reports its faults, not the prompt.
     with contextlib.suppress(Exception):
-        if warm_up is not None:
-            warm_up()
         from kode.cli.screen.markdown import markdown
         from kode.cli.screen.syntax import pieces
 

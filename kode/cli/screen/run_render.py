@@ -55,17 +55,14 @@ class ProgressRenderer:
         self,
         *,
         verbose: bool = False,
-        quiet: bool = False,
         no_color: bool = False,
         live: bool = False,
         plain: bool = False,
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`verbose` adds thinking and the output of tools; `quiet` keeps only warnings and
-        errors."""
+        """`verbose` adds thinking and the output of tools."""
         self.verbose = verbose
-        self.quiet = quiet
         self.screen = screen or open_screen(
             color=False if no_color else None, stream=sys.stderr, plain=plain
         )
@@ -73,7 +70,7 @@ class ProgressRenderer:
         self._clock = clock
         self._memory = ""
         self._why_again = ""
-        self._live = live and not quiet and self.screen.rich_terminal
+        self._live = live and self.screen.rich_terminal
         self._tick: asyncio.TimerHandle | None = None
         self._thinking: list[str] = []
 
@@ -105,15 +102,12 @@ class ProgressRenderer:
     def _show(self, event: Event) -> None:
         match event:
             case Notice():
-                if not (self.quiet and event.level == "info"):
-                    self.screen.print(one_line(notice_line(event)), NOTICE_STYLE[event.level])
+                self.screen.print(one_line(notice_line(event)), NOTICE_STYLE[event.level])
             case RetryScheduled():
                 self.screen.print(one_line(retry_line(event, self._why_again)), "warning")
                 self._why_again = event.reason
             case StepStarted():
                 self._why_again = ""
-            case _ if self.quiet:
-                return
             case ThinkingDelta() if self.verbose:
                 self._thinking.append(event.text)
             case Replied() if self._thinking:

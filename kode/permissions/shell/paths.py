@@ -76,11 +76,11 @@ def read(path: str | None, where: Ground) -> Touched:
     )
 
 
-def write(path: str | None, where: Ground, *, verb: str = "writes to") -> Touched:
+def write(path: str | None, where: Ground) -> Touched:
     """The effect of writing, creating or deleting a path."""
     if path is None:
-        return Touched(risk="unknown", reason=f"{verb} a file at an unknown path")
-    what, risk, undo = f"{verb} {_short(path, where)}", "write", ""
+        return Touched(risk="unknown", reason="writes to a file at an unknown path")
+    what, risk, undo = f"writes to {_short(path, where)}", "write", ""
     place = sensitive.place(path, where)
     outside = place != "root"
     if _is_device(path):

@@ -66,13 +66,13 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
     return found, damaged
 
 
-def texts(value: Any, name: str = "text") -> str:
+def texts(value: Any) -> str:
     """The text of a content: a string, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         return ""
-    known = (part.get(name) for part in value if isinstance(part, dict))
+    known = (part.get("text") for part in value if isinstance(part, dict))
     return "\n".join(text for text in known if isinstance(text, str))
 
 

@@ -8,7 +8,6 @@ from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
     MemoryChanged,
-    Notice,
     StepStarted,
     ThinkingDelta,
     ToolFinished,
@@ -78,19 +77,6 @@ def test_what_a_call_changed_in_memory_is_told_once():
     assert stream.getvalue() == f"memory: {told}\n"
 
 
-def test_quiet_progress_leaves_warnings():
-    renderer, stream = progress(quiet=True)
-
-    for event in ALL_EVENTS:
-        renderer.emit(event)
-    renderer.emit(Notice(text="by the way", level="info"))
-
-    assert stream.getvalue().splitlines() == [
-        "overloaded. Retrying in 2.0s (attempt 2 of 3).",
-        "Warning: careful",
-    ]
-
-
 def test_verbose_progress_adds_thinking_and_output():
     renderer, stream = progress(verbose=True)
 
@@ -108,7 +94,7 @@ def test_verbose_progress_adds_thinking_and_output():
 class Progress:
     """A renderer of `kode run` on a terminal that is a string."""
 
-    def __init__(self, *, terminal=True, live=True, quiet=False):
+    def __init__(self, *, terminal=True, live=True):
         self.stream = io.StringIO()
         self.stream.isatty = lambda: terminal
         self.now = 100.0
@@ -119,9 +105,7 @@ class Progress:
             columns=lambda: 60,
             rows=lambda: 24,
         )
-        self.renderer = ProgressRenderer(
-            screen=self.screen, live=live, quiet=quiet, clock=lambda: self.now
-        )
+        self.renderer = ProgressRenderer(screen=self.screen, live=live, clock=lambda: self.now)
 
     def show(self, *events):
         for event in events:
@@ -176,7 +160,7 @@ async def test_a_question_is_not_painted_over(monkeypatch):
     state.show(ended())
 
 
-@pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}, {"quiet": True}])
+@pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}])
 async def test_elsewhere_nothing_is_painted_over(options):
     text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
 
