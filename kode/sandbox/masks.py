@@ -7,6 +7,7 @@ names.
 
 import contextlib
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -123,6 +124,8 @@ def settle_indexes(masked: Iterable[Path]) -> None:
     for root, at in newest.items():
         index = root / ".git" / "index"
         with contextlib.suppress(OSError, GitError):
-            # A link or a worktree's index is not a file of this folder.
-            if os.path.realpath(index) == str(index) and int(index.stat().st_mtime) <= at:
+            status = index.stat()
+            # A link or a worktree's index is not a file of this folder; git would wait for a pipe.
+            is_own = stat.S_ISREG(status.st_mode) and os.path.realpath(index) == str(index)
+            if is_own and int(status.st_mtime) <= at:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

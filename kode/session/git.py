@@ -36,7 +36,15 @@ ENVIRONMENT = {
     "LC_ALL": "C",
 }
 _OF_FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL)
-_NOT_PASSED_ON = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
+_OF_HOOK = re.compile(r"(hook\..*)\.[^.]*\Z", re.DOTALL)
+"""Since git 2.54 settings name hooks too, and `core.hooksPath` does not turn those off."""
+_NOT_PASSED_ON = (
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+)
 
 
 class GitError(Exception):
@@ -56,7 +64,7 @@ def run_git(
 
     Raises: GitError.
     """
-    more = {**_without_filters(root, environ), **environ}
+    more = {**_without_programs(root, environ), **environ}
     return _run(root, arguments, given, more, timeout_s)
 
 
@@ -96,19 +104,24 @@ def _run(
     return done.stdout
 
 
-def _without_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Settings that empty every filter of the repository or the person, which git would run to
-    compare a file with its index. Passed by the environment, because a name may hold any bytes,
-    also invalid UTF-8.
+    compare a file with its index, and turn off every hook that is named in the settings. Passed by
+    the environment, because a name may hold any bytes, also invalid UTF-8.
 
-    Raises: GitError; then its filters are unknown, and nothing may run.
+    Raises: GitError; then its programs are unknown, and nothing may run.
     """
     listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", environ))
-    names = [name for name in dict.fromkeys(listed.split("\0")) if _OF_FILTER.match(name)]
-    settings = {"GIT_CONFIG_COUNT": str(len(names))}
-    for index, name in enumerate(names):
+    off: dict[str, str] = {}
+    for name in listed.split("\0"):
+        if _OF_FILTER.match(name):
+            off[name] = "false" if name.endswith(".required") else ""
+        elif hook := _OF_HOOK.match(name):
+            off[f"{hook[1]}.enabled"] = "false"
+    settings = {"GIT_CONFIG_COUNT": str(len(off))}
+    for index, (name, value) in enumerate(off.items()):
         settings[f"GIT_CONFIG_KEY_{index}"] = name
-        settings[f"GIT_CONFIG_VALUE_{index}"] = "false" if name.endswith(".required") else ""
+        settings[f"GIT_CONFIG_VALUE_{index}"] = value
     return settings
 
 

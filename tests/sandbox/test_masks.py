@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kode.sandbox import masks
-from kode.sandbox.masks import Masks, make_mask
+from kode.sandbox.masks import Masks, make_mask, settle_indexes
 
 
 def put(root: Path, *names: str) -> None:
@@ -91,3 +91,22 @@ def test_a_mask_is_as_long_and_as_old_as_the_file_and_holds_nothing(tmp_path, co
     assert status.st_mode & 0o777 == 0
     mask.chmod(0o600)
     assert mask.read_bytes().strip(b"\0") == b""
+
+
+def test_git_is_not_started_for_an_index_that_is_no_file_of_the_folder(tmp_path, monkeypatch):
+    started: list[Path] = []
+    monkeypatch.setattr(masks, "run_git", lambda root, arguments: started.append(root))
+    put(tmp_path, "file/.git/index", "elsewhere/index")
+    for kind in ("pipe", "link", "folder", "worktree"):
+        put(tmp_path, f"{kind}/.env")
+    for kind in ("pipe", "link"):
+        (tmp_path / kind / ".git").mkdir()
+    os.mkfifo(tmp_path / "pipe/.git/index")
+    os.symlink(tmp_path / "elsewhere/index", tmp_path / "link/.git/index")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "folder/.git")
+    (tmp_path / "worktree/.git").write_text(f"gitdir: {tmp_path}/elsewhere\n")
+    put(tmp_path, "file/.env")
+
+    settle_indexes(sorted(tmp_path.glob("*/.env")))
+
+    assert started == [tmp_path / "file"]

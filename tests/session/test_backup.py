@@ -11,7 +11,7 @@ import pytest
 from kode.contracts import AtStake
 from kode.session.backup import gather_files
 from kode.session.checkpoints import Checkpoints
-from kode.session.git import ENVIRONMENT, GitError, blobs, survey
+from kode.session.git import ENVIRONMENT, GitError, blobs, run_git, survey
 from tests.needs import needs
 from tests.session.stories import contents_in
 
@@ -175,6 +175,9 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
         git(repo, "config", key, str(script))
     git(repo, "config", "log.showSignature", "true")
     git(repo, "config", "filter.evil.required", "true")
+    for event in ("post-index-change", "reference-transaction"):  # hooks to git 2.54 and newer
+        git(repo, "config", "--add", "hook.evil.event", event)
+    git(repo, "config", "hook.evil.command", str(script))
     hooks = repo / ".git" / "hooks"
     for hook in ("post-index-change", "reference-transaction", "post-checkout"):
         (hooks / hook).write_text(script.read_text())
@@ -189,6 +192,14 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
     assert not record.problem
     assert str(repo / "a.py") in record.files
     assert not proof.exists()
+
+
+@needs_git
+@pytest.mark.parametrize("key", ["command", "event", "enabled"])
+def test_hooks_in_the_settings_of_a_repository_are_off(repo: Path, key: str) -> None:
+    git(repo, "config", f"hook.Check it.{key}", "true")
+
+    assert run_git(repo, ["config", "--get", "hook.Check it.enabled"]) == b"false\n"
 
 
 @needs_git
