@@ -1,14 +1,16 @@
 """A server for the tests of this folder; each test has a database of its own on it."""
 
+import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kode.errors import MemoryRefused
 from kode.memory.notes import system as notes_system
 from kode.memory.notes.team.address import Address
-from tests.memory.team.life import Team
+from tests.memory.team.life import Machine, Team
 from tests.postgres import PACKAGE, SYSTEM, Postgres, started
 
 _numbers = itertools.count(1)
@@ -31,6 +33,19 @@ async def team(server: Postgres, tmp_path: Path) -> AsyncIterator[Team]:
     await made.prepare("ada", "bob")
     yield made
     server.drop_database(name)
+
+
+@pytest.fixture
+def machine(team: Team) -> Callable[..., Machine]:
+    """Sharing has begun on it, with no session."""
+
+    def made(person: str, host: str | None = None, *, name: str = team.name) -> Machine:
+        one = Machine(team, person, host or f"{person}s-laptop", name)
+        with contextlib.suppress(MemoryRefused):
+            one.send()
+        return one
+
+    return made
 
 
 @pytest.fixture(scope="session")

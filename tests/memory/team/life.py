@@ -1,5 +1,6 @@
 """People of a team, each on a machine of their own, that share notes through a server."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,12 @@ from kode.memory.embed import LocalEmbedder
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.sessions import team_sessions, update
 from kode.memory.notes.team.vectors import TeamVectors
+from kode.session import log, upkeep
 from tests.memory.notes.life import Clock, active, contents, opened
 from tests.postgres import Postgres
+from tests.session.stories import plain_turn
 
 MEANINGS = ("car automobile drive", "cheese food eat", "rain weather snow", "code bug parser")
 DIMS = 64
@@ -92,6 +96,53 @@ class Team:
         home = self.root / person
         home.mkdir(exist_ok=True)
         return await opened(home, clock=self.clock, config=config, **changes)
+
+
+@dataclass
+class Machine:
+    """A person's machine: sessions of theirs, and what it sends."""
+
+    team: Team
+    person: str
+    host: str
+    name: str
+
+    @property
+    def home(self) -> Path:
+        return self.team.root / f"home-{self.host}"
+
+    @property
+    def address(self) -> Address:
+        return Address(self.team.url(self.person), self.name, self.host)
+
+    def project(self, name: str) -> Path:
+        """A clone of a repository on this machine."""
+        root = self.team.root / self.host / name
+        (root / ".git").mkdir(parents=True, exist_ok=True)
+        url = f"git@example.org:{name}.git"
+        (root / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {url}\n')
+        return root
+
+    def work(self, task: str, *, project: str = "api", session_id: str | None = None) -> str:
+        """A turn in a new session, or one more in an old one."""
+        time.sleep(0.02)  # so that its times are later than those of the one before
+        if session_id is None:
+            cwd = self.project(project)
+            session = log.create(self.home, cwd=cwd, model="small", provider="scripted")
+        else:
+            session, _ = log.load(self.home, session_id)
+        plain_turn(session, task)
+        session.close()
+        return str(session.id)
+
+    def send(self) -> None:
+        update(self.home, self.address)
+
+    def delete(self, session_id: str) -> None:
+        upkeep.delete(self.home, session_id)
+
+    def sees(self, **wanted) -> list[str]:
+        return [one.task for one in team_sessions(self.address, **wanted)]
 
 
 async def exchange(*people: Notes) -> None:

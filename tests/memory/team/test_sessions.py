@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -21,76 +19,16 @@ from kode.conversation import open_conversation
 from kode.errors import MemoryRefused
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.server import Unreachable, connected
-from kode.memory.notes.team.sessions import Sharing, team_sessions, update, withdraw
-from kode.session import index, log, upkeep
+from kode.memory.notes.team.sessions import Sharing, team_sessions, withdraw
+from kode.session import index, log
 from tests.memory.life import notices
-from tests.memory.team.life import Team, everything_of
+from tests.memory.team.life import Machine, everything_of
 from tests.session.stories import plain_turn
 
 pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).parent / "data" / "other_sessions.jsonl"
 STATEMENTS = [json.loads(line)["sql"] for line in DATA.read_text().splitlines()]
-
-
-@dataclass
-class Machine:
-    """A person's machine: sessions of theirs, and what it sends."""
-
-    team: Team
-    person: str
-    host: str
-    name: str
-
-    @property
-    def home(self) -> Path:
-        return self.team.root / f"home-{self.host}"
-
-    @property
-    def address(self) -> Address:
-        return Address(self.team.url(self.person), self.name, self.host)
-
-    def project(self, name: str) -> Path:
-        """A clone of a repository on this machine."""
-        root = self.team.root / self.host / name
-        (root / ".git").mkdir(parents=True, exist_ok=True)
-        url = f"git@example.org:{name}.git"
-        (root / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {url}\n')
-        return root
-
-    def work(self, task: str, *, project: str = "api", session_id: str | None = None) -> str:
-        """A turn in a new session, or one more in an old one."""
-        time.sleep(0.02)  # so that its times are later than those of the one before
-        if session_id is None:
-            cwd = self.project(project)
-            session = log.create(self.home, cwd=cwd, model="small", provider="scripted")
-        else:
-            session, _ = log.load(self.home, session_id)
-        plain_turn(session, task)
-        session.close()
-        return str(session.id)
-
-    def send(self) -> None:
-        update(self.home, self.address)
-
-    def delete(self, session_id: str) -> None:
-        upkeep.delete(self.home, session_id)
-
-    def sees(self, **wanted) -> list[str]:
-        return [one.task for one in team_sessions(self.address, **wanted)]
-
-
-@pytest.fixture
-def machine(team):
-    """Sharing has begun on it, with no session."""
-
-    def made(person, host=None, *, name=team.name):
-        one = Machine(team, person, host or f"{person}s-laptop", name)
-        with contextlib.suppress(MemoryRefused):
-            one.send()
-        return one
-
-    return made
 
 
 @pytest.fixture(params=["connecting", "a request"])

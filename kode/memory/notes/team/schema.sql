@@ -169,7 +169,8 @@ BEGIN
     END IF;
     INSERT INTO kode.sessions AS known (team, person, id, home, scope, host, used_at, line)
     SELECT p_team, session_user, one ->> 'id', p_home, 'project:' || (one ->> 'project'), p_host,
-           (one ->> 'updated_at')::timestamptz, one
+           -- No later than now, or one line would lead the list for ever.
+           least((one ->> 'updated_at')::timestamptz, clock_timestamp()), one
     FROM jsonb_array_elements(p_lines) one
     WHERE kode.sees(p_team, 'project:' || (one ->> 'project'))
     ON CONFLICT (team, person, id) DO UPDATE

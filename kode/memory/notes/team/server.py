@@ -114,7 +114,8 @@ class Server:
     async def stands(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The notes that stand, by id, of those asked for."""
         sql = "SELECT id, note FROM kode.notes WHERE team = %s AND NOT gone AND id = ANY(%s)"
-        return dict(await self._rows(sql, (self._team, list(ids))))
+        rows = await self._rows(sql, (self._team, list(ids)))
+        return {id: note for id, note in rows if isinstance(note, dict)}
 
     async def append(
         self,
@@ -136,7 +137,18 @@ class Server:
             "SELECT seq, person, host, change, before, after FROM kode.changes "
             "WHERE team = %s AND seq > %s ORDER BY seq LIMIT %s"
         )
-        return [Pushed(*row) for row in await self._rows(sql, (self._team, seq, most))]
+        rows = await self._rows(sql, (self._team, seq, most))
+        return [
+            Pushed(
+                seq,
+                person,
+                host,
+                change if isinstance(change, dict) else {},
+                _notes(before),
+                _notes(after),
+            )
+            for seq, person, host, change, before, after in rows
+        ]
 
     async def prepare(self) -> str:
         """Makes the tables, or brings them up to date, and admits whoever asks; their name."""
@@ -287,6 +299,8 @@ async def connected(address: Address) -> AsyncIterator[Server]:
         raise MemoryRefused(
             "memory.notes.url needs psycopg, which is not installed: pip install 'kode[postgres]'."
         ) from error
+    from psycopg.types.json import set_json_loads
+
     with _faults():
         connection = await psycopg.AsyncConnection.connect(
             address.url,
@@ -295,10 +309,26 @@ async def connected(address: Address) -> AsyncIterator[Server]:
             application_name="kode",
             options=f"-c lock_timeout={LOCK_MS} -c client_encoding=UTF8",
         )
+    set_json_loads(_loads, connection)
     try:
         yield Server(connection, address.team)
     finally:
         await connection.close()
+
+
+def _loads(data: str | bytes) -> Any:
+    """The value; None for one that a colleague nested too deep for Python, or gave a number of
+    thousands of digits: their rows must not hide those of others."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _notes(value: Any) -> list[dict[str, Any]]:
+    """The rows of a change's side, as far as they can be notes."""
+    rows = value if isinstance(value, list) else []
+    return [row for row in rows if isinstance(row, dict) and "id" in row]
 
 
 @contextmanager
@@ -322,6 +352,10 @@ def _faults() -> Iterator[None]:
         raise Unreachable(_words(error)) from error
     except psycopg.Error as error:
         raise MemoryRefused(f"The server refused it: {_words(error)}.") from error
+    except UnicodeEncodeError as error:
+        raise MemoryRefused(
+            f"{error.object!r:.80} is not valid text: write it again in UTF-8."
+        ) from error
 
 
 def _words(error: Exception) -> str:

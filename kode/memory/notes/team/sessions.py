@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -39,6 +39,7 @@ AT_ONCE = 200
 """Lines of one request."""
 MAX_CHARS = 1_000
 """Of each text in a line."""
+MAX_NUMBER = 1e12
 
 T = TypeVar("T")
 _TEXTS = ("task", "cwd", "project", "model", "provider", "created_at", "updated_at")
@@ -93,15 +94,23 @@ def team_sessions(
     return _answer(ask, address)
 
 
-def _read(person: str, host: str, line: Mapping[str, Any]) -> SharedSession | None:
+def _read(person: str, host: str, line: Any) -> SharedSession | None:
     """Reads a line that any program may have written; None if it is malformed."""
     if not isinstance(line, dict) or not ID.fullmatch(str(line.get("id"))):
         return None
+    given: dict[str, Any] = {name: _text(line.get(name)) for name in _TEXTS}
+    # A number of JSON may be infinite, or have thousands of digits.
+    for name in _COUNTS:
+        count = line.get(name)
+        given[name] = count if isinstance(count, int) and 0 <= count < MAX_NUMBER else 0
     cost = line.get("cost_usd")
-    given: dict[str, Any] = {name: str(line.get(name) or "") for name in _TEXTS}
-    given |= {name: n if isinstance(n := line.get(name), int) else 0 for name in _COUNTS}
-    given["cost_usd"] = cost if isinstance(cost, int | float) and math.isfinite(cost) else None
-    return SharedSession(id=line["id"], person=person, host=host, **given)
+    is_price = isinstance(cost, int | float) and 0 <= cost < MAX_NUMBER
+    given["cost_usd"] = cost if is_price else None
+    return SharedSession(id=line["id"], person=_text(person), host=_text(host), **given)
+
+
+def _text(value: Any) -> str:
+    return value[:MAX_CHARS] if isinstance(value, str) else ""
 
 
 def _project_of(folder: Path) -> str:
