@@ -73,7 +73,7 @@ class SharedBudget:
         try:
             value = json.loads(line)
             amount = float(value["limit_usd"] if "limit_usd" in value else value["spent_usd"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return
         if not 0 <= amount < math.inf:
             return

@@ -40,7 +40,21 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
     assert budget.spent_usd == 0.25
 
 
-@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-1", '"much"', "null", "[]"])
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "NaN",
+        "Infinity",
+        "-1",
+        '"much"',
+        "null",
+        "[]",
+        "9" * 400,
+        "9" * 5000,
+        "[" * 3000 + "]" * 3000,
+    ],
+    ids=lambda amount: amount[:9],
+)
 def test_what_is_no_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
     path = tmp_path / "spent.jsonl"
     path.write_text('{"limit_usd": 1.0}\n')

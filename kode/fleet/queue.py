@@ -185,6 +185,8 @@ class Queue:
             file = os.open(self._worker_file(lease.worker), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return True
+        except OSError:
+            return False
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             durable.unlock(file)

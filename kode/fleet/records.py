@@ -15,14 +15,23 @@ Nothing here touches a file.
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from kode.contracts import PermissionMode
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
 VERSION = 1
+
+# A queue may come from elsewhere. What becomes part of a path or an argument of git has a form in
+# which it can be nothing else; a line with another one cannot be read.
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
+ObjectId = Annotated[str, StringConstraints(pattern="^(?:[0-9a-f]{40}|[0-9a-f]{64})?$")]
+"""Of a commit or a tree of git, or ""."""
+PATCH = "changes.patch"
+"""The name of a task's patch in its folder."""
+PatchPath = Annotated[str, StringConstraints(pattern=f"^(?:tasks/{NAME}/{PATCH})?$")]
 
 Isolation = Literal["worktree", "clone", "copy", "none"]
 Status = Literal["success", "error", "timeout", "cancelled"]
@@ -33,7 +42,7 @@ Verdict = Literal["passed", "failed", ""]
 class Fleet:
     """What holds for a whole queue."""
 
-    id: str
+    id: Name
     created_at: str
     version: int = VERSION
     jobs: int = 4
@@ -53,13 +62,12 @@ class Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    id: str
-    """Fit for a file name."""
+    id: Name
     task: str
     source: str
     """The folder it is about, absolute; or the address of a repository."""
     isolate: Isolation
-    base: str = ""
+    base: ObjectId = ""
     """The commit that the work tree begins with; "" where the source is no repository here."""
     model: str | None = None
     mode: PermissionMode | None = None
@@ -75,12 +83,12 @@ class Leased:
     task: str
     lease: str
     """Unlike every other lease."""
-    worker: str
+    worker: Name
     host: str
     pid: int
     until: float
     """Seconds since the epoch, by the clock of `host`."""
-    session: str
+    session: Name
     """That of the first lease, for every later one."""
     type: Literal["leased"] = "leased"
 
@@ -99,7 +107,7 @@ class Started:
     at: float
     tree: str
     """The folder the process works in."""
-    base: str
+    base: ObjectId
     """What its changes are compared with: a commit or a tree; "" without a work tree of its own."""
     mark: str
     """In the environment of the process and of all it starts, so that they are found."""
@@ -140,7 +148,7 @@ class Finished:
     """ "" where there is no command, or it was not run."""
     verify_said: str = ""
     """The end of its output, where it failed."""
-    patch: str = ""
+    patch: PatchPath = ""
     """The file with the changes, relative to the queue; "" where nothing was changed."""
     files: tuple[str, ...] = ()
     """The files that the patch changes."""
@@ -174,9 +182,7 @@ Line = Fleet | Task | Record
 
 
 @functools.cache
-def _codec() -> "TypeAdapter[Line]":
-    from pydantic import Field, TypeAdapter
-
+def _codec() -> TypeAdapter[Line]:
     return TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 

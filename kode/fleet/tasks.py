@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
-from kode.fleet.records import Isolation, Task
+from kode.fleet.records import NAME, Isolation, Task
 from kode.fleet.trees import head_of
 from kode.session.git import GitError
 
 MAX_TASK_BYTES = 100_000
 """The system takes no longer argument."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ID = re.compile(NAME)
 _ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 
 

@@ -19,14 +19,13 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.errors import UserError
-from kode.fleet.records import Task
+from kode.fleet.records import PATCH, Task
 from kode.programs import find_program
 from kode.session import git
 from kode.session.git import GitError, run_git
 
 MAKE_TIMEOUT_S = 1800.0
 """For a clone, a checkout or a copy of a large project."""
-PATCH = "changes.patch"
 MAX_FILES_NAMED = 200
 
 

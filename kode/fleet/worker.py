@@ -18,6 +18,7 @@ from kode.fleet import child
 from kode.fleet.child import Seen
 from kode.fleet.queue import SPENT, Queue, Worker, host, open_worker
 from kode.fleet.records import (
+    PATCH,
     Finished,
     Leased,
     Record,
@@ -27,7 +28,7 @@ from kode.fleet.records import (
     Verdict,
 )
 from kode.fleet.state import LEASE_S, TaskState
-from kode.fleet.trees import PATCH, Tree, Trees
+from kode.fleet.trees import Tree, Trees
 from kode.session.entries import timestamp
 from kode.tools import processes
 

@@ -7,8 +7,8 @@ import pytest
 from kode.errors import UserError
 from kode.fleet.collect import chosen, collect
 from kode.fleet.queue import Queue, create, open_worker
-from kode.fleet.records import Finished, Fleet
-from kode.fleet.trees import PATCH, Trees
+from kode.fleet.records import PATCH, Finished, Fleet
+from kode.fleet.trees import Trees
 from tests.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow

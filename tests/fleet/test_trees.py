@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.records import Isolation, Task
-from kode.fleet.trees import PATCH, Trees
+from kode.fleet.records import PATCH, Isolation, Task
+from kode.fleet.trees import Trees
 from tests.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow

@@ -189,7 +189,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
         return EXIT_OK
     for line in table(rows):
         print_line(clean(line))
-    print_line(conclusion(queue))
+    print_line(clean(conclusion(queue)))
     return EXIT_OK
 
 

@@ -74,7 +74,7 @@ def table(rows: "Sequence[Row]") -> list[str]:
     for row in rows:
         what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
         used = (_cost(row), str(row.tokens or ""), _time(row))
-        lines.append((*what, *used, row.host or ""))
+        lines.append((*what, *used, one_line(row.host or "")))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
