@@ -65,8 +65,10 @@ _PAIR = re.compile(
 )
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
-_GUTTER = re.compile(r"^[ \t]*\d+\t", re.MULTILINE)
-"""The number that a tool shows in front of each line of a file."""
+_LINE_START = re.compile(r"^[ \t]*(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)?[ \t]*", re.MULTILINE)
+"""What a tool, a comment, a quotation or a patch puts in front of each line."""
+_NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{_MARKUP.pattern}")
+"""What differs between the same call in a file, in a string, and in Python."""
 _INSIDE = re.compile(r"[{<]")
 _VALUE_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
 _PYTHON_AT = re.compile(r"\[?\s*([A-Za-z_]\w*)\(")
@@ -158,7 +160,7 @@ def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
 
 
 def _squeeze(text: str) -> str:
-    return _MARKUP.sub("", _GUTTER.sub("", text))
+    return _NOTATION.sub("", _LINE_START.sub("", html.unescape(text)))
 
 
 class _Reader:
