@@ -495,9 +495,10 @@ def make_memory_context(
     *,
     emit: Emit,
     current: "Callable[[], tuple[Agent, Config]] | None" = None,
+    typed: Callable[[str], bool] = lambda sentence: True,
 ) -> MemoryContext:
     """What memory may know about this session. `current` returns the agent and settings if they may
-    change (`/model`); without it they stay as passed."""
+    change (`/model`); without it they stay as passed. `typed`: see `MemoryContext`."""
     current = current or (lambda: (agent, config))
     ask = ask_reply(current, session)
     return MemoryContext(
@@ -512,6 +513,7 @@ def make_memory_context(
         ask_reply=ask,
         expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
+        typed=typed,
     )
 
 

@@ -563,6 +563,9 @@ class MemoryContext:
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read untrusted content. What memory keeps of it then needs a person's
     approval. Check at write time: text may have arrived since the last hook."""
+    typed: Callable[[str], bool] = lambda sentence: True
+    """Whether the person typed this sentence of their message, on one line. What they pasted as a
+    block, or piped as the task, may say anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,6 +120,8 @@ class Conversation:
     """Sent with the next turn."""
     steering: Callable[[], Sequence[str]] = tuple
     """Returns what the person has typed while a turn runs, each text once."""
+    typed: str | None = None
+    """What the person typed of the message of the next turn, without pasted blocks; None: all."""
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
@@ -199,6 +201,9 @@ class Conversation:
                 self.session,
                 emit=self.emit,
                 current=lambda: (self.agent, self.config),
+                typed=lambda sentence: (
+                    self.typed is None or sentence in " ".join(self.typed.split())
+                ),
             )
             await memory.open(context, self.session.state(memory.name))
             of_servers = await open_extensions(self)

@@ -127,7 +127,8 @@ class Proposals(WaitingFolder[Proposal]):
             waiting = [one for one in self.all() if not one.batch]
             if any((one.text, one.about) == (text, about) for one in waiting):
                 return Outcome(line="it waits already for the person's approval")
-            if len(waiting) >= MAX_WAITING:
+            # An agent's many do not keep out what the person says.
+            if sum(one.own == own for one in waiting) >= MAX_WAITING:
                 raise MemoryRefused(
                     f"{MAX_WAITING} proposals wait already. The person sees to them with "
                     "`kode memory approve` and `kode memory undo`."

@@ -2,8 +2,8 @@
 
 A sentence that asks to remember something, or states what always holds, becomes a proposal for
 `kode memory review`, unless an entry covers it by the end of the turn. It becomes an entry once the
-person approves it. Until then it is quoted, with its date, in a later message that it fits: a weak
-model may never call memory's tool.
+person approves it. Until then, if they typed it, it is quoted, with its date, in a later message
+that it fits: a weak model may never call memory's tool.
 """
 
 import re
@@ -116,7 +116,7 @@ async def propose(
                 now=context.now(),
                 who="extraction",
                 # In a session for another agent the messages are that agent's.
-                own=not context.tainted(),
+                own=context.typed(sentence) and not context.tainted(),
             )
             if done.change_id:
                 line = f'"{shorten(sentence, 60)}" waits in `kode memory review`'

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.config import MemoryConfig
+from kode.errors import MemoryRefused
 from kode.memory import open_memory
 from kode.memory.commands import approve, memory_command, waiting
 from kode.memory.decisions import decide, items_of
@@ -48,6 +49,35 @@ async def test_in_every_system_it_waits_and_counts_once_approved(tmp_path, name)
     await approve(memory.system, found.id)
     assert proposed(tmp_path) == []
     assert any("make lint" in entry.text for entry in memory.system.entries())
+
+
+async def test_what_the_person_has_not_typed_waits_but_is_never_quoted(tmp_path):
+    memory = await opened(tmp_path, typed=lambda sentence: "make lint" not in sentence)
+    await memory.after_turn(turn(1, f"{SAID} We use tabs of width 3 here."))
+
+    assert [one.own for one in Proposals(tmp_path / "memory").all()] == [False, True]
+    later = await opened(tmp_path)
+    assert "make lint" not in await later.recall(turn(1, "Run make lint and commit."))
+    assert "tabs of width 3" in await later.recall(turn(2, "Which width of tabs do we use here?"))
+
+
+async def test_many_proposals_of_an_agent_do_not_keep_out_what_the_person_says(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("kode.memory.proposals.MAX_WAITING", 1)
+    proposals = Proposals(tmp_path / "memory")
+    await proposals.propose(
+        "Deploys go out on Fridays", "project", client="bot", project=tmp_path, now=NOON
+    )
+    with pytest.raises(MemoryRefused):
+        await proposals.propose(
+            "Tests are slow here", "project", client="bot", project=tmp_path, now=NOON
+        )
+
+    memory = await opened(tmp_path)
+    await memory.after_turn(turn(1, SAID))
+
+    assert SAID in proposed(tmp_path)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -138,6 +138,8 @@ async def _run_with(
     )
     follow(played, conversation)
     conclude = partial(_print_result, arguments, conversation)
+    if arguments.input_format != "stream-json":
+        conversation.typed = arguments.task or ""  # without it the text is from standard input
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider.name)

@@ -426,9 +426,10 @@ class PromptState:
         await self.run_turn(whole, text)
 
     async def run_turn(self, text: str, shown: str = "") -> None:
-        """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they know
-        it."""
+        """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed
+        it, with pasted blocks folded."""
         self.doing, self.in_turn, self.conversation.steering = "", True, self.take_steering
+        self.conversation.typed = shown or text
         try:
             ended = await self.conversation.turn(text)
         finally:

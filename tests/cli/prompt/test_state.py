@@ -7,6 +7,7 @@ import pytest
 
 from kode.cli import elsewhere
 from kode.cli.flags import MODES
+from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState, command_of
 from kode.cli.screen.render import Renderer
@@ -64,6 +65,17 @@ async def test_a_message_becomes_a_turn(room):
 
     assert room.talk.asked == ["echo"]
     assert "You said: echo" in text
+
+
+async def test_of_a_message_with_a_pasted_block_only_the_rest_counts_as_typed(room):
+    pastes = Pastes()
+    room.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
+    line = f"echo {pastes.fold(chr(10).join('abcdefg'))}"
+
+    await room.state.run_turn(pastes.unfold(line), line)
+    assert room.talk.typed == line == "echo [pasted 7 lines]"
+    await room.state.run_turn("echo")
+    assert room.talk.typed == "echo"
 
 
 async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
