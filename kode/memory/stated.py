@@ -51,10 +51,11 @@ async def recall(
 ) -> str:
     """Quotes pending statements of the person that fit the turn's message, in a frame; "" for none.
     `in_session` holds the statements that the conversation contains already; adds these."""
+    project = system.project  # looked for on disk
     here = [
         one
         for one in _own(context.root)
-        if one.text not in in_session and Path(one.project) == system.project
+        if one.text not in in_session and Path(one.project) == project
     ]
     texts = [Text("", one.text, when.stamp_of(one.at)) for one in here]
     ranked = rank.rank(turn.text, texts, context.now(), typo_chars=rank.RECALL_TYPO_CHARS)
@@ -96,10 +97,10 @@ async def propose(
     sentences = stated(turn.text)
     if not sentences or context.read_only:
         return
-    proposals = Proposals(context.root)
+    proposals, project = Proposals(context.root), system.project  # looked for on disk
     known = [entry.text for entry in system.entries()]
     known += [one.text for one in await system.waiting()]
-    known += [one.text for one in proposals.all() if Path(one.project) == system.project]
+    known += [one.text for one in proposals.all() if Path(one.project) == project]
     kept_now = _kept_in(turn, {tool.name for tool in system.tools()})
     for sentence in sentences:
         if is_known(sentence, known) or any(is_near(sentence, text) for text in kept_now):
@@ -112,7 +113,7 @@ async def propose(
                 sentence,
                 "project",
                 client=FOUND_BY,
-                project=system.project,
+                project=project,
                 now=context.now(),
                 who="extraction",
                 # In a session for another agent the messages are that agent's.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kode import paths
 from kode.config import MemoryConfig
 from kode.errors import MemoryRefused
 from kode.memory import open_memory
@@ -78,6 +79,20 @@ async def test_many_proposals_of_an_agent_do_not_keep_out_what_the_person_says(
     await memory.after_turn(turn(1, SAID))
 
     assert SAID in proposed(tmp_path)
+
+
+async def test_the_project_is_looked_for_once_however_many_proposals_wait(tmp_path, monkeypatch):
+    proposals = Proposals(tmp_path / "memory")
+    for number in range(30):
+        text = f"Deploy {number} was on a Friday"
+        await proposals.propose(text, "project", client="bot", project=tmp_path, now=NOON)
+    memory = await opened(tmp_path)
+    looked, find = [], paths.project_root
+    monkeypatch.setattr(paths, "project_root", lambda start: looked.append(start) or find(start))
+
+    await memory.after_turn(turn(1, SAID))
+
+    assert 0 < len(looked) < 30
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
