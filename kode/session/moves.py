@@ -66,7 +66,7 @@ def _make_one(contents: Contents, move: Moved) -> str:
     """Makes one change; returns why it failed, or "". Its folder is not synced yet."""
     folder = os.path.dirname(move.path)
     try:
-        if os.path.lexists(folder) and os.path.realpath(folder) != folder:
+        if os.path.realpath(folder) != folder:
             return "its folder is a link now"
         if contents.see(Path(move.path)).state != move.was:
             return "it has changed just now"

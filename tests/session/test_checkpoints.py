@@ -175,6 +175,27 @@ def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
     assert path.read_text() == "mine"
 
 
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_nothing_is_made_behind_a_link_that_has_not_even_the_folder(
+    kept: Checkpoints, tmp_path: Path, kind: str
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.mkdir()
+    (folder / "sub").mkdir(parents=True)
+    path = folder / "sub" / "a"
+    path.symlink_to("b") if kind == "link" else path.write_text("one")
+    kept.keep(1, str(path))
+    path.unlink()
+    kept.changed(str(path))
+    kept.end_turn()
+    (folder / "sub").rmdir()
+    folder.rmdir()
+    folder.symlink_to(elsewhere)
+
+    assert kept.undo().left_alone == ((str(path), "its folder is a link now"),)
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_file_below_a_folder_that_became_a_link_is_left_alone(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
