@@ -73,10 +73,14 @@ def chosen(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskS
 
 
 def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskState, bytes]]:
-    """The changes of each task. Raises: StorageError."""
+    """The changes of each task. Raises: UserError for one that lies elsewhere; StorageError."""
     for one in tasks:
         assert one.finished is not None
         path = queue.folder / one.finished.patch
+        # A link or a pipe in a queue from elsewhere would show a file of this machine, or hang.
+        is_own = path.resolve() == queue.folder.resolve() / one.finished.patch
+        if path.exists() and not (is_own and path.is_file()):
+            raise UserError(f"{path} is not a file of this queue, so it is not read. Remove it.")
         with durable.storage_errors(path, "read"):
             yield one, path.read_bytes()
 

@@ -1,11 +1,14 @@
 """What tasks have changed, as branches and commits."""
 
+import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.collect import chosen, collect
+from kode.fleet.collect import Way, chosen, collect, patches
 from kode.fleet.queue import Queue, create, open_worker
 from kode.fleet.records import PATCH, Finished, Fleet
 from kode.fleet.trees import Trees
@@ -100,3 +103,59 @@ def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> No
     assert [one.task.id for one in chosen(queue, ["last"], all_ended=False)] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
         chosen(queue, ["gone"], all_ended=False)
+
+
+PATCHES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data/hostile_patches.jsonl").read_text().splitlines()
+]
+
+
+def contents(folder: Path, *but: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not any(path.is_relative_to(folder / name) for name in but)
+    }
+
+
+@pytest.mark.parametrize("way", ["commit", "branch"])
+@pytest.mark.parametrize("case", PATCHES, ids=lambda case: case["what"])
+def test_a_hostile_patch_reaches_nothing_but_files_of_the_tree_and_runs_nothing(
+    case: dict[str, str], way: Way, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    git(repository, "config", "filter.evil.smudge", f"touch {tmp_path}/proof; cat")
+    queue = fleet(repository, tmp_path, first=FIRST)
+    (tmp_path / "queue/tasks/first" / PATCH).write_text(case["patch"])
+    known = (".git/objects", ".git/refs", ".git/logs", ".git/index", ".git/ORIG_HEAD")
+    inside, around = contents(repository / ".git", "objects"), contents(tmp_path, "repository")
+
+    with suppress(UserError):
+        collect(queue, chosen(queue, [], all_ended=False), way)
+
+    assert contents(tmp_path, "repository") == around
+    now = contents(repository / ".git", "objects")
+    but = {name.removeprefix(".git/") for name in known}
+    changed = {name for name in now if now[name] != inside.get(name)}
+    assert not {name for name in changed if not any(name.startswith(one) for one in but)}
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_a_patch_that_is_no_file_of_the_queue_is_not_read(
+    kind: str, repository: Path, tmp_path: Path
+) -> None:
+    queue = fleet(repository, tmp_path, first=FIRST)
+    path = tmp_path / "queue/tasks/first" / PATCH
+    path.rename(tmp_path / "kept")
+    if kind == "link":
+        path.symlink_to(tmp_path / "kept")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.parent.rename(tmp_path / "folder")
+        path.parent.symlink_to(tmp_path / "folder")
+        (tmp_path / "kept").rename(path)
+
+    with pytest.raises(UserError, match="is not a file of this queue"):
+        list(patches(queue, chosen(queue, [], all_ended=False)))
