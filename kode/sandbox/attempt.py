@@ -17,7 +17,7 @@ from kode.sandbox import limits, view
 from kode.sandbox.apply import apply
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
-from kode.sandbox.masks import make_mask, settle_indexes
+from kode.sandbox.masks import make_mask
 from kode.sandbox.wall import View, Wall, listening_ports
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ class Attempt:
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
-        if self.probe is None:
-            settle_indexes(self.sandbox.masked())  # before it counts as somebody else's change
         self.started_ns = time.time_ns()
         if self.probe is None:
             self._wall = Wall(self._view())

@@ -33,7 +33,7 @@ from kode.sandbox.attempt import Attempt, Kind
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
-from kode.sandbox.masks import Masks
+from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
@@ -83,7 +83,8 @@ class Sandbox:
         return self.standing().kind != "none"
 
     def begin(self) -> "Attempt":
-        """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created."""
+        """Starts an attempt at one command. Not on the event loop: git may be asked. Raises: OSError
+        when the sandbox cannot be created."""
         standing = self.standing()
         return self.attempt(standing.kind, layered=standing.layered)
 
@@ -98,6 +99,8 @@ class Sandbox:
 
         Raises: OSError.
         """
+        if probe is None:
+            settle_indexes(self.masked())  # before it counts as somebody else's change
         over: tuple[Layer, ...] = ()
         if layered and kind == "bubblewrap":
             store = self.store()

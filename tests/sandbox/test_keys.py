@@ -112,6 +112,20 @@ def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     assert ".env" not in done.out
 
 
+def test_git_is_asked_in_the_thread_that_begins_a_command_not_when_it_is_wrapped(
+    made: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := fault(made, "bubblewrap"):
+        pytest.skip(why)
+    asked: list[object] = []
+    monkeypatch.setattr("kode.sandbox.sandbox.settle_indexes", asked.append)
+
+    attempt = made.attempt("bubblewrap", layered=False)
+    assert len(asked) == 1
+    attempt.wrap(("/bin/true",)).settle()
+    assert len(asked) == 1
+
+
 def test_what_a_rule_denies_to_read_is_hidden_too(home: Path, work: Path) -> None:
     (work / "notes" / "deep").mkdir(parents=True)
     (work / "notes" / "deep" / "plan.txt").write_text(CANARY)
