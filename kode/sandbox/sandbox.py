@@ -83,7 +83,7 @@ class Sandbox:
         return self.standing().kind != "none"
 
     def begin(self) -> "Attempt":
-        """Starts an attempt at one command. Not on the event loop: git may be asked. Raises: OSError
+        """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
         when the sandbox cannot be created."""
         standing = self.standing()
         return self.attempt(standing.kind, layered=standing.layered)

@@ -1,12 +1,14 @@
 """Which files of a folder hold keys."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kode.sandbox import masks
 from kode.sandbox.masks import Masks, make_mask, settle_indexes
+from tests.needs import needs
 
 
 def put(root: Path, *names: str) -> None:
@@ -91,6 +93,56 @@ def test_a_mask_is_as_long_and_as_old_as_the_file_and_holds_nothing(tmp_path, co
     assert status.st_mode & 0o777 == 0
     mask.chmod(0o600)
     assert mask.read_bytes().strip(b"\0") == b""
+
+
+@needs("git")
+@pytest.mark.parametrize("place", ["config", "an included file", "a worktree's config"])
+def test_nothing_that_a_repository_names_runs_when_its_index_is_refreshed(
+    tmp_path, monkeypatch, place
+):
+    work, proof = tmp_path / "work", tmp_path / "proof"
+    put(work, ".env", "a.py", "sub/b.py")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "1")):
+        subprocess.run(["git", *command], cwd=work, check=True)
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
+    evil.chmod(0o755)
+    for hook in ("post-index-change", "reference-transaction", "fsmonitor-watchman"):
+        (work / ".git" / "hooks" / hook).write_text(evil.read_text())
+        (work / ".git" / "hooks" / hook).chmod(0o755)
+    put(work, ".gitattributes")
+    (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    programs = ("core.fsmonitor", "core.editor", "core.pager", "core.sshCommand", "gpg.program")
+    programs += ("core.askPass", "credential.helper", "diff.external", "diff.evil.textconv")
+    programs += ("core.alternateRefsCommand", "filter.evil.clean", "filter.evil.process")
+    programs += ("filter.evil.smudge", "merge.evil.driver", "uploadpack.packObjectsHook")
+    programs += ("hook.evil.command", "trace2.normalTarget", "alias.update-index")
+    file = work / ".git" / "config"
+    if place != "config":
+        with open(file, "a") as settings:
+            if place == "an included file":
+                file = tmp_path / "included"
+                settings.write(f"[include]\n\tpath = {file}\n")
+            else:
+                file = work / ".git" / "config.worktree"
+                settings.write("[extensions]\n\tworktreeConfig = true\n")
+    for key in programs:
+        subprocess.run(["git", "config", "-f", str(file), key, str(evil)], check=True)
+    for key, value in (("hook.evil.event", "post-index-change"), ("filter.evil.required", "true")):
+        subprocess.run(["git", "config", "-f", str(file), key, value], check=True)
+    index = work / ".git" / "index"
+    for path in (work / ".env", work / "a.py", index):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    proof.unlink(missing_ok=True)
+
+    settle_indexes([work / ".env"])
+
+    assert index.stat().st_mtime > 1_000_000_000  # git has refreshed it
+    assert not proof.exists()
+    subprocess.run(["git", "status"], cwd=work, capture_output=True, check=False)
+    assert proof.exists()  # the repository is as hostile as it is meant to be
 
 
 def test_git_is_not_started_for_an_index_that_is_no_file_of_the_folder(tmp_path, monkeypatch):
