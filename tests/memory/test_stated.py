@@ -56,7 +56,8 @@ async def test_what_the_person_has_not_typed_waits_but_is_never_quoted(tmp_path)
     memory = await opened(tmp_path, typed=lambda sentence: "make lint" not in sentence)
     await memory.after_turn(turn(1, f"{SAID} We use tabs of width 3 here."))
 
-    assert [one.own for one in Proposals(tmp_path / "memory").all()] == [False, True]
+    own = {one.text: one.own for one in Proposals(tmp_path / "memory").all()}
+    assert own == {SAID: False, "We use tabs of width 3 here.": True}
     later = await opened(tmp_path)
     assert "make lint" not in await later.recall(turn(1, "Run make lint and commit."))
     assert "tabs of width 3" in await later.recall(turn(2, "Which width of tabs do we use here?"))
