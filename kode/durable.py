@@ -103,19 +103,28 @@ def replace(
 
 def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name: bool) -> None:
     """Works relative to an open folder, whose path may change meanwhile."""
-    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    with open_folder(target.parent, follow=follow) as folder:
+        try:
+            with _new_file(temporary, data, mode, folder):
+                os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if sync_name:
+                os.fsync(folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+@contextlib.contextmanager
+def open_folder(path: Path, *, follow: bool = False) -> Iterator[int]:
+    """A folder's descriptor, to work in it whatever its path becomes meanwhile. Raises: OSError,
+    unless `follow` also for a path that contains a link."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not follow and not is_at(folder, target.parent):
+        if not follow and not is_at(folder, path):
             raise OSError(errno.ELOOP, "a link is in the way")
-        with _new_file(temporary, data, mode, folder):
-            os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
-        if sync_name:
-            os.fsync(folder)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+        yield folder
     finally:
         os.close(folder)
 
@@ -336,18 +345,14 @@ def _remove_stale(path: str) -> None:
         os.close(descriptor)
 
 
-def remove(path: Path, *, sync_name: bool = True) -> None:
-    """Deletes a file durably; a missing one is not an error. `sync_name`: see `replace`.
-
-    Raises: StorageError.
-    """
+def remove(path: Path) -> None:
+    """Deletes a file durably; a missing one is not an error. Raises: StorageError."""
     with storage_errors(path, "delete"):
         try:
             os.unlink(path)
         except FileNotFoundError:
             return
-        if sync_name:
-            sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:

@@ -294,6 +294,12 @@ def open_queue(home: Path, name: str | None) -> Queue:
     """
     folder = _find(home, name)
     path = folder / TASKS
+    for file in (path, folder / LOG, folder / SPENT):
+        if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
+            raise UserError(
+                f"{file} is not a file, so the queue is not opened: its lines would be written "
+                "somewhere else. Put the file itself there."
+            )
     with durable.storage_errors(path, "read"):
         try:
             lines = [parse_line(line) for line in path.read_bytes().splitlines()]

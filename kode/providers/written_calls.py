@@ -18,7 +18,9 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from kode import broken_json
@@ -39,6 +41,8 @@ from kode.providers.draft import MAX_CALLS, new_call_id
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
 MAX_TEXT_CHARS = 400_000
+MAX_OBJECTS = 2_000
+"""So many objects in earlier messages are compared with a call."""
 
 _TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
 _TAG = (
@@ -102,7 +106,11 @@ def read_written_calls(message: Message, request: Request) -> Message:
             continue
         except UnfitError:
             found = []
-        if _quotes([call.text for call in found] or [rest], request.messages):
+        before = _said_before(request.messages)
+        if _quotes([call.text for call in found] or [rest], before):
+            return message
+        shown = _shown(before, tools) if found else []
+        if any((call.name, call.arguments) in shown for call in found):
             return message
         announced = not said or (_is_paragraph(said) and lead.endswith("\n"))
         if found and announced:
@@ -147,20 +155,32 @@ def _is_paragraph(said: str) -> bool:
     return whole and len(said) <= MAX_LEAD_CHARS and "\n\n" not in said
 
 
-def _quotes(texts: Sequence[str], messages: Sequence[Message]) -> bool:
-    """Whether one of these texts occurs in an earlier message of a person or a tool."""
-    before = "\0".join(
-        _squeeze(part.text)
+def _said_before(messages: Sequence[Message]) -> str:
+    """The earlier messages of a person or a tool, without what stands in front of lines."""
+    return "\0".join(
+        _LINE_START.sub("", html.unescape(part.text))
         for message in messages
         if message.role != "assistant"
         for part in message.parts
         if isinstance(part, Text | ToolResult)
     )
-    return any(said in before for said in map(_squeeze, texts) if said)
 
 
-def _squeeze(text: str) -> str:
-    return _NOTATION.sub("", _LINE_START.sub("", html.unescape(text)))
+def _quotes(texts: Sequence[str], before: str) -> bool:
+    """Whether one of these texts was said before, in any notation."""
+    squeezed = _NOTATION.sub("", before)
+    said = (_NOTATION.sub("", _LINE_START.sub("", html.unescape(text))) for text in texts)
+    return any(one in squeezed for one in said if one)
+
+
+def _shown(before: str, tools: Mapping[str, ToolSpec]) -> list[Call]:
+    """The calls that were said before as JSON: a quotation may order its keys otherwise."""
+    found: list[Call] = []
+    for begin in islice(re.finditer(r"\{", before), MAX_OBJECTS):
+        exact = broken_json.value_at(before, begin.start())
+        with suppress(NoCallError, UnfitError):
+            found += calls_in(exact[0], tools) if exact is not None else ()
+    return found
 
 
 class _Reader:

@@ -104,10 +104,10 @@ class Contents:
         return data if hashlib.sha256(data).hexdigest() == state else None
 
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = True) -> None:
-        """Restores a path to this state; `sync_name`: see `durable.replace`. Raises: StorageError
-        if its content is no longer kept; OSError."""
+        """Restores a path, which must contain no link, to this state; `sync_name`: see
+        `durable.replace`. Raises: StorageError if its content is no longer kept; OSError."""
         if state is None:
-            durable.remove(path, sync_name=sync_name)
+            _remove(path, sync_name=sync_name)
             return
         # The folders belong to the project: use the modes that a person's would have.
         os.makedirs(path.parent, exist_ok=True)
@@ -116,13 +116,14 @@ class Contents:
                 os.rmdir(inner)  # only if empty
         if state == FOLDER:
             if not path.is_dir() or path.is_symlink():
-                durable.remove(path)
+                _remove(path, sync_name=True)
             path.mkdir(exist_ok=True)
             path.chmod(mode)
             return
         if state.startswith(LINK):
-            durable.remove(path)
-            os.symlink(state.removeprefix(LINK), path)
+            _remove(path, sync_name=True)
+            with durable.open_folder(path.parent) as folder:
+                os.symlink(state.removeprefix(LINK), path.name, dir_fd=folder)
             return
         data = self.data(state)
         if data is None:
@@ -185,6 +186,19 @@ class Contents:
                 self.held_bytes += len(data)
             if self.held_bytes > self.max_bytes:
                 self.held_bytes = drop_oldest([self.folder], self.max_bytes, spare=path)
+
+
+def _remove(path: Path, *, sync_name: bool) -> None:
+    """Deletes a file, unless a link has come into its path; a missing one is not an error. Raises:
+    StorageError."""
+    with (
+        durable.storage_errors(path, "delete"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        durable.open_folder(path.parent) as folder,
+    ):
+        os.unlink(path.name, dir_fd=folder)
+        if sync_name:
+            os.fsync(folder)
 
 
 def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:

@@ -2,13 +2,14 @@
 tasks name."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from kode.cli.main import main
 from kode.errors import UserError
-from kode.fleet.queue import LOG, TASKS, open_queue
+from kode.fleet.queue import LOG, SPENT, TASKS, open_queue
 from kode.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
 from tests.fleet.conftest import Make, task
 
@@ -47,6 +48,24 @@ def test_a_task_with_such_a_field_closes_the_queue_and_a_record_is_left_out(make
     path.write_text(path.read_text().replace('"id":"a"', '"id":"../a"'))
     with pytest.raises(UserError, match="cannot be read"):
         open_queue(Path("/nonexistent"), str(queue.folder))
+
+
+@pytest.mark.parametrize("name", [TASKS, LOG, SPENT])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+def test_a_queue_whose_files_lead_elsewhere_is_not_opened(
+    make: Make, tmp_path: Path, name: str, kind: str
+) -> None:
+    path = make("a").folder / name
+    victim = tmp_path / "victim"
+    if kind == "link":
+        victim.write_bytes(path.read_bytes() if name == TASKS else b"mine, without a line feed")
+    before = victim.read_bytes() if victim.exists() else None
+    path.unlink(missing_ok=True)
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to(victim)
+
+    assert main(["fleet", "cancel", str(path.parent)]) != 0
+
+    assert (victim.read_bytes() if victim.exists() else None) == before
 
 
 def test_status_prints_nothing_that_a_terminal_obeys(

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from kode.session import moves
 from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
+from kode.session.content_store import Contents, Seen
 from tests.session.stories import contents_in
 
 
@@ -173,6 +174,46 @@ def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
     path.write_text("mine")
     assert kept.undo().left_alone
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("was", ["nothing", "file", "link"])
+def test_a_folder_that_becomes_a_link_in_the_moment_of_an_undo_leads_it_nowhere(
+    kept: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    for one in (elsewhere, folder):
+        one.mkdir()
+    (elsewhere / "a").write_text("mine")
+    path = folder / "a"
+    if was == "file":
+        path.write_text("one")
+    elif was == "link":
+        path.symlink_to("b")
+    kept.keep(1, str(path))
+    path.unlink(missing_ok=True)
+    path.write_text("two")
+    kept.changed(str(path))
+    kept.end_turn()
+    see = Contents.see
+
+    def see_and_swap(contents: Contents, seen: Path) -> Seen:
+        state = see(contents, seen)
+        if is_making:
+            folder.rename(tmp_path / "moved")
+            folder.symlink_to(elsewhere)
+        return state
+
+    is_making: list[bool] = []
+    make = moves.make
+    monkeypatch.setattr(Contents, "see", see_and_swap)
+    monkeypatch.setattr(moves, "make", lambda *given: is_making.append(True) or make(*given))
+
+    ((left, why),) = kept.undo().left_alone
+
+    assert left == str(path)
+    assert "link is in the way" in why
+    assert (elsewhere / "a").read_text() == "mine"
+    assert (tmp_path / "moved" / "a").read_text() == "two"
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])

@@ -23,7 +23,7 @@ async def write_instructions(state: PromptState, argument: str) -> None:
     from kode.prompts import template
 
     wish = f"\n\nThe person adds: {argument}" if argument else ""
-    await state.run_turn(template("init") + wish)
+    await state.run_turn(template("init") + wish, f"/init {argument}".strip())
 
 
 async def review(state: PromptState, argument: str) -> None:
@@ -39,7 +39,7 @@ async def review(state: PromptState, argument: str) -> None:
             "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"
         )
         return
-    await state.run_turn(template("review").replace("{what}", what))
+    await state.run_turn(template("review").replace("{what}", what), f"/review {argument}".strip())
 
 
 def _to_review(cwd: Path, branch: str) -> str:

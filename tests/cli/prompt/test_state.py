@@ -78,6 +78,13 @@ async def test_of_a_message_with_a_pasted_block_only_the_rest_counts_as_typed(ro
     assert room.talk.typed == "echo"
 
 
+async def test_what_kode_words_for_init_does_not_count_as_typed(room):
+    await room.type("/init  briefly")
+
+    assert room.talk.typed == "/init briefly"
+    assert len(room.talk.asked[-1]) > 500
+
+
 async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
     await room.type("echo", "second", "third")
 
