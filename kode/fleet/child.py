@@ -159,7 +159,7 @@ async def run_child(
             return {"status": "timeout", "error": f"It did not end within {timeout_s:g} s."}
         if code < 0:
             await processes.end(process.pid, mark)
-        return _printed(out, code)
+        return _read_result(out, code)
     except asyncio.CancelledError:
         if process is not None:
             await asyncio.shield(_end(process, mark))
@@ -172,9 +172,8 @@ async def run_child(
 
 
 async def verify(task: Task, cwd: Path) -> tuple[bool, str]:
-    """Whether the task's command says that its result is good, and of a no the end of what it
-    said. It runs as a command of the task would that nobody was asked about: in the sandbox, where
-    what it changes is dropped; in mode `full` without.
+    """Runs the task's check: whether it passed, and if not the end of its output. It runs in the
+    sandbox, which drops its changes; in mode `full` without one.
 
     Raises: ConfigError.
     """
@@ -193,8 +192,9 @@ async def verify(task: Task, cwd: Path) -> tuple[bool, str]:
         timeout_s=VERIFY_TIMEOUT_S,
         sandbox=sandbox,
     )
-    said = ran.fault or (ran.stderr or ran.stdout).strip()[-SAID_CHARS:]
-    return ran.exit_code == 0, "" if ran.exit_code == 0 else said
+    if ran.exit_code == 0:
+        return True, ""
+    return False, ran.fault or (ran.stderr or ran.stdout).strip()[-SAID_CHARS:]
 
 
 async def end_orphans(mark: str) -> None:
@@ -213,7 +213,7 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> int:
     return await process.wait()
 
 
-def _printed(out: Path, code: int) -> dict[str, Any]:
+def _read_result(out: Path, code: int) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
         found = json.loads(out.read_bytes())
         if isinstance(found, dict) and "status" in found:

@@ -18,7 +18,7 @@ from kode.fleet.executors import worker_arguments
 from kode.fleet.queue import Queue
 
 END_S = 60
-"""Between the word that time is up and the end: a worker gives its task back in good order."""
+"""From SIGTERM to the kill: time for a worker to release its task."""
 RETRIES = 3
 """Of an index whose worker was killed or asked to end."""
 FAILED = [1, 3]
@@ -119,8 +119,8 @@ def kubernetes(queue: Queue, home: Path, shared: Shared) -> str:
 
 
 def _command(queue: Queue, indexes: Sequence[int], kode: str, variable: str) -> list[str]:
-    """The lines that become the worker of the task that a variable's index stands for. Where tasks
-    have ended already, the open ones are counted, so that no index is in vain."""
+    """The lines that become the worker of the task that a variable's index stands for. Only
+    open tasks are counted, so that every index has one."""
     lines = [f'index="${variable}"']
     if list(indexes) != list(range(len(indexes))):
         lines = [f"set -- {' '.join(map(str, indexes))}", f'shift "${variable}"', 'index="$1"']

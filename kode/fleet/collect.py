@@ -54,7 +54,7 @@ class _Repository:
     """What git is to be started with so that it can commit."""
 
 
-def chosen(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskState]:
+def choose(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskState]:
     """The tasks whose changes are collected: those named, else those that ended well, with
     `all_ended` the others too. Raises: UserError for a name that no task has."""
     tasks = queue.state.tasks

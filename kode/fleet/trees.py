@@ -91,8 +91,8 @@ class Trees:
             raise UserError(
                 f"The changes in {tree.root} could not be read: {error}. Look at it there."
             ) from None
-        durable.make_folder(self._kept(task))
-        durable.replace(self._kept(task) / PATCH, patch)
+        durable.make_folder(self._folder_of(task))
+        durable.replace(self._folder_of(task) / PATCH, patch)
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
     def remove(self, task: Task) -> None:
@@ -101,10 +101,10 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                shutil.rmtree(self._kept(task) / "base.git", ignore_errors=True)
-                (self._kept(task) / "index").unlink(missing_ok=True)
+                shutil.rmtree(self._folder_of(task) / "base.git", ignore_errors=True)
+                (self._folder_of(task) / "index").unlink(missing_ok=True)
 
-    def _kept(self, task: Task) -> Path:
+    def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
 
     def _make(self, task: Task, root: Path) -> str:
@@ -113,7 +113,7 @@ class Trees:
             if Path(os.path.realpath(self.folder)).is_relative_to(whole):
                 raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
             _run("cp", "-a", "--", str(whole), str(root))
-            store = self._kept(task) / "base.git"
+            store = self._folder_of(task) / "base.git"
             shutil.rmtree(store, ignore_errors=True)
             _run("git", "init", "--quiet", "--bare", "--", str(store))
             environ = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(root)}
@@ -144,9 +144,12 @@ class Trees:
     def _index(self, task: Task, tree: Tree) -> dict[str, str]:
         """An index beside the tree's own, which stays as the task has left it."""
         if task.isolate == "copy":
-            return {"GIT_DIR": str(self._kept(task) / "base.git"), "GIT_WORK_TREE": str(tree.root)}
+            return {
+                "GIT_DIR": str(self._folder_of(task) / "base.git"),
+                "GIT_WORK_TREE": str(tree.root),
+            }
         own = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
-        index = self._kept(task) / "index"
+        index = self._folder_of(task) / "index"
         with contextlib.suppress(FileNotFoundError):
             # With it git need not read the files that have not been touched. As old as it is: of
             # those that changed in the moment it was written, git compares the contents.

@@ -2,7 +2,7 @@
 the driver's own process, in a job of a cluster and on another machine.
 
 A task that another start has begun is continued in its session. What that start had in flight is
-unknown: it is recorded as such, the model learns it, and no call is made again by itself.
+unknown: it is recorded as such, the model reads it, and kode repeats no call by itself.
 """
 
 import asyncio
@@ -124,9 +124,9 @@ class _Work:
         try:
             record = await self._finish()
         except asyncio.CancelledError:
-            record = self._given_back()
+            record = self._give_back()
         except KodeError as error:
-            record = self._finished("error", str(error), {}, child.NOTHING)
+            record = self._end_record("error", str(error), {}, child.NOTHING)
         self.is_recorded = True
         if self.queue.record(record, under=self.lease):
             self.show(self.one, record)
@@ -135,7 +135,7 @@ class _Work:
 
     async def _finish(self) -> Finished | Released:
         task, session = self.one.task, self.one.session
-        if self.one.is_cut and self.one.started is not None and self._was_here():
+        if self.one.is_cut and self.one.started is not None and self._ran_here():
             await child.end_orphans(self.one.started.mark)
         seen = await _in_thread(child.look, paths.home(), session)
         self.tree = await self._tree(seen)
@@ -148,7 +148,7 @@ class _Work:
             left_usd = task.budget_usd - ((seen.cost_usd or 0.0) if seen is not None else 0.0)
             if left_usd <= 0:
                 why = f"The budget of ${task.budget_usd:g} for this task is used up."
-                return self._finished("error", why, {}, seen or child.NOTHING)
+                return self._end_record("error", why, {}, seen or child.NOTHING)
         started = Started(
             task=task.id,
             lease=self.lease.lease,
@@ -169,7 +169,7 @@ class _Work:
             reason = f"the budget of all tasks is used up: {said.get('error') or ''}"
             return Released(task=task.id, lease=self.lease.lease, reason=reason)
         if said["status"] == "interrupted":
-            return self._given_back()
+            return self._give_back()
         return await self._result(said, seen)
 
     async def _run(self, mark: str, seen: Seen | None, left_usd: float | None) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class _Work:
         """The tree that the task has, else a new one. Raises: UserError where its work lies
         elsewhere."""
         before, task = self.one.started, self.one.task
-        if before is not None and seen is None and not self._was_here():
+        if before is not None and seen is None and not self._ran_here():
             raise UserError(
                 f"It was started on another machine, and its session {self.one.session} is not "
                 f"there on {host()}: what it did is unknown. Workers on several machines need one "
@@ -228,7 +228,7 @@ class _Work:
             return False
         return end.at >= timestamp(start.at)
 
-    def _was_here(self) -> bool:
+    def _ran_here(self) -> bool:
         before = self.one.started_by
         return before is None or before.host == host()
 
@@ -243,7 +243,7 @@ class _Work:
             passed, verify_said = await child.verify(task, self.tree.cwd)
             verdict = "passed" if passed else "failed"
         keeps = status != "success" or verdict == "failed" or self.queue.fleet.keep_trees
-        return self._finished(
+        return self._end_record(
             cast(Status, status),
             error,
             {
@@ -256,7 +256,7 @@ class _Work:
             seen,
         )
 
-    def _finished(
+    def _end_record(
         self, status: Status, error: str | None, more: dict[str, Any], seen: Seen
     ) -> Finished:
         if "tree" not in more and self.tree is not None and self.one.task.isolate != "none":
@@ -276,14 +276,14 @@ class _Work:
             **more,
         )
 
-    def _given_back(self) -> Finished | Released:
+    def _give_back(self) -> Finished | Released:
         """The record for a task whose process was ended before it was done."""
         if not self.queue.state.cancelled:
             return Released(task=self.one.task.id, lease=self.lease.lease, reason="interrupted")
         seen: Seen | None = None
         with contextlib.suppress(KodeError):
             seen = child.look(paths.home(), self.one.session)
-        return self._finished("cancelled", "The fleet was cancelled.", {}, seen or child.NOTHING)
+        return self._end_record("cancelled", "The fleet was cancelled.", {}, seen or child.NOTHING)
 
 
 async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.collect import Way, chosen, collect, patches
+from kode.fleet.collect import Way, choose, collect, patches
 from kode.fleet.queue import Queue, create, open_worker
 from kode.fleet.records import PATCH, Finished, Fleet
 from kode.fleet.trees import Trees
@@ -60,7 +60,7 @@ def test_commits_are_merged_in_order_and_a_conflict_is_left_out_and_named(
 ) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
     (repository / "part/b.txt").write_text("mine, in no commit\n")
-    done = collect(queue, chosen(queue, [], all_ended=False), "commit")
+    done = collect(queue, choose(queue, [], all_ended=False), "commit")
     assert [bool(one.done) for one in done] == [True, False, False]
     assert done[1].conflicts == ("a.txt",)
     assert done[2].why == "All its changes are already there."
@@ -72,7 +72,7 @@ def test_commits_are_merged_in_order_and_a_conflict_is_left_out_and_named(
 
 def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST)
-    tasks = chosen(queue, [], all_ended=False)
+    tasks = choose(queue, [], all_ended=False)
     collect(queue, tasks, "commit")
     (again,) = collect(queue, tasks, "commit")
     assert again.why == "All its changes are already there."
@@ -83,7 +83,7 @@ def test_what_is_in_no_commit_is_never_overwritten(repository: Path, tmp_path: P
     queue = fleet(repository, tmp_path, first=FIRST)
     (repository / "a.txt").write_text("mine\n")
     with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
-        collect(queue, chosen(queue, [], all_ended=False), "commit")
+        collect(queue, choose(queue, [], all_ended=False), "commit")
     assert (repository / "a.txt").read_text() == "mine\n"
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
 
@@ -92,17 +92,17 @@ def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
-    done = collect(queue, chosen(queue, [], all_ended=False), "branch")
+    done = collect(queue, choose(queue, [], all_ended=False), "branch")
     assert [git(repository, "show", f"{one.done}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
-    (again, _) = collect(queue, chosen(queue, [], all_ended=False), "branch")
+    (again, _) = collect(queue, choose(queue, [], all_ended=False), "branch")
     assert "There is already a branch" in again.why
 
 
 def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
-    assert [one.task.id for one in chosen(queue, ["last"], all_ended=False)] == ["last"]
+    assert [one.task.id for one in choose(queue, ["last"], all_ended=False)] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
-        chosen(queue, ["gone"], all_ended=False)
+        choose(queue, ["gone"], all_ended=False)
 
 
 PATCHES = [
@@ -132,7 +132,7 @@ def test_a_hostile_patch_reaches_nothing_but_files_of_the_tree_and_runs_nothing(
     inside, around = contents(repository / ".git", "objects"), contents(tmp_path, "repository")
 
     with suppress(UserError):
-        collect(queue, chosen(queue, [], all_ended=False), way)
+        collect(queue, choose(queue, [], all_ended=False), way)
 
     assert contents(tmp_path, "repository") == around
     now = contents(repository / ".git", "objects")
@@ -158,4 +158,4 @@ def test_a_patch_that_is_no_file_of_the_queue_is_not_read(
         (tmp_path / "kept").rename(path)
 
     with pytest.raises(UserError, match="is not a file of this queue"):
-        list(patches(queue, chosen(queue, [], all_ended=False)))
+        list(patches(queue, choose(queue, [], all_ended=False)))

@@ -211,7 +211,7 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.fleet.collect import Way, chosen, collect, patches
+    from kode.fleet.collect import Way, choose, collect, patches
 
     _add_queue(parser)
     add = parser.add_argument
@@ -220,7 +220,7 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     add("--all", action="store_true", help="include tasks that failed")
     arguments = parser.parse(argv)
     queue = _open(arguments)
-    tasks = chosen(queue, arguments.names, all_ended=arguments.all)
+    tasks = choose(queue, arguments.names, all_ended=arguments.all)
     if not tasks:
         raise UserError(f"There is nothing to collect. {conclusion(queue)}")
     if arguments.way == "patch":
