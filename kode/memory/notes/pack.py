@@ -144,7 +144,7 @@ def line_of(note: Note) -> str:
     return f"[{note.kind}] {text}"
 
 
-def listed(note: Note) -> str:
+def with_id(note: Note) -> str:
     """A note with its id, for a model that wants to change it."""
     tags = f" #{' #'.join(note.tags)}" if note.tags else ""
     return f"[{note.id}] ({note.kind}, {note.lasts}, {note.created_at[:10]}){tags}\n{note.content}"

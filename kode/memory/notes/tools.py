@@ -11,7 +11,7 @@ from kode.memory import frame
 from kode.memory.base import Outcome
 from kode.memory.frame import told_to_model
 from kode.memory.notes.note import Sensitivity, Stability, in_words
-from kode.memory.notes.pack import listed
+from kode.memory.notes.pack import with_id
 from kode.memory.notes.store import Wanted
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
                 in_project=scope == "project",
                 source=source,
             )
-        return await _told(context, notes, outcome)
+        return await _answer(context, notes, outcome)
 
     @tool(
         effect="memory-read",
@@ -98,7 +98,7 @@ forget take."""
             if not found:
                 return ToolOutput(text=about, summary="no match")
             about += ". These are the newest."
-        text = frame.framed(about, "\n\n".join(listed(note) for _, note in found))
+        text = frame.framed(about, "\n\n".join(with_id(note) for _, note in found))
         return ToolOutput(text=text, summary=f"{len(found)} notes")
 
     @tool(effect="memory", subject="id")
@@ -113,7 +113,7 @@ forget take."""
             outcome = await notes.writer.update(
                 id, content, tags=None if tags is None else tuple(tags)
             )
-        return await _told(context, notes, outcome)
+        return await _answer(context, notes, outcome)
 
     @tool(effect="memory", subject="content")
     async def update_soul(context: ToolContext, content: str) -> ToolOutput:
@@ -121,7 +121,7 @@ forget take."""
 characters, always in the prompt. Give all of it; only at the user's wish."""
         with told_to_model():
             outcome = await notes.writer.update_soul(content)
-        return await _told(context, notes, outcome)
+        return await _answer(context, notes, outcome)
 
     def forgotten(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         with told_to_model():
@@ -136,12 +136,12 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
         """Delete a note, with those that it replaced. The user can undo that."""
         with told_to_model():
             outcome = await notes.writer.forget(id, bring_back=bring_back)
-        return await _told(context, notes, outcome)
+        return await _answer(context, notes, outcome)
 
     return remember, recall, update_memory, update_soul, forget
 
 
-async def _told(context: ToolContext, notes: "Notes", outcome: Outcome) -> ToolOutput:
+async def _answer(context: ToolContext, notes: "Notes", outcome: Outcome) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         await notes.after_change()

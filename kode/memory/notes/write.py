@@ -101,7 +101,7 @@ class NoteWriter:
             note = replace(note, id=self._store.free_id(now))
             known = self._store.same(note)
             if known is not None and not supersedes and author.source_hash:
-                return self._confirmed(known, author)
+                return self._confirm(known, author)
             if known is not None and not supersedes:
                 return Kept(line=f"known already as {known.id}: {in_words(known)}", note=known)
             current = self._store.by_ids(old.id for old in supersedes)
@@ -185,7 +185,7 @@ class NoteWriter:
     async def confirm(self, id: str, author: Author) -> Kept:
         """A note holds, and rests on what the author cites now. Raises as `remember`."""
         async with self._store.writing():
-            return self._confirmed(self._active(id), author)
+            return self._confirm(self._active(id), author)
 
     async def forget(
         self, id: str, *, bring_back: bool | None = None, who: Who | None = None
@@ -253,7 +253,7 @@ class NoteWriter:
             if not self._store.count("n.kind = 'soul'"):
                 self._store.apply((), [replace(soul, id=self._store.free_id(now))])
 
-    def _confirmed(self, note: Note, author: Author) -> Kept:
+    def _confirm(self, note: Note, author: Author) -> Kept:
         reason = f"confirmed {in_words(note)}"
         change = self._store.commit("confirm", [note], [note], author, reason)
         return Kept(line=reason, change_id=change.id, note=note)

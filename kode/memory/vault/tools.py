@@ -80,7 +80,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         at hand."""
         with told_to_model():
             outcome = await writer.write(path, content, desk.author(None))
-        return _told(context, outcome)
+        return _answer(context, outcome)
 
     @tool(
         effect="memory",
@@ -100,7 +100,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         with told_to_model():
             pairs = [(patch.oldText, patch.newText) for patch in patches]
             outcome = await writer.patch(path, pairs, desk.author(source))
-        return _told(context, outcome, appliedCount=len(patches))
+        return _answer(context, outcome, appliedCount=len(patches))
 
     @tool(
         effect="memory",
@@ -121,20 +121,22 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         with told_to_model():
             author = desk.author(source)
             outcome = await writer.append(path, entry, author, desk.now(), summary=summary)
-        return _told(context, outcome)
+        return _answer(context, outcome)
 
     return (
         memory_list,
         memory_read,
         memory_write,
-        _forgiving(memory_patch, _one_spelling),
-        _forgiving(memory_append, lambda given: _rename_keys(given, {"content": "entry"})),
+        _accept_other_names(memory_patch, _one_spelling),
+        _accept_other_names(memory_append, lambda given: _rename_keys(given, {"content": "entry"})),
     )
 
 
-def _forgiving(one: Tool, mend: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Tool:
+def _accept_other_names(
+    one: Tool, rename: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Tool:
     check = one.check
-    return replace(one, check=lambda arguments: check(mend(arguments)))
+    return replace(one, check=lambda arguments: check(rename(arguments)))
 
 
 def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,8 +148,8 @@ def _one_spelling(given: Mapping[str, Any]) -> Mapping[str, Any]:
         given = others
     if not isinstance(patches, list):
         return given
-    mended = [_rename_keys(p, names) if isinstance(p, Mapping) else p for p in patches]
-    return {**given, "patches": mended}
+    renamed = [_rename_keys(p, names) if isinstance(p, Mapping) else p for p in patches]
+    return {**given, "patches": renamed}
 
 
 def _rename_keys(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _rename_keys(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str
     }
 
 
-def _told(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
+def _answer(context: ToolContext, outcome: Outcome, **more: Any) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
     sentences: Sequence[str] = [s for s in (outcome.line, outcome.detail) if s]

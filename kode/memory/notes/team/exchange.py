@@ -154,7 +154,7 @@ class Exchange:
                     f"What a colleague changed first stands; not made: {change.reason}"
                 )
             return "", made.ids
-        sent = change if kept == made else _changed(change, kept)
+        sent = change if kept == made else _as_new_change(change, kept)
         if len(made.ids) < len({note.id for note in (*before, *after)}):
             sent = replace(sent, words="")  # they may say what stays here
         row = {name: value for name, value in asdict(sent).items() if name not in _NOT_SENT}
@@ -169,8 +169,12 @@ class Exchange:
                 push,
                 self._address.host,
                 {**row, "id": sent.id + part, "undoes": undoes},
-                [_sent(rows[note.id]) for note in kept.before if note.scope == scope],
-                [_sent(row_of(note)) for note in kept.after if note.scope == scope],
+                [
+                    _without_own_columns(rows[note.id])
+                    for note in kept.before
+                    if note.scope == scope
+                ],
+                [_without_own_columns(row_of(note)) for note in kept.after if note.scope == scope],
             )
             if part:  # here it is a part of the change that the history has
                 done.own.add(f"{sent.id}{part} {sent.at}")
@@ -270,11 +274,11 @@ class Exchange:
         return note if is_shared(note) else None
 
 
-def _sent(row: Mapping[str, Any]) -> dict[str, Any]:
+def _without_own_columns(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in _SET_HERE}
 
 
-def _changed(change: Change, kept: Sides) -> Change:
+def _as_new_change(change: Change, kept: Sides) -> Change:
     """A change that became another one on its way; here the first stays in the history, undone."""
     return replace(
         change,

@@ -160,7 +160,7 @@ class Member:
 
     def _lines(self, change: Change) -> list[str]:
         before, after = self._store.sides(change)
-        stands = self._shown({note.id for note in (*before, *after)})
+        stands = self._visible({note.id for note in (*before, *after)})
         by = shorten(f"by {change.person} ({change.kind})", BY_CHARS)
         holding = [note for note in after if note.id in stands]
         gone = [
@@ -175,7 +175,7 @@ class Member:
             for note in notes
         ]
 
-    def _shown(self, ids: set[str]) -> set[str]:
+    def _visible(self, ids: set[str]) -> set[str]:
         """Those of the notes that a model may be shown."""
         where, values = self._store.filter(Wanted())
         sql = f"JOIN json_each(:ids) j ON n.id = j.value WHERE {where}"

@@ -69,12 +69,16 @@ def rebase(kind: str, made: Sides, now: Mapping[str, Note], new_id: Callable[[],
     after = [
         kept
         for note in made.after
-        if (kept := _kept(note, was.get(note.id), now, new_id, is_untouched=note.id in untouched))
+        if (
+            kept := _rebase_note(
+                note, was.get(note.id), now, new_id, is_untouched=note.id in untouched
+            )
+        )
     ]
     return Sides(tuple(note for note in made.before if note.id in untouched), tuple(after))
 
 
-def _kept(
+def _rebase_note(
     note: Note,
     was: Note | None,
     now: Mapping[str, Note],
