@@ -196,7 +196,7 @@ class _Player:
         return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
-        """Creates an agent per recorded process: its prompt is rendered anew, and no file has been
+        """Creates an agent per recorded process: its prompt is rendered again, and no file has been
         read."""
         first = not self.played.steps
         agent = agent_of(self.config, self.changes, self.answers, self.context.session, turn)

@@ -52,7 +52,7 @@ class Done:
     """Notes that were merged away."""
     into: int = 0
     given_up: int = 0
-    """Merges for which a model was asked in vain, because kode ended each time."""
+    """Merges for which no model answered, because kode ended each time."""
     pruned: int = 0
 
 
