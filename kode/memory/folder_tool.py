@@ -11,7 +11,7 @@ from kode.function_tool import tool
 from kode.memory import folder as commands
 from kode.memory import frame
 from kode.memory.folder import Done, Folder
-from kode.memory.frame import told_to_model
+from kode.memory.frame import as_tool_errors
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def folder_tool(folder: Folder) -> Tool:
         old_path: str | None = None,
         new_path: str | None = None,
     ) -> ToolOutput:
-        with told_to_model():
+        with as_tool_errors():
             match command:
                 case "view":
                     done = await commands.view(folder, _given(path, "path"), view_range)

@@ -58,7 +58,7 @@ def suspicion(text: str) -> str:
 
 
 @contextlib.contextmanager
-def told_to_model() -> Iterator[None]:
+def as_tool_errors() -> Iterator[None]:
     """Turns memory's errors in a tool call into ToolError with the same text, secrets masked."""
     try:
         yield

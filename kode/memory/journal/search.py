@@ -15,7 +15,7 @@ from kode.errors import MemoryRefused
 from kode.function_tool import tool
 from kode.memory import frame, when
 from kode.memory.ask import keep_ends
-from kode.memory.frame import told_to_model
+from kode.memory.frame import as_tool_errors
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import MEMORY, Entry
 from kode.memory.rank import Text
@@ -122,7 +122,7 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
         """Search the log of all earlier sessions with this user, by words that stand in it. Use it
         when something was said, done or decided before and is not in your memory. Dates work too:
         2026-02-27."""
-        with told_to_model():
+        with as_tool_errors():
             about, found = await search(query)
         if not found:
             text = f"No entry of the history matches: {query}. Try another, shorter word."

@@ -9,7 +9,7 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
-from kode.memory.frame import told_to_model
+from kode.memory.frame import as_tool_errors
 from kode.memory.notes.note import Sensitivity, Stability, in_words
 from kode.memory.notes.pack import with_id
 from kode.memory.notes.store import Wanted
@@ -58,7 +58,7 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
         scope: Annotated[Literal["user", "project"], "project: seen only here"] = "user",
         source: Annotated[str | None, "the code it rests on, as path:line-line"] = None,
     ) -> ToolOutput:
-        with told_to_model():
+        with as_tool_errors():
             outcome = await notes.writer.remember(
                 content,
                 kind=kind,
@@ -89,7 +89,7 @@ def note_tools(notes: "Notes") -> tuple[Tool, ...]:
 forget take."""
         if not query.strip():
             raise ToolError("`query` is empty: give a few words of what you look for.")
-        with told_to_model():
+        with as_tool_errors():
             wanted = Wanted(tags=tuple(tags or ()), limit=max(1, min(k, MAX_K)))
             found = await notes.find(query, wanted)
         about = "Notes that match, best first."
@@ -109,7 +109,7 @@ forget take."""
         tags: Annotated[list[str] | None, "instead of the old ones"] = None,
     ) -> ToolOutput:
         """Replace a note that is no longer true by a new one; the old one stays in the history."""
-        with told_to_model():
+        with as_tool_errors():
             outcome = await notes.writer.update(
                 id, content, tags=None if tags is None else tuple(tags)
             )
@@ -119,12 +119,12 @@ forget take."""
     async def update_soul(context: ToolContext, content: str) -> ToolOutput:
         """Replace the soul: who you are for this user and the principles you keep, at most 4,000 \
 characters, always in the prompt. Give all of it; only at the user's wish."""
-        with told_to_model():
+        with as_tool_errors():
             outcome = await notes.writer.update_soul(content)
         return await _answer(context, notes, outcome)
 
     def forgotten(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        with told_to_model():
+        with as_tool_errors():
             return in_words(notes.store.find(arguments["id"]), SHOWN_CHARS)
 
     @tool(effect="memory", subject="id", preview=forgotten)
@@ -134,7 +134,7 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
         bring_back: Annotated[bool | None, "true: the note it replaced holds again"] = None,
     ) -> ToolOutput:
         """Delete a note, with those that it replaced. The user can undo that."""
-        with told_to_model():
+        with as_tool_errors():
             outcome = await notes.writer.forget(id, bring_back=bring_back)
         return await _answer(context, notes, outcome)
 

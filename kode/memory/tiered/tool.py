@@ -8,7 +8,7 @@ from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
-from kode.memory.frame import told_to_model
+from kode.memory.frame import as_tool_errors
 from kode.memory.tiered.facts import TARGETS, Action, Scope, Target
 from kode.memory.tiered.write import Outcome
 
@@ -71,7 +71,7 @@ def memory_tool(facts: "Tiered") -> Tool:
             "global: everywhere; project: here only. Default: user global, env project",
         ] = None,
     ) -> ToolOutput:
-        with told_to_model():
+        with as_tool_errors():
             if action == "read":
                 return ToolOutput(text=_everything(facts), summary="facts")
             if action == "search":

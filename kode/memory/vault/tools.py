@@ -15,7 +15,7 @@ from kode.events import MemoryChanged
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.base import Outcome
-from kode.memory.frame import told_to_model
+from kode.memory.frame import as_tool_errors
 from kode.memory.history import Author
 from kode.memory.vault.report import rows_of
 from kode.memory.vault.write import VaultWriter
@@ -60,7 +60,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         context: ToolContext, path: Annotated[str, "as facts/user.md"]
     ) -> ToolOutput:
         """Read a file of long-term memory: what is known about the user, the project, past work."""
-        with told_to_model():
+        with as_tool_errors():
             name, text = writer.read(path)
         stale = desk.stale(name)
         framed = frame.framed(f"The memory file {name}.{stale}", text.rstrip("\n"))
@@ -78,7 +78,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         """Create or overwrite a facts file (facts/NAME.md), for lasting facts: who the user is,
         preferences, conventions. Markdown, one `- Key: value` a line. Not for secrets or the task
         at hand."""
-        with told_to_model():
+        with as_tool_errors():
             outcome = await writer.write(path, content, desk.author(None))
         return _answer(context, outcome)
 
@@ -97,7 +97,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         source: Source = None,
     ) -> ToolOutput:
         """Change parts of a memory file without rewriting it."""
-        with told_to_model():
+        with as_tool_errors():
             pairs = [(patch.oldText, patch.newText) for patch in patches]
             outcome = await writer.patch(path, pairs, desk.author(source))
         return _answer(context, outcome, appliedCount=len(patches))
@@ -118,7 +118,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         source: Source = None,
     ) -> ToolOutput:
         """Append an episode after significant work: the problem, the solution, the lesson."""
-        with told_to_model():
+        with as_tool_errors():
             author = desk.author(source)
             outcome = await writer.append(path, entry, author, desk.now(), summary=summary)
         return _answer(context, outcome)
