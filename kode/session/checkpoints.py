@@ -170,14 +170,14 @@ class Checkpoints:
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
         past = self.history()
         if not past.standing:
-            return self._told(past, None)
+            return self._report(past, None)
         group = past.groups[past.standing[-1]]
         planned, left, notes = self._plan_back(group)
         self._record(Taken(group=group.number, files=tuple(planned)))
         made, failed = moves.make(self.contents, planned)
         left += failed
         notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._told(self.history(), group, made, left, notes)
+        return self._report(self.history(), group, made, left, notes)
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""
@@ -196,14 +196,14 @@ class Checkpoints:
         """Brings back the turn that was undone last. Raises: StorageError."""
         past = self.history()
         if not past.undone:
-            return self._told(past, None)
+            return self._report(past, None)
         group = past.groups[past.undone[-1]]
         planned, left = self._plan_forth(past.taken[group.number])
         self._record(Taken(group=group.number, redo=True, files=tuple(planned)))
         made, failed = moves.make(self.contents, planned)
         left += failed
         notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._told(self.history(), group, made, left, notes)
+        return self._report(self.history(), group, made, left, notes)
 
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
@@ -261,7 +261,7 @@ class Checkpoints:
                 goals[move.path] = goal
         return moves.towards(self.contents, goals), left
 
-    def _told(
+    def _report(
         self,
         past: History,
         group: Group | None,

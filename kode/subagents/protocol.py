@@ -220,7 +220,7 @@ def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
     except ValidationError as error:
         fault = error.errors()[0]
         if fault["type"] == "json_invalid":
-            told = fault["msg"].removeprefix("Invalid JSON: ")
-            raise UserError(f"{what} is not valid JSON: {told}.") from None
+            cause = fault["msg"].removeprefix("Invalid JSON: ")
+            raise UserError(f"{what} is not valid JSON: {cause}.") from None
         where = ".".join(str(step) for step in fault["loc"]) or "the whole"
         raise UserError(f"{what} cannot be used: {where}: {fault['msg']}.") from None

@@ -63,10 +63,10 @@ async def _memory(talk: "Conversation") -> str:
     if not talk.config.memory.enabled:
         return "off"
     try:
-        told = await talk.memory_command(["status"])
+        status = await talk.memory_command(["status"])
     except KodeError as error:
         return str(error)
-    return f"{talk.config.memory.system}: " + "; ".join(told.splitlines()[2:4])
+    return f"{talk.config.memory.system}: " + "; ".join(status.splitlines()[2:4])
 
 
 def _instructions(talk: "Conversation") -> list[str]:

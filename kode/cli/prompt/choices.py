@@ -94,10 +94,10 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
 def _with_facts(names: Iterable[str]) -> list[Choice]:
     from kode.providers.models import info_of
 
-    return [(name, _told_of(info_of(name))) for name in names]
+    return [(name, _describe(info_of(name))) for name in names]
 
 
-def _told_of(info: "ModelInfo") -> str:
+def _describe(info: "ModelInfo") -> str:
     parts = [f"{count(info.context_window)} tokens"] if info.known else []
     if info.input_price and info.output_price:
         parts.append(f"${info.input_price:g} in, ${info.output_price:g} out")
@@ -141,8 +141,8 @@ def subcommands(
     """The commands of a parser, each with its own parser and description."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            told = {a.dest: a.help or "" for a in action._get_subactions()}
-            return {name: (own, told.get(name, "")) for name, own in action.choices.items()}
+            helps = {a.dest: a.help or "" for a in action._get_subactions()}
+            return {name: (own, helps.get(name, "")) for name, own in action.choices.items()}
     return {}
 
 

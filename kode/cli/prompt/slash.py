@@ -160,12 +160,12 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
-        told = (await state.conversation.memory_command(argv)).rstrip("\n")
+        output = (await state.conversation.memory_command(argv)).rstrip("\n")
     finally:
         held, renderer.held = renderer.held, None
-    state.screen.print(re.sub(r"(?m)^undo with: kode memory ", "undo with: /memory ", told))
+    state.screen.print(re.sub(r"(?m)^undo with: kode memory ", "undo with: /memory ", output))
     for event in held:
-        if event.text not in told:  # of a change that was not requested
+        if event.text not in output:  # of a change that was not requested
             renderer.emit(event)
 
 

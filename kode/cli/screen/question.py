@@ -133,8 +133,8 @@ def outcome_line(question: Question, answer: Answer) -> str:
     if question.kind == "keep":  # the command has run
         said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
     what = one_line(visible(question.subject or question.title))
-    told = f" · told the model: {answer.message}" if answer.message else ""
-    return f"{said}: {what}{told}"
+    note = f" · told the model: {answer.message}" if answer.message else ""
+    return f"{said}: {what}{note}"
 
 
 def _visible_lines(text: str) -> str:

@@ -275,8 +275,8 @@ class Renderer:
             screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
             return
         sign, style = mark(event)
-        told_below = event.is_error and same_beginning(event.text, event.summary)
-        shown = replace(event, summary="failed") if told_below else event
+        is_repeated = event.is_error and same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if is_repeated else event
         line = tool_line(shown, screen.width - 2)
         screen.print_painted(f"{screen.paint(style, sign)} {line}")
         if event.diff and event.diff.strip() == screen.approved:

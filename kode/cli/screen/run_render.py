@@ -141,10 +141,10 @@ class ProgressRenderer:
             self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return
         sign, _ = mark(event)
-        told_below = event.is_error and same_beginning(event.text, event.summary)
-        shown = replace(event, summary="failed") if told_below else event
+        is_repeated = event.is_error and same_beginning(event.text, event.summary)
+        shown = replace(event, summary="failed") if is_repeated else event
         self.screen.print(f"{sign} {tool_line(shown, width)}")
-        if told_below and not self.verbose:
+        if is_repeated and not self.verbose:
             self.screen.print(indent(event.text, MAX_ERROR_LINES), "dim")
         if self.verbose and event.text:
             self.screen.print(indent(event.text, 20), "dim")
