@@ -206,7 +206,6 @@ class Life:
             project_root=self._project,
             session_id=f"{session.at:%Y%m%d-%H%M%S}-{session.number:06x}",
             emit=silent,
-            ask_model=self.mind.ask,
             ask_reply=self.mind.reply,
             now=lambda: session.at,
             tainted=lambda: self._hands.tainted,

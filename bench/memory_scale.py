@@ -91,7 +91,7 @@ def filled(folder: Path, n: int) -> EpisodeIndex:
         project_root=None,
         session_id=None,
         emit=silent,
-        ask_model=None,
+        ask_reply=None,
         now=lambda: NOW,
     )
     index = EpisodeIndex(context, LocalEmbedder())

@@ -237,7 +237,7 @@ async def opened(name: str, root: Path) -> Any:
         project_root=None,
         session_id=None,
         emit=silent,
-        ask_model=None,
+        ask_reply=None,
         now=lambda: now,
     )
     await system.open(context, {})

@@ -132,7 +132,6 @@ async def live_session(
         project_root=None,
         session_id=f"{now:%Y%m%d-%H%M%S}-{number:06x}",
         emit=silent,
-        ask_model=model.ask,
         ask_reply=model.reply,
         now=lambda: now,
     )

@@ -169,7 +169,7 @@ async def _opened(root: Path, url: str | None) -> Notes:
         project_root=None,
         session_id=None,
         emit=silent,
-        ask_model=None,
+        ask_reply=None,
         now=lambda: NOW,
     )
     await system.open(context, {})

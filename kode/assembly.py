@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.config import Config, Embedding, ProviderChoice, given_prices, resolve_provider
 from kode.contracts import (
-    AskModel,
     AskReply,
     Background,
     MemoryContext,
@@ -38,7 +37,7 @@ from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.memory import open_memory
-from kode.messages import Message, Usage, text_of, user_message
+from kode.messages import Message, Usage
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
@@ -500,17 +499,15 @@ def make_memory_context(
     """What memory may know about this session. `current` returns the agent and settings if they may
     change (`/model`); without it they stay as passed. `typed`: see `MemoryContext`."""
     current = current or (lambda: (agent, config))
-    ask = ask_reply(current, session)
     return MemoryContext(
         root=paths.memory_folder(agent.place.home, config.memory.data_dir),
         cwd=agent.place.cwd,
         project_root=paths.repository_root(agent.place.cwd),
         session_id=session.id,
         emit=emit,
-        ask_model=ask_model(ask),
+        ask_reply=ask_reply(current, session),
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
-        ask_reply=ask,
         expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
         typed=typed,
@@ -555,20 +552,6 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
         return message
 
     return ask
-
-
-def ask_model(ask: AskReply) -> AskModel:
-    """The same function for questions that need only a text."""
-
-    async def ask_text(system: str, prompt: str, max_output_tokens: int) -> str:
-        request = Request(
-            system=system,
-            messages=(user_message(prompt),),
-            max_output_tokens=max_output_tokens,
-        )
-        return text_of(await ask(request))
-
-    return ask_text
 
 
 def cost_function(provider: Provider) -> Callable[[Usage], float | None]:

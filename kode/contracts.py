@@ -527,14 +527,9 @@ class Gate(Protocol):
 InjectReason = Literal["start", "resume", "compacted"]
 DropReason = Literal["window", "reset", "exit"]
 
-AskModel = Callable[[str, str, int], Awaitable[str]]
-"""`await ask_model(system, prompt, max_output_tokens)` → the answer's text, in one attempt that
-counts against the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in
-memory."""
-
 AskReply = Callable[[Request], Awaitable[Message]]
-"""`await ask_reply(request)` → the full message, with its stop reason and calls: for memory that
-gives the model tools, or must know whether an answer was truncated. Otherwise like `AskModel`."""
+"""`await ask_reply(request)` → the model's message, in one attempt, which counts against
+the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -548,15 +543,13 @@ class MemoryContext:
     """The repository root, symlinks resolved; None outside a repository."""
     session_id: str | None
     emit: Emit
-    ask_model: AskModel | None
+    ask_reply: AskReply | None
     """None if no model is available (`kode memory` commands without a key)."""
     now: Callable[[], datetime]
     """The clock, aware and in local time."""
     read_only: bool = False
     session_path: Path | None = None
     """The session's file, named in raw fallback entries."""
-    ask_reply: AskReply | None = None
-    """The same model as `ask_model`; None if no model is available, or only a plain text one."""
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
     """Expected duration of a reply with this many tokens, from what this process has measured of
     memory's model; 0.0 before any measurement."""

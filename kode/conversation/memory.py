@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.config import Config, MemoryConfig
-from kode.contracts import AskModel, MemoryContext, MemorySystem
+from kode.contracts import AskReply, MemoryContext, MemorySystem
 from kode.events import Emit
 from kode.memory import make_system
 from kode.memory.base import NullMemory
@@ -18,7 +18,7 @@ def outside_context(
     cwd: Path,
     *,
     emit: Emit,
-    ask_model: AskModel | None = None,
+    ask_reply: AskReply | None = None,
     read_only: bool = False,
 ) -> MemoryContext:
     """What memory may know outside a session."""
@@ -28,7 +28,7 @@ def outside_context(
         project_root=paths.repository_root(cwd),
         session_id=None,
         emit=emit,
-        ask_model=ask_model,
+        ask_reply=ask_reply,
         now=lambda: datetime.now().astimezone(),
         read_only=read_only,
     )

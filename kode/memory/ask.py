@@ -8,17 +8,15 @@ truncate it. `says_something` and `is_placeholder` recognize answers without con
 import asyncio
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from kode import broken_json
-from kode.contracts import AskModel, AskReply, Request
+from kode.contracts import AskReply, Request
 from kode.errors import KodeError
 from kode.memory import terms
-from kode.messages import Message, Part, Text, ToolResult, text_of
-
-T = TypeVar("T")
+from kode.messages import Message, Part, Text, ToolResult, text_of, user_message
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
@@ -48,29 +46,25 @@ class Answer:
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     message: Message | None
-    """None without an answer; `failure` says why. Its stop is None if the model was asked for a
-    text only, so that its end is unknown."""
+    """None without an answer; `failure` says why."""
     failure: Failure = ""
     detail: str = ""
 
 
 @dataclass
 class MemoryModel:
-    """Asks the model of one session. With `ask_model` None, every answer is `no model`."""
+    """Asks the model of one session. With `ask_reply` None, every answer is `no model`."""
 
-    _ask_model: AskModel | None
-    _ask_reply: AskReply | None = None
+    _ask_reply: AskReply | None
     max_calls: int = MAX_CALLS
     max_prompt_chars: int = MAX_PROMPT_CHARS
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
     calls: int = 0
-    """Questions asked so far."""
+    """Requests made so far."""
 
     @property
     def usable(self) -> bool:
-        return (
-            self._ask_model is not None or self._ask_reply is not None
-        ) and self.calls < self.max_calls
+        return self._ask_reply is not None and self.calls < self.max_calls
 
     async def ask(
         self,
@@ -81,86 +75,54 @@ class MemoryModel:
         timeout_s: float | None = None,
         patient: bool = False,
     ) -> Answer:
-        """Asks one question, in one attempt. Cuts the middle of an oversized prompt. `patient`:
-        nobody waits, so a slow server gets the time it needs (see `limit_s`).
-
-        Raises nothing but CancelledError; a question is cancelled after `timeout_s`.
-        """
-        ask_model = self._ask_model
-        if ask_model is None:
-            return Answer(text=None, failure="no model")
-        prompt = keep_ends(prompt, self.max_prompt_chars)
-        limit_s = TIMEOUT_S if timeout_s is None else timeout_s
-        if patient:
-            limit_s = self.limit_s(limit_s, len(system) + len(prompt), max_output_tokens)
-        text, failure, detail = await self._attempt(
-            lambda: ask_model(system, prompt, max_output_tokens), limit_s
+        """Asks one question for a text; the rest as `reply`."""
+        request = Request(
+            system=system, messages=(user_message(prompt),), max_output_tokens=max_output_tokens
         )
-        if failure:
-            return Answer(text=None, failure=failure, detail=detail)
-        if not isinstance(text, str) or not text.strip():
+        reply = await self.reply(request, timeout_s=timeout_s, patient=patient)
+        if reply.message is None:
+            return Answer(text=None, failure=reply.failure, detail=reply.detail)
+        text = text_of(reply.message)
+        if not text.strip():
             return Answer(text=None, failure="empty", detail="the model answered with nothing")
         return Answer(text=text)
-
-    @property
-    def hands_tools(self) -> bool:
-        """Whether a request with tools can be answered."""
-        return self._ask_reply is not None and self.calls < self.max_calls
 
     async def reply(
         self, request: Request, *, timeout_s: float | None = None, patient: bool = False
     ) -> Reply:
         """Makes one request, in one attempt, for a full reply. Cuts the middle of oversized texts
-        and results. `patient`, and what it raises, as `ask`.
+        and results. `patient`: nobody waits, so a slow server gets the time it needs (see
+        `limit_s`).
 
-        Without a model that returns full replies, a request without tools is sent as a text.
+        Raises nothing but CancelledError; a request is cancelled after `timeout_s`.
         """
+        if self._ask_reply is None:
+            return Reply(message=None, failure="no model")
+        if self.calls >= self.max_calls:
+            return Reply(message=None, failure="too many calls", detail=f"{self.calls} so far")
         request = replace(request, messages=[self._bounded(m) for m in request.messages])
-        ask_reply = self._ask_reply
-        if ask_reply is None:
-            if self._ask_model is None or request.tools:
-                return Reply(message=None, failure="no model")
-            prompt = "\n\n".join(text_of(message) for message in request.messages)
-            answer = await self.ask(
-                request.system,
-                prompt,
-                max_output_tokens=request.max_output_tokens or MAX_OUTPUT_TOKENS,
-                timeout_s=timeout_s,
-                patient=patient,
-            )
-            if answer.text is None:
-                return Reply(message=None, failure=answer.failure, detail=answer.detail)
-            return Reply(message=Message(role="assistant", parts=(Text(text=answer.text),)))
         limit_s = TIMEOUT_S if timeout_s is None else timeout_s
         if patient:
             said = "".join(map(text_of, request.messages))
             most = request.max_output_tokens or MAX_OUTPUT_TOKENS
             limit_s = self.limit_s(limit_s, len(request.system) + len(said), most)
-        message, failure, detail = await self._attempt(lambda: ask_reply(request), limit_s)
-        return Reply(message=message, failure=failure, detail=detail)
+        self.calls += 1
+        try:
+            async with asyncio.timeout(limit_s):
+                return Reply(message=await self._ask_reply(request))
+        except TimeoutError:
+            return Reply(message=None, failure="timeout", detail=f"no answer within {limit_s:g} s")
+        except KodeError as error:
+            return Reply(message=None, failure="error", detail=str(error))
+        except Exception as error:
+            # The provider promises ProviderError; memory must survive a broken promise.
+            return Reply(message=None, failure="error", detail=f"{type(error).__name__}: {error}")
 
     def limit_s(self, timeout_s: float, prompt_chars: int, output_tokens: int) -> float:
         """The time limit of a question: `timeout_s`, or up to `MOST_TIMES` as long if this process
         has measured that the server needs it for this size."""
         expected_s = self.expected_s(prompt_chars // CHARS_PER_TOKEN, output_tokens)
         return max(timeout_s, min(expected_s, MOST_TIMES * timeout_s))
-
-    async def _attempt(
-        self, start: Callable[[], Awaitable[T]], limit_s: float
-    ) -> tuple[T | None, Failure, str]:
-        if self.calls >= self.max_calls:
-            return None, "too many calls", f"{self.calls} so far"
-        self.calls += 1
-        try:
-            async with asyncio.timeout(limit_s):
-                return await start(), "", ""
-        except TimeoutError:
-            return None, "timeout", f"no answer within {limit_s:g} s"
-        except KodeError as error:
-            return None, "error", str(error)
-        except Exception as error:
-            # The provider promises ProviderError; memory must survive a broken promise.
-            return None, "error", f"{type(error).__name__}: {error}"
 
     def _bounded(self, message: Message) -> Message:
         def bounded(part: Part) -> Part:

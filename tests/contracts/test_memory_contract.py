@@ -37,7 +37,7 @@ def context(root, **changes):
         "project_root": None,
         "session_id": SESSION,
         "emit": silent,
-        "ask_model": None,
+        "ask_reply": None,
         "now": lambda: datetime(2026, 3, 1, 12, 34, tzinfo=UTC),
     }
     return MemoryContext(**{**values, **changes})
@@ -163,10 +163,10 @@ async def test_no_thread_or_task_is_left_behind(memory, tmp_path):
 
 
 async def test_a_model_that_hangs_or_fails_does_not_fail_the_session(name, tmp_path):
-    async def failing(system, prompt, max_output_tokens):
+    async def failing(request):
         raise RuntimeError("the server is on fire")
 
-    await live(make(name), tmp_path, ask_model=failing)
+    await live(make(name), tmp_path, ask_reply=failing)
 
     again = make(name)
     await again.open(context(tmp_path), {})
@@ -177,13 +177,12 @@ async def test_a_model_that_hangs_or_fails_does_not_fail_the_session(name, tmp_p
 async def test_cancelled_before_a_drop_it_is_cancelled_and_can_be_opened_again(name, tmp_path):
     asked = asyncio.Event()
 
-    async def hanging(system, prompt, max_output_tokens):
+    async def hanging(request):
         asked.set()
         await asyncio.sleep(60)
-        return ""
 
     memory = make(name)
-    await memory.open(context(tmp_path, ask_model=hanging), {})
+    await memory.open(context(tmp_path, ask_reply=hanging), {})
     messages = []
     for number in (1, 2, 3):
         await memory.after_turn(a_turn(number))

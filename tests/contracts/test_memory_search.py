@@ -19,7 +19,7 @@ from kode.memory.commands import memory_command
 from kode.memory.journal.files import block_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.registry import SYSTEMS
-from tests.memory.life import Model, use_tool
+from tests.memory.life import Model, in_messages, use_tool
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 SESSION = "20260304-120000-abcdef"
@@ -35,7 +35,7 @@ async def opened(name, root, *, model=None, session=SESSION, at=NOW, **config):
         project_root=None,
         session_id=session,
         emit=silent,
-        ask_model=model,
+        ask_reply=in_messages(model),
         now=lambda: at,
     )
     await system.open(context, {})

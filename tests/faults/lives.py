@@ -137,7 +137,7 @@ class Life:
             project_root=None,
             session_id=None,
             emit=lambda event: told.append(str(event)),
-            ask_model=None,
+            ask_reply=None,
             now=lambda: datetime.now().astimezone(),
             read_only=True,
         )

@@ -1,21 +1,23 @@
 """What the tests of memory have in common: an open system, its tool, a model that answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kode.config import MemoryConfig
-from kode.contracts import AskModel, MemoryContext, Tool, ToolContext, ToolOutput, Turn
+from kode.contracts import AskReply, MemoryContext, Request, Tool, ToolContext, ToolOutput, Turn
 from kode.events import Event, silent
 from kode.memory.tiered.system import Tiered
-from kode.messages import Message, Text, user_message
+from kode.messages import Message, Text, text_of, user_message
 from kode.workplace import NOWHERE
 
 NOON = datetime(2026, 3, 1, 12, 34, tzinfo=UTC)
 SESSION = "20260301-123400-abcdef"
 OTHER_SESSION = "20260302-123400-abcdef"
+Answers = Callable[[str, str, int], Awaitable[str]]
+"""(system, prompt, limit in tokens) → the text of the answer."""
 
 
 @dataclass
@@ -33,6 +35,17 @@ class Model:
         return answer
 
 
+def in_messages(model: Answers | None) -> AskReply | None:
+    """A model that answers in texts, as memory is given one."""
+
+    async def reply(request: Request) -> Message:
+        prompt = "\n\n".join(map(text_of, request.messages))
+        text = await model(request.system, prompt, request.max_output_tokens)
+        return Message(role="assistant", parts=(Text(text=text),), stop="end")
+
+    return None if model is None else reply
+
+
 def settings(**changes: Any) -> MemoryConfig:
     """The memory section with its defaults but for `changes`."""
     return MemoryConfig(**changes)
@@ -45,7 +58,7 @@ def memory_context(root: Path, **changes: Any) -> MemoryContext:
         "project_root": None,
         "session_id": SESSION,
         "emit": silent,
-        "ask_model": None,
+        "ask_reply": None,
         "now": lambda: NOON,
     }
     return MemoryContext(**{**values, **changes})
@@ -54,14 +67,14 @@ def memory_context(root: Path, **changes: Any) -> MemoryContext:
 async def opened(
     root: Path,
     *,
-    model: AskModel | None = None,
+    model: Answers | None = None,
     state: Mapping[str, Any] | None = None,
     config: MemoryConfig | None = None,
     **changes: Any,
 ) -> Tiered:
     """A tiered memory with its files below `root`."""
     system = Tiered(config or settings())
-    await system.open(memory_context(root, ask_model=model, **changes), state or {})
+    await system.open(memory_context(root, ask_reply=in_messages(model), **changes), state or {})
     return system
 
 

@@ -14,13 +14,15 @@ from kode.memory.ask import (
     read_object,
     says_something,
 )
-from tests.memory.life import Model
+from tests.memory.life import Model, in_messages
 
 FIELDS = ("narrative", "facts")
 
 
 async def test_an_answer_comes_back():
-    answer = await MemoryModel(Model(["yes"])).ask("system", "prompt", max_output_tokens=5)
+    answer = await MemoryModel(in_messages(Model(["yes"]))).ask(
+        "system", "prompt", max_output_tokens=5
+    )
 
     assert (answer.text, answer.failure) == ("yes", "")
 
@@ -30,7 +32,9 @@ async def test_an_answer_comes_back():
     [(ProviderError("down"), "error"), (ValueError("odd"), "error"), ("  ", "empty")],
 )
 async def test_a_failure_is_told_not_raised(said, failure):
-    answer = await MemoryModel(Model([said])).ask("system", "prompt", max_output_tokens=5)
+    answer = await MemoryModel(in_messages(Model([said]))).ask(
+        "system", "prompt", max_output_tokens=5
+    )
 
     assert (answer.text, answer.failure) == (None, failure)
 
@@ -38,7 +42,7 @@ async def test_a_failure_is_told_not_raised(said, failure):
 async def test_no_model_and_too_many_calls_are_failures_too():
     assert (await MemoryModel(None).ask("s", "p", max_output_tokens=5)).failure == "no model"
     model = Model(["yes"])
-    door = MemoryModel(model, max_calls=2)
+    door = MemoryModel(in_messages(model), max_calls=2)
 
     failures = [(await door.ask("s", "p", max_output_tokens=5)).failure for _ in range(3)]
 
@@ -57,7 +61,9 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
             raise
         return ""
 
-    answer = await MemoryModel(sleepy).ask("s", "p", max_output_tokens=5, timeout_s=0.01)
+    answer = await MemoryModel(in_messages(sleepy)).ask(
+        "s", "p", max_output_tokens=5, timeout_s=0.01
+    )
 
     assert answer.failure == "timeout"
     assert cancelled == [True]
@@ -65,14 +71,18 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
 
 async def test_cancellation_is_not_swallowed():
     with pytest.raises(asyncio.CancelledError):
-        await MemoryModel(Model([asyncio.CancelledError()])).ask("s", "p", max_output_tokens=5)
+        await MemoryModel(in_messages(Model([asyncio.CancelledError()]))).ask(
+            "s", "p", max_output_tokens=5
+        )
 
 
 async def test_a_long_prompt_keeps_both_ends():
     model = Model(["yes"])
     prompt = "begin" + "x" * 1000 + "end"
 
-    await MemoryModel(model, max_prompt_chars=200).ask("s", prompt, max_output_tokens=5)
+    await MemoryModel(in_messages(model), max_prompt_chars=200).ask(
+        "s", prompt, max_output_tokens=5
+    )
 
     sent = model.asked[0][1]
     assert len(sent) <= 200
@@ -240,7 +250,9 @@ def test_a_slow_server_gets_the_time_it_needs_within_reason(expected_s, limit_s)
 @pytest.mark.parametrize("patient", [False, True])
 async def test_only_a_question_that_nobody_waits_for_gets_that_time(patient):
     asked = []
-    door = MemoryModel(Model(["ok"]), expected_s=lambda *tokens: asked.append(tokens) or 0.0)
+    door = MemoryModel(
+        in_messages(Model(["ok"])), expected_s=lambda *tokens: asked.append(tokens) or 0.0
+    )
 
     await door.ask("system", "prompt", max_output_tokens=5, patient=patient)
 

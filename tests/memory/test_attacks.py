@@ -42,15 +42,13 @@ class Obeying:
     def __init__(self, name, attack, *, down=False):
         self.name, self.attack, self.down = name, attack, down
 
-    async def ask(self, system, prompt, max_output_tokens):
-        if self.down:
-            raise RuntimeError("down")
-        note = {"narrative": self.attack, "facts": [self.attack]}
-        return json.dumps(note) if self.name == "tiered" else self.attack
-
     async def reply(self, request):
         if self.down:
             raise RuntimeError("down")
+        if self.name == "tiered":
+            return says(json.dumps({"narrative": self.attack, "facts": [self.attack]}))
+        if self.name == "notes":
+            return says(self.attack)
         if self.name == "journal":
             update = {"history_entry": self.attack, "memory_update": f"- {self.attack}"}
             return says(json.dumps(update))
@@ -66,7 +64,6 @@ async def opened(root, name, *, session=CLEAN, attack=None, down=False, **change
     context = memory_context(
         root,
         session_id=session,
-        ask_model=model.ask if model else None,
         ask_reply=model.reply if model else None,
         tainted=lambda: bool(attack),
     )

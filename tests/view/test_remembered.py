@@ -14,7 +14,7 @@ from kode.memory.proposals import Proposals
 from kode.memory.source import citing
 from kode.view import remembered
 from kode.view.access import Keys
-from tests.memory.life import NOON
+from tests.memory.life import NOON, in_messages
 from tests.view.conftest import (
     ADDRESS,
     HOSTILE,
@@ -141,7 +141,9 @@ async def contradicting(browser):
     async def says_update(system, prompt, max_output_tokens):
         return "update"
 
-    context = outside_context(place.config, place.cwd, emit=silent, ask_model=says_update)
+    context = outside_context(
+        place.config, place.cwd, emit=silent, ask_reply=in_messages(says_update)
+    )
     await system.open(context, {})
     await system.add(Addition(target="user", text="the port is 80"))
     await system.writer.add("user", "global", "the port is 81", Author(who="model"))

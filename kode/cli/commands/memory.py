@@ -16,10 +16,10 @@ from kode import durable, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.contracts import AskModel, Request
+from kode.contracts import AskReply, Request
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.events import Event, Notice, silent
-from kode.messages import text_of, user_message
+from kode.messages import Message
 
 if TYPE_CHECKING:
     from kode.config import Loaded
@@ -79,7 +79,7 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         config,
         working_directory(arguments),
         emit=_say,
-        ask_model=_ask_model(loaded) if asks else None,
+        ask_reply=_ask_reply(loaded) if asks else None,
         # Synchronizing a team's copy is not a change by this command.
         read_only=(arguments.command in ONLY_READS and not config.memory.is_of_a_team)
         or getattr(arguments, "dry_run", False),
@@ -148,10 +148,10 @@ def _has_model(loaded: "Loaded") -> bool:
     return True
 
 
-def _ask_model(loaded: "Loaded") -> AskModel:
+def _ask_reply(loaded: "Loaded") -> AskReply:
     """Memory's model, resolved on first use: most commands never need it."""
 
-    async def ask(system: str, prompt: str, max_output_tokens: int) -> str:
+    async def ask(request: Request) -> Message:
         from kode.assembly import make_provider
         from kode.config import resolve_provider
 
@@ -159,11 +159,8 @@ def _ask_model(loaded: "Loaded") -> AskModel:
         if config.memory.model:
             config = config.model_copy(update={"model": config.memory.model})
         provider = make_provider(config, resolve_provider(config, os.environ))
-        request = Request(
-            system=system, messages=(user_message(prompt),), max_output_tokens=max_output_tokens
-        )
         try:
-            return text_of(await provider.reply(request, silent))
+            return await provider.reply(request, silent)
         finally:
             await provider.aclose()
 

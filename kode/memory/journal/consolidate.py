@@ -74,9 +74,8 @@ def is_over(memory: str, limit_bytes: int) -> bool:
 
 
 def decide(answer: str, stop: StopReason | None, memory: str, *, limit_bytes: int) -> Decision:
-    """The usable part of an answer. `stop` None: its end is unknown, so the JSON must be
-    complete."""
-    if stop not in ("end", None):
+    """The usable part of an answer."""
+    if stop != "end":
         return Decision(problem=f"the answer was not finished ({stop})")
     found = read_object(answer, ("history_entry", "memory_update"))
     if found is None:

@@ -75,7 +75,6 @@ class Journal(JournalByHand):
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
         door = MemoryModel(
-            context.ask_model,
             context.ask_reply,
             max_prompt_chars=MAX_PROMPT_CHARS,
             expected_s=context.expected_s,

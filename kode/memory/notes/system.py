@@ -61,7 +61,7 @@ class Notes(NotesByHand):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
+        self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         address = address_of(settings.notes)
         folder, project = context.root / "notes", paths.path_hash(self.project)

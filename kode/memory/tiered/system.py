@@ -71,7 +71,7 @@ class Tiered(FactMemory):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         settings = self._settings
-        self._door = MemoryModel(context.ask_model, expected_s=context.expected_s)
+        self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
         self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(

@@ -50,9 +50,7 @@ class Vault(VaultByHand):
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
-        self._door = MemoryModel(
-            context.ask_model, context.ask_reply, expected_s=context.expected_s
-        )
+        self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(
             self._settings.embedding, context.root / "vectors", self._notice
         )
@@ -188,7 +186,7 @@ class Vault(VaultByHand):
         """Reflects on every waiting task in turn. The lock of `pending/` lets one process reflect
         at a time; it guards no other file, so it may be held while the model works."""
         try:
-            if not self._door.hands_tools:
+            if not self._door.usable:
                 return
             async with locked(self._pending.folder, timeout_s=ASIDE_S):
                 await self._reflect_on_each()

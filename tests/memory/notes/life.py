@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from kode.config import MemoryConfig
-from kode.contracts import AskModel, Tool
+from kode.contracts import Tool
 from kode.memory.notes.note import Note
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
-from tests.memory.life import memory_context, use_tool
+from tests.memory.life import Answers, in_messages, memory_context, use_tool
 
 EVERYTHING = Wanted(sensitive=True, unapproved=True, limit=10_000)
 
@@ -32,14 +32,14 @@ class Clock:
 async def opened(
     root: Path,
     *,
-    model: AskModel | None = None,
+    model: Answers | None = None,
     clock: Clock | None = None,
     state: Mapping[str, Any] | None = None,
     config: MemoryConfig | None = None,
     **changes: Any,
 ) -> Notes:
     system = Notes(config or MemoryConfig(system="notes"))
-    context = memory_context(root, ask_model=model, now=clock or Clock(), **changes)
+    context = memory_context(root, ask_reply=in_messages(model), now=clock or Clock(), **changes)
     await system.open(context, state or {})
     return system
 

@@ -219,9 +219,10 @@ class Hanging(Model):
 
 
 async def test_a_short_run_keeps_what_it_came_to_and_the_next_asks_for_the_rest_only(tmp_path):
-    system, clock, _ = await old_notes(tmp_path, 10, model=Hanging(["Five events happened."]))
+    hanging = Hanging(["Five events happened."])
+    system, clock, _ = await old_notes(tmp_path, 10, model=hanging)
     work = asyncio.create_task(system.maintain())
-    while len(system._door._ask_model.asked) < 2:
+    while len(hanging.asked) < 2:
         await asyncio.sleep(0)
     work.cancel()
     await system.close(0.05)
@@ -296,9 +297,7 @@ async def test_a_note_updated_while_the_model_worked_is_not_merged_away(tmp_path
             await system.writer.update(notes[0].id, "event 0, corrected")
             return await super().__call__(*question)
 
-    model = Meddling(["All of it."])
-    system, _, notes = await old_notes(tmp_path, 5)
-    system._door._ask_model = model
+    system, _, notes = await old_notes(tmp_path, 5, model=Meddling(["All of it."]))
 
     await system.maintain()
 
