@@ -38,7 +38,7 @@ from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.server import open_server
 from kode.memory.notes.team.vectors import TeamVectors
 
 Matrix = NDArray[np.float32]
@@ -126,7 +126,7 @@ async def _by_vectors(
         assert one.team is not None
         address, start, notice = one.team.address, one._work.start, one._notice
         one.vectors = TeamVectors(one.store, model, address, settings, start, notice)
-    async with connected(address) as server:
+    async with open_server(address) as server:
         if not (await server.membership()).has_vectors:
             return {}
     for one in (alone, first):
@@ -147,7 +147,7 @@ async def _by_vectors(
             times[name].append((time.perf_counter() - begun) * 1000)
         (vector,) = await model.embed([query])
         exact = {f"{n:016x}" for n in np.argsort(-(every @ vector))[:NEAREST]}
-        async with connected(address) as server:
+        async with open_server(address) as server:
             near = await server.nearest(model.name, str(vector.tolist()), None, NEAREST)
         recalled.append(len(exact & near.keys()) / NEAREST)
     figures = {name: round(statistics.median(some), 2) for name, some in times.items()}

@@ -146,7 +146,6 @@ class Live:
         return config_options(status.mode, status.model, self.models)
 
     def set_mode(self, mode: PermissionMode) -> None:
-        """Sets the permission mode."""
         self.talk.set_permission_mode(mode)
         self.send_options()
 

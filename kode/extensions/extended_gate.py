@@ -27,7 +27,6 @@ class ExtendedGate(PersonGate):
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
         said: Verdict | Opinion | None = None
         if self.hooks is not None:
             said = await self.hooks.before_call(tool, arguments, context)

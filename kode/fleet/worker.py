@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -126,7 +127,7 @@ class _Work:
         except asyncio.CancelledError:
             record = self._give_back()
         except KodeError as error:
-            record = self._end_record("error", str(error), {}, child.NOTHING)
+            record = self._end_record("error", str(error), child.NOTHING)
         self.is_recorded = True
         if self.queue.record(record, under=self.lease):
             self.show(self.one, record)
@@ -148,26 +149,35 @@ class _Work:
             left_usd = task.budget_usd - ((seen.cost_usd or 0.0) if seen is not None else 0.0)
             if left_usd <= 0:
                 why = f"The budget of ${task.budget_usd:g} for this task is used up."
-                return self._end_record("error", why, {}, seen or child.NOTHING)
+                return self._end_record("error", why, seen or child.NOTHING)
+        said = await self._run(self._start(self.tree, seen), seen, left_usd)
+        return await self._outcome(said, await _in_thread(child.look, paths.home(), session))
+
+    def _start(self, tree: Tree, seen: Seen | None) -> str:
+        """Records the start and returns its mark. Raises: CancelledError where another worker has
+        the task."""
         started = Started(
-            task=task.id,
+            task=self.one.task.id,
             lease=self.lease.lease,
             at=time.time(),
-            tree=str(self.tree.root),
-            base=self.tree.base,
+            tree=str(tree.root),
+            base=tree.base,
             mark=processes.new_mark(),
             unknown=seen.unknown if seen is not None else (),
         )
         if not self.queue.record(started, under=self.lease):
             raise asyncio.CancelledError
         self.show(self.one, started)
-        said = await self._run(started.mark, seen, left_usd)
-        seen = await _in_thread(child.look, paths.home(), session) or child.NOTHING
+        return started.mark
+
+    async def _outcome(self, said: dict[str, Any], seen: Seen | None) -> Finished | Released:
+        """The record for a process that has ended, and left what is `seen`."""
+        seen = seen or child.NOTHING
         self.queue.settle(self.one, seen.cost_usd)
         budget = self.queue.budget()
         if said["status"] == "error" and budget is not None and budget.is_used_up():
             reason = f"the budget of all tasks is used up: {said.get('error') or ''}"
-            return Released(task=task.id, lease=self.lease.lease, reason=reason)
+            return Released(task=self.one.task.id, lease=self.lease.lease, reason=reason)
         if said["status"] == "interrupted":
             return self._give_back()
         return await self._result(said, seen)
@@ -235,7 +245,7 @@ class _Work:
     async def _result(self, said: dict[str, Any], seen: Seen) -> Finished:
         """What came of a process that has ended by itself: its patch, and whether it is good."""
         assert self.tree is not None
-        task, status, error = self.one.task, said["status"], said.get("error")
+        task, status = self.one.task, cast(Status, said["status"])
         files = await _in_thread(self.trees.write_patch, task, self.tree)
         verdict: Verdict = ""
         verify_said = ""
@@ -243,24 +253,19 @@ class _Work:
             passed, verify_said = await child.verify(task, self.tree.cwd)
             verdict = "passed" if passed else "failed"
         keeps = status != "success" or verdict == "failed" or self.queue.fleet.keep_trees
-        return self._end_record(
-            cast(Status, status),
-            error,
-            {
-                "verify": verdict,
-                "verify_said": verify_said,
-                "patch": f"tasks/{task.id}/{PATCH}" if files else "",
-                "files": files,
-                "tree": str(self.tree.root) if keeps and task.isolate != "none" else "",
-            },
-            seen,
+        end = self._end_record(status, said.get("error"), seen)
+        return replace(
+            end,
+            verify=verdict,
+            verify_said=verify_said,
+            patch=f"tasks/{task.id}/{PATCH}" if files else "",
+            files=files,
+            tree=end.tree if keeps else "",
         )
 
-    def _end_record(
-        self, status: Status, error: str | None, more: dict[str, Any], seen: Seen
-    ) -> Finished:
-        if "tree" not in more and self.tree is not None and self.one.task.isolate != "none":
-            more = {**more, "tree": str(self.tree.root)}
+    def _end_record(self, status: Status, error: str | None, seen: Seen) -> Finished:
+        """The record of an end that keeps the tree and has no patch."""
+        tree = self.tree if self.one.task.isolate != "none" else None
         return Finished(
             task=self.one.task.id,
             lease=self.lease.lease,
@@ -273,7 +278,7 @@ class _Work:
             cost_usd=seen.cost_usd,
             seconds=round(time.monotonic() - self.began, 3),
             child_seconds=round(self.child_seconds, 3),
-            **more,
+            tree=str(tree.root) if tree is not None else "",
         )
 
     def _give_back(self) -> Finished | Released:
@@ -283,7 +288,7 @@ class _Work:
         seen: Seen | None = None
         with contextlib.suppress(KodeError):
             seen = child.look(paths.home(), self.one.session)
-        return self._end_record("cancelled", "The fleet was cancelled.", {}, seen or child.NOTHING)
+        return self._end_record("cancelled", "The fleet was cancelled.", seen or child.NOTHING)
 
 
 async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result:

@@ -76,7 +76,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
             return {"memory": "", "hits": 0}
         listed = "\n\n".join(f"[{one.where}] {one.text}" for one in hits)
         about = "What memory holds on this, best first."
-        return {"memory": frame.framed(about, listed), "hits": len(hits)}
+        return {"memory": frame.wrap(about, listed), "hits": len(hits)}
 
     @server.tool(annotations=READS)
     @as_tool
@@ -86,7 +86,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
             sections = await system.snapshot()
         listed = "\n\n".join(f"── {one.title} ──\n{one.content}" for one in sections)
         about = "What kode remembers of the person and this project."
-        return {"memory": frame.framed(about, listed) if listed else ""}
+        return {"memory": frame.wrap(about, listed) if listed else ""}
 
 
 def _add_proposing(

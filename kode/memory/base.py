@@ -224,7 +224,8 @@ class SnapshotMemory(NullMemory):
 
 
 class BaseMemory(NullMemory, ABC):
-    """One session's memory. Reads and writes nothing before `open`."""
+    """One session's memory. Reads and writes nothing before `open`. For a person it
+    raises MemoryRefused, StorageError and BusyError."""
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
@@ -254,7 +255,7 @@ class BaseMemory(NullMemory, ABC):
         await self._count_uses()
         await self._work.close(grace_s)
 
-    # ── for a person; all of these raise MemoryRefused, StorageError, BusyError ──────────────
+    # ── for a person ─────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     async def show(self) -> str:
@@ -403,7 +404,7 @@ class BaseMemory(NullMemory, ABC):
             lines.append(f"{UNDO_WITH}{done.change_id}")
         return "\n".join(lines)
 
-    def _framed(self, about: str, body: str) -> str:
+    def _frame(self, about: str, body: str) -> str:
         """Frames memory for the model; warns the person about what looks like an attack."""
         what = frame.suspicion(body)
         if what:
@@ -411,7 +412,7 @@ class BaseMemory(NullMemory, ABC):
                 f"Memory holds text that looks like {what}. It is shown to the model as data, with "
                 "a warning. `kode memory show` finds it: edit it, or undo its change."
             )
-        return frame.framed(about, body, what=what)
+        return frame.wrap(about, body, what=what)
 
     def _notice(self, text: str, *, level: Literal["info", "warning"] = "warning") -> None:
         self._context.emit(Notice(text=text, level=level))

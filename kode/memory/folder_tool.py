@@ -63,7 +63,7 @@ def folder_tool(folder: Folder) -> Tool:
             match command:
                 case "view":
                     done = await commands.view(folder, _given(path, "path"), view_range)
-                    text = frame.framed(_ABOUT, done.text)
+                    text = frame.wrap(_ABOUT, done.text)
                     return ToolOutput(text=text, summary=f"{path}")
                 case "create":
                     text = _given(file_text, "file_text")
@@ -86,7 +86,7 @@ def folder_tool(folder: Folder) -> Tool:
             if outcome.change_id:
                 context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         return ToolOutput(
-            text=frame.defused(_words(done)), summary="; ".join(o.line for o in done.outcomes)
+            text=frame.escape(_words(done)), summary="; ".join(o.line for o in done.outcomes)
         )
 
     return memory

@@ -28,17 +28,17 @@ _PARTS = re.compile(r"\n§\n|\n\n")
 _MARKER = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
 
 
-def framed(about: str, body: str, *, what: str | None = None) -> str:
+def wrap(about: str, body: str, *, what: str | None = None) -> str:
     """`body` inside a `<memory>` frame headed by `about` (one sentence, trusted), with a warning if
     it looks like an attack. `what` is its `suspicion`, if already known."""
     head = f"{about} {ORDERS}".strip()
     found = suspicion(body) if what is None else what
     if found:
         head = f"{head}\n{WARNING.format(what=found)}"
-    return f"<memory>\n{head}\n\n{defused(body)}\n</memory>"
+    return f"<memory>\n{head}\n\n{escape(body)}\n</memory>"
 
 
-def defused(text: str) -> str:
+def escape(text: str) -> str:
     """`text` with every frame marker escaped and credentials masked: a person may have written them
     into a file, and what is shown goes to a provider."""
     return _MARKER.sub("&lt;", credentials.redact(text))
@@ -111,7 +111,7 @@ class Recording:
         self.turns = 0
         """The number of the last turn heard."""
         self.heard = 0
-        """Turns heard since the last call of `taken`."""
+        """Turns heard since the last call of `mark_stored`."""
         self.tainted = False
         self._head: list[str] = []
         self._tail: deque[str] = deque()
@@ -134,7 +134,7 @@ class Recording:
         while len(self._tail) > 1 and self._tail_chars > MAX_CHARS * 2 // 3:
             self._tail_chars -= len(self._tail.popleft())
 
-    def taken(self) -> None:
+    def mark_stored(self) -> None:
         """Marks everything heard so far as stored."""
         self.heard = 0
 

@@ -214,7 +214,6 @@ class ProjectMemory(BaseMemory):
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Undoes one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         if is_drop(change):
             async with locked((self.folder.system.parent / change.target).parent):

@@ -71,7 +71,7 @@ async def recall(
     quoted = quoted[:QUOTED]
     in_session |= {one.text for one in quoted}
     lines = [f"- {one.at[:10]}: {one.text}" for one in quoted]
-    return frame.framed(ABOUT, "\n".join(lines)) if lines else ""
+    return frame.wrap(ABOUT, "\n".join(lines)) if lines else ""
 
 
 def _own(root: Path) -> Sequence[Proposal]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from kode import credentials
 from kode.contracts import MemorySystem
-from kode.memory.frame import defused
+from kode.memory.frame import escape
 from kode.memory.guarded import kept_in
 from kode.memory.lineage import Entry
 from kode.memory.uses import WORDS_IN_A_ROW, is_named, words_of
@@ -40,7 +40,7 @@ def used(
 
 def _head(entry: Entry) -> str:
     """As it appears in what was sent: on one line, markers escaped, credentials masked."""
-    return _fold(defused(entry.text))[:SEEN_CHARS].rstrip()
+    return _fold(escape(entry.text))[:SEEN_CHARS].rstrip()
 
 
 def _fold(text: str) -> str:

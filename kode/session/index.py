@@ -267,7 +267,7 @@ def _task_that_is_cut(head: bytes) -> str | None:
 
 
 def _asked(line: bytes) -> str | None:
-    """What the person said in a line that is a message of theirs; else None."""
+    """The person's words in a line that is their message; None for any other line."""
     if b'"user"' not in line:
         return None
     value = _object(line)

@@ -218,8 +218,8 @@ class _Running:
         where = f" Its output goes to {self.output_path}." if self.output_path else ""
         text = (
             f"{_or_none(self.output())}\n[The person sent this command to the background as {name} "
-            f"after {after}. It runs on, at the longest as long as kode does.{where} You are told "
-            "when it ends: go on with something else, do not wait for it.]"
+            f"after {after}. It runs on, at the longest as long as kode does.{where} A note "
+            "will say when it ends: go on with something else, do not wait for it.]"
         )
         return ToolOutput(text=text, summary=f"moved to the background as {name}")
 

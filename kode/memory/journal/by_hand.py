@@ -82,14 +82,12 @@ class JournalByHand(ProjectMemory):
         return [one for one in lines if one.target == target and not one.text.startswith("#")]
 
     async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
-        """Confirms a line for the person. Raises as `drop`."""
         self._check_writable()
         author = self._confirming(doubt)
         async with locked(self.files.root):
             return self._report(self._committer.confirm(entry.key, author))
 
     async def remove_entry(self, entry: lineage.Entry) -> str:
-        """Removes a line of MEMORY.md for the person. Raises as `drop`."""
         self._check_writable()
         async with locked(self.files.root):
             return self._report(self._committer.remove_line(entry.key, self._author("user")))

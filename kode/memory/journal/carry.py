@@ -121,7 +121,6 @@ class JournalCarrier(Carrier):
         return MEMORY
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryRefused, StorageError, BusyError."""
         ids: list[str] = []
         for placed in self._placed.values():
             async with locked(placed.files.root):

@@ -20,7 +20,7 @@ def fill(memory: str, limit_bytes: int) -> str:
     return f"{round(100 * size / limit_bytes)}% ({size:,}/{limit_bytes:,} bytes)"
 
 
-def shown(files: JournalFiles, memory: str, limit_bytes: int, history: History) -> str:
+def show(files: JournalFiles, memory: str, limit_bytes: int, history: History) -> str:
     """MEMORY.md with the change it came from, and the latest entries of the history."""
     entries = files.entries()
     if not memory and not entries:

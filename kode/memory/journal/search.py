@@ -132,7 +132,7 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
         outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
         return ToolOutput(
-            text=frame.framed(about, body),
+            text=frame.wrap(about, body),
             summary=f"{len(found)} entries",
             untrusted="a session that read outside text" if outside else "",
         )

@@ -117,7 +117,7 @@ class Journal(JournalByHand):
         if not sections:
             return Injection()
         about = ABOUT.format(history=self.files.root / "HISTORY*.md")
-        return Injection(system="# Memory\n" + self._framed(about, "\n\n".join(sections)))
+        return Injection(system="# Memory\n" + self._frame(about, "\n\n".join(sections)))
 
     async def recall(self, turn: Turn) -> str:
         """MEMORY.md again if it differs from what was shown: the system prompt must not change, so
@@ -128,7 +128,7 @@ class Journal(JournalByHand):
         if memory == self._shown:
             return ""
         self._shown = memory
-        return self._framed(ABOUT_CHANGED, self._bound(memory) or "(empty)")
+        return self._frame(ABOUT_CHANGED, self._bound(memory) or "(empty)")
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -214,12 +214,10 @@ class Journal(JournalByHand):
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and its origin."""
         limit = self._journal.max_memory_size
-        return report.shown(self.files, self.files.read_memory(), limit, self.history)
+        return report.show(self.files, self.files.read_memory(), limit, self.history)
 
     async def status(self) -> str:
-        """The active system, fill level, and pending work."""
         return report.status(
             self.files,
             self._memory(),

@@ -70,7 +70,6 @@ class NotesByHand(BaseMemory):
         return pack.entries(before), pack.entries(after)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Takes back one change. Raises: MemoryRefused, StorageError, BusyError."""
         return self._report(await self.writer.undo(change, batch))
 
     async def waiting(self) -> list[Waiting]:
@@ -95,11 +94,9 @@ class NotesByHand(BaseMemory):
         return self._report(await self.writer.forget(found, bring_back=True, who="user"))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """A note holds, by the person. Raises as `drop`."""
         self._check_writable()
         return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
 
     async def remove_entry(self, entry: Entry) -> str:
-        """Forgets a note, by the person. Raises as `drop`."""
         self._check_writable()
         return self._report(await self.writer.forget(entry.id, who="user"))

@@ -79,7 +79,6 @@ class NotesCarrier(Carrier):
         return f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
 
     async def write(self, kind: str) -> list[str]:
-        """Raises: MemoryRefused, StorageError, BusyError."""
         store = self._store
         async with store.writing():
             known = store.by_ids(self._rows)

@@ -101,7 +101,6 @@ class Database:
         """All rows of a query. Raises: MemoryRefused, StorageError, BusyError."""
         with self._faults():
             return self._open().execute(sql, values).fetchall()
-        raise AssertionError("unreachable: a fault raises")
 
     def value(self, sql: str, values: Values = ()) -> Any:
         """The first value of the first row, or None. Raises as `rows`."""

@@ -154,7 +154,7 @@ _EXPIRED = "n.superseded_by IS NULL AND n.expires_at <= :now"
 _ACTIVE = "n.superseded_by IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now)"
 
 
-def shown(store: NoteStore, context: AgentContext) -> str:
+def show(store: NoteStore, context: AgentContext) -> str:
     """What the next session will see, each note with where it came from."""
     parts = []
     if context.soul:

@@ -115,7 +115,7 @@ class Notes(NotesByHand):
         body = pack.context_text(context)
         if not body:
             return Injection()
-        return Injection(system="# Memory\n" + self._framed(ABOUT_CONTEXT, body))
+        return Injection(system="# Memory\n" + self._frame(ABOUT_CONTEXT, body))
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
@@ -131,7 +131,7 @@ class Notes(NotesByHand):
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         parts = ["## Memory Context", *lines] if lines else []
         parts += ["## Changed by colleagues just now", news] if news else []
-        return self._framed(ABOUT_PACK, "\n\n".join(parts)) if parts else ""
+        return self._frame(ABOUT_PACK, "\n\n".join(parts)) if parts else ""
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -226,11 +226,9 @@ class Notes(NotesByHand):
             pass
 
     async def show(self) -> str:
-        """What the next session will see, and where each note came from."""
-        return pack.shown(self.store, pack.agent_context(self.store))
+        return pack.show(self.store, pack.agent_context(self.store))
 
     async def status(self) -> str:
-        """Which system, how full, what is pending."""
         status = pack.status(self.store, self.vectors.count_missing())
         return f"{status}\n{await self.team.status()}" if self.team else status
 

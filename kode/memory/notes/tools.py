@@ -98,7 +98,7 @@ forget take."""
             if not found:
                 return ToolOutput(text=about, summary="no match")
             about += ". These are the newest."
-        text = frame.framed(about, "\n\n".join(with_id(note) for _, note in found))
+        text = frame.wrap(about, "\n\n".join(with_id(note) for _, note in found))
         return ToolOutput(text=text, summary=f"{len(found)} notes")
 
     @tool(effect="memory", subject="id")

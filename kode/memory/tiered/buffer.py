@@ -51,7 +51,7 @@ def restore(value: object, capacity: int) -> tuple[str, ...]:
 
 def section(lines: Sequence[str]) -> str:
     """The buffer for the system prompt."""
-    return "── Recent turns of this session ──\n" + "\n".join(frame.defused(x) for x in lines)
+    return "── Recent turns of this session ──\n" + "\n".join(frame.escape(x) for x in lines)
 
 
 def _summary(turn: Turn, cwd: PurePath) -> str:

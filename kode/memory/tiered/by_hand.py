@@ -140,11 +140,9 @@ class FactMemory(BaseMemory):
         old: str,
         new: str,
     ) -> str:
-        """Raises: MemoryRefused, StorageError, BusyError."""
         return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
     def pairs(self) -> list[Pair]:
-        """Pairs of facts that wait for a model, or for the person."""
         return [
             Pair(
                 first=Entry(target=pair.target, key=pair.entry, text=pair.entry),
@@ -155,7 +153,6 @@ class FactMemory(BaseMemory):
         ]
 
     async def settle(self, pair: Pair, choice: Choice) -> str:
-        """Keeps the first of two facts, the second or both, for the person. Raises as `add`."""
         self._check_writable()
         texts = {"first": pair.first.key, "second": pair.second.key}
         kept = tuple(text for name, text in texts.items() if choice in (name, "both"))
@@ -163,7 +160,6 @@ class FactMemory(BaseMemory):
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """Confirms a fact for the person. Raises as `add`."""
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
@@ -171,7 +167,6 @@ class FactMemory(BaseMemory):
         return self._report_outcome(outcome)
 
     async def remove_entry(self, entry: Entry) -> str:
-        """Removes a fact for the person. Raises as `add`."""
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")

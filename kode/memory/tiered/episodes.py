@@ -247,7 +247,7 @@ class EpisodeKeeper:
         )
         async with self.files.lock():
             self._pending.write(pending)
-        recording.taken()
+        recording.mark_stored()
         return pending
 
     async def _finish(self, pending: Pending) -> bool:

@@ -11,7 +11,7 @@ from kode.memory.tiered.facts import FactFile, shorten
 from kode.messages import plural
 
 
-def shown(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
+def show(files: Sequence[FactFile], history: History, buffer: Sequence[str]) -> str:
     """Every entry with its origin, and the buffer."""
     origins = history.origins(lambda change: () if change.kind == "archive" else change.after)
     parts = []

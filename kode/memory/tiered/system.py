@@ -124,14 +124,14 @@ class Tiered(FactMemory):
         if self._lines:
             sections.append(buffer.section(self._lines))
         body = "\n\n".join(sections)
-        return Injection(system="# Memory\n" + self._framed(ABOUT_FACTS, body))
+        return Injection(system="# Memory\n" + self._frame(ABOUT_FACTS, body))
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
         facts = self._searcher.recall_archived(turn.text, self.files())
         episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
         found = {ABOUT_ARCHIVED: "\n§\n".join(facts), ABOUT_EPISODES: "\n\n".join(episodes)}
-        return "\n\n".join(self._framed(about, body) for about, body in found.items() if body)
+        return "\n\n".join(self._frame(about, body) for about, body in found.items() if body)
 
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
@@ -185,13 +185,11 @@ class Tiered(FactMemory):
     # ── what the tool and the commands need ──────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and each entry's origin."""
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
-        return report.shown(self.marked(files, entries), self.history, self._lines)
+        return report.show(self.marked(files, entries), self.history, self._lines)
 
     async def status(self) -> str:
-        """The active system, fill levels, and pending work."""
         return report.status(
             self._context.root,
             self.layers(notice=True),
@@ -200,7 +198,6 @@ class Tiered(FactMemory):
         )
 
     async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one per line."""
         newest = await self._index.newest(count)
         return report.episodes(newest, self._index.project) or "There is no episode yet."
 
@@ -218,21 +215,20 @@ class Tiered(FactMemory):
         if not id.strip():
             listed = report.episodes(await self.newest_episodes(), self._index.project)
             about = "The newest episodes, those of this project marked by *."
-            return self._framed(about, listed) if listed else "There is no episode yet."
+            return self._frame(about, listed) if listed else "There is no episode yet."
         episode = self._searcher.find(id)
         if not episode.recallable:
             raise MemoryRefused(
                 f"The episode {episode.session_id} comes from a session with untrusted content and "
                 "waits for the user's `kode memory approve`."
             )
-        return self._framed("The note of an earlier session.", self._searcher.whole(episode))
+        return self._frame("The note of an earlier session.", self._searcher.whole(episode))
 
     def entries(self) -> list[Entry]:
         """Every fact that applies here, and the episodes."""
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:
-        """Undoes one change. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):

@@ -104,7 +104,7 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
             return ToolOutput(text=none, summary="no match")
         about = f"{none}. These are the newest episodes."
     listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
-    text = frame.framed(about, listed)
+    text = frame.wrap(about, listed)
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
 
@@ -114,7 +114,7 @@ def _everything(facts: "Tiered") -> str:
         f"── {file.label} · {file.fill} ──\n" + ("\n§\n".join(file.shown) or "(empty)")
         for file in files
     ]
-    return frame.framed("All facts on disk now.", "\n\n".join(parts))
+    return frame.wrap("All facts on disk now.", "\n\n".join(parts))
 
 
 def _words(outcome: Outcome) -> str:

@@ -79,13 +79,11 @@ class VaultByHand(ProjectMemory):
         return [entry for entry in found if not entry.text.startswith("#")]
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
-        """Confirms a line for the person. Raises as `drop`."""
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
 
     async def remove_entry(self, entry: Entry) -> str:
-        """Removes a line of the facts for the person. Raises as `drop`."""
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         author = self._author("user")

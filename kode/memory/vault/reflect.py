@@ -130,7 +130,7 @@ def shown(files: VaultFiles, now: datetime) -> Shown:
     index = index_lines(episodes) or "(no episodes yet)"
     head = INSTRUCTIONS.format(month=month_file(now), date=f"{now:%Y-%m-%d}")
     body = f"# Existing facts\n{facts}\n\n# Episode index\n{index}"
-    system = f"{head}\n\n{frame.framed('What memory holds now.', body)}"
+    system = f"{head}\n\n{frame.wrap('What memory holds now.', body)}"
     return Shown(system=system, in_part=frozenset(in_part))
 
 

@@ -40,7 +40,7 @@ def withheld(files: VaultFiles) -> list[str]:
     return [row.path for row in files.rows() if frame.suspicion(row.summary)]
 
 
-def shown(files: VaultFiles, history: History) -> str:
+def show(files: VaultFiles, history: History) -> str:
     """The index that the next session will see, then every file with its origin."""
     rows = rows_of(files)
     if not rows:

@@ -155,11 +155,9 @@ class Vault(VaultByHand):
     # ── what the commands need ───────────────────────────────────────────────────────────────
 
     async def show(self) -> str:
-        """What the next session will see, and each file's origin."""
-        return report.shown(self.files, self.history)
+        return report.show(self.files, self.history)
 
     async def status(self) -> str:
-        """The active system, fill levels, and pending work."""
         waits = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
         open_ = [p for p in waits if not p.tainted]
         given_up = sum(p.attempts >= MAX_ATTEMPTS for p in open_)
@@ -297,7 +295,7 @@ class Vault(VaultByHand):
             return ""
         self._facts = digest
         body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
-        return self._framed(ABOUT_SHORT, body) if body else ""
+        return self._frame(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
         """The index for the model; "" if it saw the same last time."""

@@ -63,7 +63,7 @@ def vault_tools(desk: Desk) -> tuple[Tool, ...]:
         with as_tool_errors():
             name, text = writer.read(path)
         stale = desk.stale(name)
-        framed = frame.framed(f"The memory file {name}.{stale}", text.rstrip("\n"))
+        framed = frame.wrap(f"The memory file {name}.{stale}", text.rstrip("\n"))
         return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
     @tool(

@@ -73,9 +73,9 @@ def test_an_answer_that_was_not_finished_is_unusable_even_when_it_is_whole(stop)
     assert (decision.usable, decision.update) == (False, None)
 
 
-def test_without_a_stop_reason_the_json_has_to_be_whole():
-    assert decided(BOTH, stop=None).usable
-    assert not decided(BOTH[:-4], stop=None).usable
+def test_an_answer_that_ended_well_still_has_to_be_whole():
+    assert decided(BOTH, stop="end").usable
+    assert not decided(BOTH[:-4], stop="end").usable
 
 
 def test_an_entry_alone_is_used_and_leaves_the_memory():

@@ -14,7 +14,7 @@ from kode.config.model import Notes as Settings
 from kode.memory.embed import LocalEmbedder
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.server import open_server
 from kode.memory.notes.team.sessions import team_sessions, update
 from kode.memory.notes.team.vectors import TeamVectors
 from kode.session import log, upkeep
@@ -80,7 +80,7 @@ class Team:
         return self.server.url(person, self.database)
 
     async def prepare(self, *people: str, scope: str = "*") -> None:
-        async with connected(Address(self.url("owner"), self.name, "server")) as server:
+        async with open_server(Address(self.url("owner"), self.name, "server")) as server:
             await server.prepare()
             await server.prepare_vectors()
             for person in people:

@@ -10,7 +10,7 @@ import pytest
 from kode.errors import MemoryRefused
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.server import open_server
 from tests.memory.life import notices
 from tests.memory.notes.life import active, keep
 from tests.memory.team.life import Model, everything_of, exchange, texts, using
@@ -26,7 +26,7 @@ STATEMENTS = [
 async def test_no_statement_shows_a_row_of_another_team(team):
     await team.prepare("eve", scope="project:other")
     rivals = Address(team.url("owner"), "rivals", "h")
-    async with connected(rivals) as server:
+    async with open_server(rivals) as server:
         await server.admit("eve", "*")
     ada, eve = await team.opened("ada"), await team.opened("eve", name="rivals")
     (note,) = await keep(ada, "the zebra stands in the cellar")

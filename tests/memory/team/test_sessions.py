@@ -18,7 +18,7 @@ from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import MemoryRefused
 from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import Unreachable, connected
+from kode.memory.notes.team.server import Unreachable, open_server
 from kode.memory.notes.team.sessions import Sharing, team_sessions, withdraw
 from kode.session import index, log
 from tests.memory.life import notices
@@ -220,7 +220,7 @@ def test_a_text_that_no_database_holds_is_sent_without_what_is_wrong(machine):
 
 async def test_no_statement_shows_a_session_of_another_team_or_changes_it(machine, team):
     rivals = Address(team.url("owner"), "rivals", "h")
-    async with connected(rivals) as server:
+    async with open_server(rivals) as server:
         await server.admit("eve", "*")
     ada, eve = machine("ada"), machine("eve", name="rivals")
     session_id = ada.work("the zebra stands in the cellar")

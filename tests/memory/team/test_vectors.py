@@ -12,7 +12,7 @@ from kode.memory.notes.store import Wanted
 from kode.memory.notes.team import vectors as team_vectors
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.manage import manage
-from kode.memory.notes.team.server import Server, connected
+from kode.memory.notes.team.server import Server, open_server
 from tests.memory.life import notices
 from tests.memory.notes.life import keep, opened, use
 from tests.memory.notes.test_system import with_embedder
@@ -76,7 +76,7 @@ async def test_what_is_found_is_the_same_with_pgvector_without_it_and_alone(team
 
 
 async def _membership(team, person="ada"):
-    async with connected(Address(team.url(person), team.name, "h")) as server:
+    async with open_server(Address(team.url(person), team.name, "h")) as server:
         return await server.membership()
 
 
@@ -228,7 +228,7 @@ async def test_without_the_rights_to_pgvector_a_team_works_and_learns_who_has_th
     assert "pgvector: not when" in members
     assert "permission denied for schema elsewhere" in closed
     assert "Members share the vectors" in again
-    async with connected(address) as server:
+    async with open_server(address) as server:
         assert await server.nearest("small", "[1,0]", None, 5) == {}
 
 
@@ -348,7 +348,7 @@ async def test_a_vector_is_replaced_by_nobody_and_belongs_to_the_text_it_was_mad
 async def test_who_is_of_one_project_sees_the_vectors_of_that_project_alone(shared, team):
     await team.prepare("eve", scope="project:other")
 
-    async with connected(Address(team.url("eve"), team.name, "h")) as server:
+    async with open_server(Address(team.url("eve"), team.name, "h")) as server:
         near = await server.nearest("small", str([1.0] * DIMS), None, 50)
         lacking = await server.lacking("large", DIMS, "", 50)
 

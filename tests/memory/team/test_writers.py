@@ -13,7 +13,7 @@ from kode.config import MemoryConfig
 from kode.config.model import Notes as Settings
 from kode.errors import BusyError
 from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.server import open_server
 from tests.memory.notes.life import opened
 from tests.memory.team.life import exchange, texts
 
@@ -50,7 +50,7 @@ async def _write(url, team, root, writer):
 @pytest.mark.timeout(300)
 async def test_sixteen_writers_of_two_teams_leave_each_fact_once(team):
     await team.prepare("ada")
-    async with connected(Address(team.url("owner"), "rivals", "h")) as server:
+    async with open_server(Address(team.url("owner"), "rivals", "h")) as server:
         await server.admit("eve", "*")
     spawn = multiprocessing.get_context("spawn")
     processes = []

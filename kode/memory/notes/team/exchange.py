@@ -26,7 +26,7 @@ from kode.memory.notes.team.server import (
     Server,
     Stale,
     Unreachable,
-    connected,
+    open_server,
 )
 from kode.memory.stored import check_row, locked
 
@@ -75,7 +75,7 @@ class Exchange:
         StorageError."""
         folder = self._store.database.path.parent
         async with locked(folder / "exchange", timeout_s=0.0):
-            async with connected(self._address) as server:
+            async with open_server(self._address) as server:
                 done = Exchanged(is_first=not self._store.database.meta(CURSOR))
                 member = await server.membership()
                 await self._take_membership(member)
@@ -124,16 +124,17 @@ class Exchange:
         return sent
 
     async def _push(self, server: Server, one: Queued, done: Exchanged) -> set[str]:
-        for left in reversed(range(TRIES)):
+        left = TRIES
+        while True:
+            left -= 1
             try:
                 async with server.turn():
-                    landed, touched = await self._push_once(server, one, done)
-                self._mark(one.change, landed)
+                    sent_as, touched = await self._push_once(server, one, done)
+                self._mark(one.change, sent_as)
                 return touched
             except Stale:
                 if not left:
                     raise
-        raise AssertionError("unreachable: the last try returns or raises")
 
     async def _push_once(
         self, server: Server, one: Queued, done: Exchanged
@@ -142,9 +143,9 @@ class Exchange:
         change = one.change
         before, after = self._store.sides(change)
         made = shared(before, after)
-        landed = await server.landed(one.push)
-        if landed is not None:
-            return landed, made.ids
+        sent_as = await server.recorded_id(one.push)
+        if sent_as is not None:
+            return sent_as, made.ids
         rows = await server.stands(made.ids)
         now = {id: note for id, row in rows.items() if (note := self._note(row))}
         kept = rebase(change.kind, made, now, lambda: self._store.free_id(self._store.now()))
@@ -180,9 +181,9 @@ class Exchange:
                 done.own.add(f"{sent.id}{part} {sent.at}")
         return sent.id, made.ids | kept.ids
 
-    def _mark(self, change: Change, landed: str) -> None:
+    def _mark(self, change: Change, sent_as: str) -> None:
         """Has a change that became another one, or none, count as undone here."""
-        if landed == change.id:
+        if sent_as == change.id:
             return
         reason = f"a colleague was first: {change.reason}"
         author = Author(who="merge")

@@ -10,7 +10,7 @@ from kode.errors import ConfigError
 from kode.memory.notes.note import PROJECT_SCOPE
 from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address, address_of, project_name
-from kode.memory.notes.team.server import connected
+from kode.memory.notes.team.server import open_server
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
@@ -59,7 +59,7 @@ async def manage(
             else f"kode memory team {action} takes no person. Leave {person!r} out."
         )
     scope = ALL if project is None else PROJECT_SCOPE + _named(project, here)
-    async with connected(address) as server:
+    async with open_server(address) as server:
         if action == "init":
             owner = await server.prepare()
             why_none = await server.prepare_vectors()

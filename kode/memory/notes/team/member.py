@@ -15,7 +15,7 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.exchange import LAST, Exchange, Exchanged
 from kode.memory.notes.team.outbox import PERSON
-from kode.memory.notes.team.server import Unreachable, connected
+from kode.memory.notes.team.server import Unreachable, open_server
 from kode.messages import plural, shorten
 
 OPEN_S = 4.0
@@ -95,7 +95,7 @@ class Member:
         """Where the team's notes are, whether the server answers, what waits."""
         database, outbox = self._store.database, self._store.outbox
         try:
-            async with asyncio.timeout(OPEN_S), connected(self.address) as server:
+            async with asyncio.timeout(OPEN_S), open_server(self.address) as server:
                 member = await server.membership()
             scopes = ", ".join(member.scopes) or "no member"
             reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"

@@ -105,7 +105,7 @@ class Server:
                 await self._connection.execute(LOCK, (self._team,))
                 yield
 
-    async def landed(self, push: str) -> str | None:
+    async def recorded_id(self, push: str) -> str | None:
         """The id of the change that was sent as `push`; None where it did not arrive."""
         sql = "SELECT change ->> 'id' FROM kode.changes WHERE team = %s AND push = %s"
         rows = await self._rows(sql, (self._team, push))
@@ -282,16 +282,14 @@ class Server:
         with _faults():
             cursor = await self._connection.execute(sql.encode(), values)
             return await cursor.fetchall()
-        raise AssertionError("unreachable: a fault raises")
 
     async def _run(self, sql: str, values: Sequence[Any]) -> int:
         with _faults():
             return (await self._connection.execute(sql.encode(), values)).rowcount
-        raise AssertionError("unreachable: a fault raises")
 
 
 @asynccontextmanager
-async def connected(address: Address) -> AsyncIterator[Server]:
+async def open_server(address: Address) -> AsyncIterator[Server]:
     """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
     try:
         import psycopg

@@ -25,7 +25,7 @@ from kode.errors import KodeError, StorageError
 from kode.events import Emit, Notice
 from kode.memory.notes.note import PROJECT_SCOPE
 from kode.memory.notes.team.address import Address, origin_of, project_name
-from kode.memory.notes.team.server import Unreachable, connected
+from kode.memory.notes.team.server import Unreachable, open_server
 from kode.session import index
 from kode.session.reading import ID
 
@@ -87,7 +87,7 @@ def team_sessions(
     scope = None if project is None else PROJECT_SCOPE + _project_of(project)
 
     async def ask() -> list[SharedSession]:
-        async with connected(address) as server:
+        async with open_server(address) as server:
             rows = await server.sessions(scope=scope, begins=begins, words=words, most=most)
         return [one for row in rows if (one := _read(*row)) is not None]
 
@@ -134,7 +134,7 @@ def withdraw(home: Path, address: Address) -> int:
     are not shared again. Raises as `update`."""
 
     async def ask() -> int:
-        async with connected(address) as server:
+        async with open_server(address) as server:
             return await server.unshare_sessions(_mark(home, address, time.time()).home)
 
     count = _answer(ask, address)
@@ -146,7 +146,7 @@ async def _send(home: Path, address: Address, only: str | None, begun: float) ->
     """Sends the line of one session; with None, of all that changed, and removes the lines of
     deleted ones. The first time, `begun` becomes the start of sharing."""
     mark = _mark(home, address, begun)
-    async with connected(address) as server:
+    async with open_server(address) as server:
         if only is None:
             # The server first: a session that another kode starts meanwhile must not look deleted.
             known = await server.shared_from(mark.home)

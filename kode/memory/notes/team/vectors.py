@@ -22,7 +22,7 @@ from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.member import RETRY_S, Start
 from kode.memory.notes.team.rebase import is_shared
-from kode.memory.notes.team.server import Server, Unreachable, connected
+from kode.memory.notes.team.server import Server, Unreachable, open_server
 
 if TYPE_CHECKING:
     from kode.config import Embedding as Settings
@@ -105,7 +105,7 @@ class TeamVectors(NoteVectors):
         if loop.time() < self._not_before:
             return
         try:
-            async with connected(self._address) as server:
+            async with open_server(self._address) as server:
                 if not (await server.membership()).has_vectors:
                     self._not_before = math.inf  # until the next session
                     return
