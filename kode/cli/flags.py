@@ -54,26 +54,15 @@ def model_flags(arguments: argparse.Namespace) -> str:
 def add_setting_flags(parser: Parser) -> None:
     """Adds the flags that change settings: those `config_flags` reads, and trust."""
     parser.epilog = ALSO_TAKEN
+    add_model_flags(parser)
     add = parser.add_argument
-    add("--model", metavar="M", help="the model to use")
-    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
-    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
-    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
     add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
     add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
     add("--shared-budget", metavar="FILE", help="a budget file shared by several kodes")
     add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
-    add(
-        "--permission-mode",
-        type=lambda name: MODE_CALLED.get(name, name),
-        choices=MODES,
-        help="ask (default), auto-edit, plan or full",
-    )
-    rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
-    add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
-    add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
+    add_permission_flags(parser)
     add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
     add(
         "--trust-project",
@@ -85,6 +74,29 @@ def add_setting_flags(parser: Parser) -> None:
     add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
     add("--no-agents", action="store_true", help="do not read AGENTS.md and similar files")
     _add_other_names(parser)
+
+
+def add_model_flags(parser: Parser) -> None:
+    """Adds the flags that choose the model, which `model_flags` reads."""
+    add = parser.add_argument
+    add("--model", metavar="M", help="the model to use")
+    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
+    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
+    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
+
+
+def add_permission_flags(parser: Parser) -> None:
+    """Adds the mode and the rules."""
+    add = parser.add_argument
+    add(
+        "--permission-mode",
+        type=lambda name: MODE_CALLED.get(name, name),
+        choices=MODES,
+        help="ask (default), auto-edit, plan or full",
+    )
+    rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
+    add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
+    add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
 
 
 def _add_other_names(parser: Parser) -> None:

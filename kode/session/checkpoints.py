@@ -6,7 +6,6 @@ is kept before a command in `backup`. What a program changes by itself is not se
 """
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -297,16 +296,10 @@ class Checkpoints:
         if not lines:
             return
         durable.make_folder(self.folder)
-        path = self.folder / LOG
         whole = list(lines)
         if not self.written and not self.part_of_turn and self._is_left_open():
             whole.insert(0, TurnEnd())
-        with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                durable.append_to(file, b"\n".join(map(change_log.line_of, whole)), path)
-            finally:
-                durable.unlock(file)
+        durable.append_lines(self.folder / LOG, [*map(change_log.line_of, whole)])
         self.written = True
 
     def _is_left_open(self) -> bool:

@@ -27,7 +27,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from kode.events import Status
 from kode.messages import Message, Usage
@@ -291,10 +291,7 @@ AnyEntry = (
     | TurnEntry
 )
 
-KNOWN_TYPES = frozenset(
-    "session message system compaction prune trim rewind restore undo plan memory_state "
-    "taint request usage hook turn".split()
-)
+KNOWN_TYPES = frozenset(kind.type for kind in (Header, *get_args(AnyEntry)))
 
 _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "

@@ -233,7 +233,7 @@ def _header_of(path: Path) -> dict[str, Any]:
 
 def _header(head: bytes) -> dict[str, Any]:
     """The first line; empty when it is not a header."""
-    value = _object(head.partition(b"\n")[0])
+    value = object_of(head.partition(b"\n")[0])
     return value if value.get("type") == "session" else {}
 
 
@@ -270,7 +270,7 @@ def _asked(line: bytes) -> str | None:
     """The person's words in a line that is their message; None for any other line."""
     if b'"user"' not in line:
         return None
-    value = _object(line)
+    value = object_of(line)
     if value.get("type") != "message" or value.get("role") != "user":
         return None
     parts = value.get("parts")
@@ -309,9 +309,9 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
     for line in reversed(lines):
         if b'"rewind"' in line:
             return None
-        at = at or _text(_object(line), "at")
+        at = at or _text(object_of(line), "at")
         if line.startswith(b'{"type":"turn"'):
-            value = _object(line)
+            value = object_of(line)
             usage = value.get("total_usage")
             usage = usage if isinstance(usage, dict) else {}
             tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))
@@ -334,7 +334,8 @@ def _tail_of_all(path: Path) -> _Tail:
     return _Tail(at=entries[-1].at if entries else "", turns=turns_of(effective(entries)))
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def object_of(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line, also of a damaged one: {} then."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

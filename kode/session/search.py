@@ -9,7 +9,7 @@ from typing import Any
 
 from kode import paths
 from kode.session.entries import timestamp
-from kode.session.index import files
+from kode.session.index import files, object_of
 
 CONTEXT_CHARS = 160
 
@@ -63,7 +63,7 @@ def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
         is_users = line.startswith(b'{"type":"message","role":"user"')
         if not (is_users or not cwd or may_hold(line)):
             continue
-        value = _object(line)
+        value = object_of(line)
         if value.get("type") == "session":
             cwd = str(value.get("cwd") or "?")
         if value.get("type") != "message":
@@ -124,11 +124,3 @@ def line_with(text: str, words: Sequence[str]) -> str:
     cut = best[start : start + CONTEXT_CHARS]
     ends = start + CONTEXT_CHARS < len(best)
     return ("…" if start else "") + cut + ("…" if ends else "")
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

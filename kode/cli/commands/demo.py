@@ -12,8 +12,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import termios
-import tty
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import Parser
 from kode.cli.prompt.changes import render_diffs
+from kode.cli.screen.plain import read_key
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kode.interrupts import heeding
@@ -109,25 +108,12 @@ async def _until_left(playing: Coroutine[Any, Any, int]) -> int:
 
 async def _pause() -> None:
     """Waits for a key. Raises: Left."""
-    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
-    pressed: asyncio.Future[None] = loop.create_future()
-
-    def press() -> None:
-        if not pressed.done():
-            pressed.set_result(None)
-
     print("   [any key: next · q: quit] ", end="", flush=True)
-    before = termios.tcgetattr(number)
-    tty.setcbreak(number)
-    loop.add_reader(number, press)
     try:
-        await pressed
-        key = os.read(number, 64)
+        key = await read_key()
     finally:
-        loop.remove_reader(number)
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
         print("\r\x1b[K", end="", flush=True)
-    if key.lower() in (b"q", b"\x1b", b"\x04", b""):
+    if key.lower() in ("q", "\x1b", "\x04", ""):
         raise Left
 
 

@@ -250,10 +250,7 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
     if len(names) == 1:
         return {**settings, "model": names[0]}
     if 1 < len(names) <= LISTED_MODELS:
-        for number, name in enumerate(names, 1):
-            _say(f"  {number}  {one_line(name)}")
-        answer = _ask(f"Which model? Number [1-{len(names)}]: ")
-        return {**settings, "model": names[_index(answer, len(names))]}
+        return {**settings, "model": _pick(names, "Which model? Number")}
     for _ in range(MAX_TRIES):
         model = _ask("Model name: ")
         if model and (not names or model in names):
@@ -268,13 +265,16 @@ def _with_server(server: LocalServer) -> dict[str, Any]:
     model = server.models[0] if server.models else ""
     if len(server.models) > 1:
         _say("Its models:")
-        for number, name in enumerate(server.models, 1):
-            _say(f"  {number}  {one_line(name)}")
-        answer = _ask(f"Number [1-{len(server.models)}]: ")
-        model = server.models[_index(answer, len(server.models))]
+        model = _pick(server.models, "Number")
     if not model:
         raise UserError(f"{server.name} has no model loaded. Load one there, then `kode init`.")
     return {"provider": "openai", "base_url": server.base_url, "model": model}
+
+
+def _pick(names: Sequence[str], question: str) -> str:
+    for number, name in enumerate(names, 1):
+        _say(f"  {number}  {one_line(name)}")
+    return names[_index(_ask(f"{question} [1-{len(names)}]: "), len(names))]
 
 
 def _index(answer: str, count: int) -> int:

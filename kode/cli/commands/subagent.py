@@ -23,7 +23,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kode.cli.flags import MODES, seconds, whole, working_directory
+from kode.cli.flags import (
+    add_model_flags,
+    add_permission_flags,
+    seconds,
+    whole,
+    working_directory,
+)
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.errors import (
@@ -34,7 +40,6 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.registry import provider_names
 
 if TYPE_CHECKING:
     from kode.cli.commands.subagent_conversation import Setting
@@ -134,26 +139,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--parent-session", metavar="ID", help="the session that started it")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)
-    add("--model", metavar="M", help="the model to use")
-    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
-    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
-    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
+    add_model_flags(parser)
     add("--cwd", metavar="DIR", help="work in this directory")
-    add("--permission-mode", choices=MODES, help="ask (default), auto-edit, plan or full")
-    add(
-        "--allow",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="never ask, e.g. 'shell(pytest:*)'",
-    )
-    add(
-        "--deny",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="never allow, e.g. 'edit(secrets/**)'",
-    )
+    add_permission_flags(parser)
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
         raise ConfigError("kode subagent: give either --goal or --task, not both.")

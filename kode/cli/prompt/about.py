@@ -84,7 +84,6 @@ def _instructions(talk: "Conversation") -> list[str]:
 async def show_config(state: PromptState, argument: str) -> None:
     """Shows this session's settings like `kode config show`; /config PART shows a part of them."""
     from kode.cli.screen.output import settings_lines
-    from kode.cli.screen.pager import show_paged
 
     loaded = state.conversation.loaded
     lines = [clean(line) for line in settings_lines(loaded, argument)]
@@ -93,12 +92,8 @@ async def show_config(state: PromptState, argument: str) -> None:
     files = ", ".join(map(str, loaded.files)) or str(paths.config_file(state.conversation.home))
     lines += ["", f"Values without a source are defaults. To change one, edit {files}"]
     text = "\n".join(lines)
-    is_long = len(lines) > state.screen.rows() - 4
-    if is_long and state.editor is not None:
-        if not await show_paged(state.editor.lend_terminal, text + "\n"):
-            state.screen.print(text)
-        return
-    state.screen.print(text)
+    if not (state.is_long(text) and await state.page(text)):
+        state.screen.print(text)
 
 
 async def run_doctor(state: PromptState, argument: str) -> None:

@@ -61,7 +61,7 @@ async def may_leave(state: PromptState) -> bool:
     state.screen.print(what, "warning")
     for known in running:
         state.screen.print_painted(_row(known, state.screen.width))
-    answer = await state.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
+    answer = await state.screen.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
     # End of input is a second Ctrl-D, which means yes.
     return answer is None or answer.strip().lower() in ("y", "yes")
 
@@ -91,14 +91,9 @@ async def _read(state: PromptState, known: "BackgroundCommand") -> None:
     path = known.running.output_path
     note = f"\n\nFull output: {path}" if path else ""
     head = screen.paint("title", _row(known, screen.width))
-    if state.editor is not None:
-        from kode.cli.screen.pager import show_paged
-
-        whole = f"{head}\n\n{text}{screen.paint('dim', note)}\n"
-        if text.count("\n") + 4 > screen.rows() and await show_paged(
-            state.editor.lend_terminal, whole, whole.count("\n")
-        ):
-            return
+    whole = f"{head}\n\n{text}{screen.paint('dim', note)}"
+    if state.is_long(text) and await state.page(whole, whole.count("\n") + 1):
+        return
     lines = text.split("\n")
     screen.print_painted(head)
     if len(lines) > SHOWN_LINES:

@@ -38,8 +38,6 @@ async def redo(state: PromptState, argument: str) -> None:
 async def show_diff(state: PromptState, argument: str) -> None:
     """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
     screen goes to the pager."""
-    from kode.cli.screen.pager import show_paged
-
     # In a thread: comparing long files takes a while, and a turn may be running.
     diffs = await asyncio.to_thread(state.conversation.past.diffs)
     if not diffs:
@@ -51,11 +49,8 @@ async def show_diff(state: PromptState, argument: str) -> None:
         state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
         return
     text = render_diffs(state.screen, diffs)
-    is_long = text.count("\n") + 4 > state.screen.rows()
-    editor = state.editor
-    if is_long and editor is not None and await show_paged(editor.lend_terminal, text + "\n"):
-        return
-    state.screen.print_painted(text)
+    if not (state.is_long(text) and await state.page(text)):
+        state.screen.print_painted(text)
 
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:

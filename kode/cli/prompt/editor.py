@@ -7,6 +7,7 @@ handles a message.
 import asyncio
 import contextlib
 import fcntl
+import os
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from kode.cli.prompt.mentions import BEING_TYPED, query_of
 from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Menu
-from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, open_notifier
+from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
 
 SPIN_S = 0.1
 
@@ -89,7 +90,7 @@ class Editor:
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
         self._interrupted_at = self._menu_closed_at = float("-inf")
-        self.notifier = open_notifier(self.control, lambda: self.last_key_at)
+        self.notifier = Notifier(self.control, lambda: self.last_key_at, way_of(os.environ))
         self._question: _Question | None = None
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(

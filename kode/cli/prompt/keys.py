@@ -128,7 +128,7 @@ def bindings(editor: Editor) -> KeyBindings:
     def _edit_last(event: KeyPressEvent) -> None:
         if _take_back_waiting(editor):
             return
-        last = editor.state.last_message()
+        last = editor.state.sent
         if last is None:
             editor.state.hint("There is no message to edit yet.")
             return

@@ -40,7 +40,7 @@ async def _pick(state: PromptState, prompts: list[str]) -> str | None:
     if state.screen.editor is None:
         for choice in choices:
             state.screen.print(clip(f"  {choice.text}", state.screen.width))
-        return await state.read_answer("go back to before number (Enter to cancel): ")
+        return await state.screen.read_answer("go back to before number (Enter to cancel): ")
     menu = Menu(
         choices,
         find=lambda typed: [one for one in choices if typed.lower() in one.text.lower()],

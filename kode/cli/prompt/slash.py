@@ -219,8 +219,6 @@ async def permissions(state: PromptState, argument: str) -> None:
 
 async def show_details(state: PromptState, argument: str) -> None:
     """Shows the last calls in full, and the thinking: paged, or printed without a pager."""
-    from kode.cli.screen.pager import show_paged
-
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
     newest = int(argument) if argument else None
@@ -228,7 +226,7 @@ async def show_details(state: PromptState, argument: str) -> None:
     if not text:
         state.screen.print("The model has not called a tool yet.", "dim")
         return
-    if state.editor is not None and await show_paged(state.editor.lend_terminal, text + "\n", line):
+    if await state.page(text, line):
         return
     # Without a pager all of it would push the conversation away.
     state.screen.print_painted(state.renderer.details.render(state.screen, newest or 1)[0])

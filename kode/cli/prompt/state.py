@@ -131,6 +131,7 @@ class PromptState:
     """The line being read without an editor."""
     leaving: bool = False
     sent: str | None = None
+    """The last message, folded as typed."""
     unsent: str | None = None
     """The message being sent, until work on it starts: stopping earlier puts it back into the
     line."""
@@ -226,10 +227,6 @@ class PromptState:
         texts = self.waiting or self.steering
         return texts.pop() if texts else None
 
-    def last_message(self) -> str | None:
-        """The last sent message, folded as typed."""
-        return self.sent
-
     def hint(self, text: str) -> None:
         self.screen.print(text, "dim")
 
@@ -237,9 +234,17 @@ class PromptState:
         self.screen.flush()
         self.screen.redraw()
 
-    async def read_answer(self, label: str) -> str | None:
-        """Reads an answer for a command."""
-        return await self.screen.read_answer(label)
+    def is_long(self, text: str) -> bool:
+        """Whether a text does not fit the screen."""
+        return text.count("\n") + 4 > self.screen.rows()
+
+    async def page(self, text: str, line: int = 1) -> bool:
+        """Shows a painted text in the person's pager, from a line on; False if there is none, or no
+        prompt."""
+        from kode.cli.screen.pager import show_paged
+
+        editor = self.editor
+        return editor is not None and await show_paged(editor.lend_terminal, text + "\n", line)
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""

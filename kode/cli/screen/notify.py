@@ -6,7 +6,6 @@ notification.
 """
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,8 +85,3 @@ class Notifier:
             return
         with contextlib.suppress(OSError):  # a closed terminal
             self.send(sequence("bell" if self.setting == "bell" else self.way, text))
-
-
-def open_notifier(send: Callable[[str], None], last_key_at: Callable[[], float]) -> Notifier:
-    """The notifier of the terminal that the environment names."""
-    return Notifier(send, last_key_at, way_of(os.environ))
