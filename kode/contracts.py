@@ -227,9 +227,6 @@ class FileChange:
         """Whether it is git's own: a commit writes a dozen such files, which nobody reads."""
         return "/.git/" in self.path
 
-    def as_ignored(self) -> "FileChange":
-        return replace(self, ignored=True)
-
 
 class Attempt(Protocol):
     """One command in the sandbox. Its changes stay in a copy until they are applied."""

@@ -105,7 +105,7 @@ def find_servers(home: Path, cwd: Path) -> Configured:
     faults: list[str] = []
     for path, scope in places:
         try:
-            found = _entries_in(path)
+            found = _document(path).get(SECTION, {})
         except ConfigError as error:
             faults.append(str(error))
             continue
@@ -195,14 +195,6 @@ def remove(path: Path, name: str) -> None:
     _write(path, document)
 
 
-def _entries_in(path: Path) -> Mapping[str, Any]:
-    layer = read_layer(path)
-    found = layer.values.get(SECTION, {}) if layer is not None else {}
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
-    return found
-
-
 def _fault(path: Path, name: str, values: Any) -> str:
     """What is wrong with an entry, a sentence; "" if nothing. Unknown keys belong to other programs
     and are ignored."""
@@ -235,6 +227,7 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    """A config file, {} if it is missing. Raises: ConfigError."""
     layer = read_layer(path)
     document = dict(layer.values) if layer is not None else {}
     if not isinstance(document.get(SECTION, {}), dict):

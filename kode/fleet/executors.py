@@ -7,9 +7,9 @@ die at any moment. What a worker does is `worker.work`, the same everywhere; els
 process it is the command `kode fleet worker QUEUE [--index N]`.
 """
 
-import importlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+import pkgutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from kode.errors import ConfigError
 
@@ -42,14 +42,13 @@ EXECUTORS: Mapping[str, str] = {
 
 def find_executor(name: str) -> Executor:
     """The executor of that name. Raises: ConfigError where what it needs is not installed."""
-    module, _, function = EXECUTORS[name].partition(":")
     try:
-        found: Callable[..., object] = getattr(importlib.import_module(module), function)
+        found: Executor = pkgutil.resolve_name(EXECUTORS[name])
     except ImportError as error:
         raise ConfigError(
             f"The executor {name} needs {error.name}: pip install 'kode[{name}]'."
         ) from None
-    return cast(Executor, found)
+    return found
 
 
 def worker_arguments(queue: "Queue", index: str | None = None) -> list[str]:

@@ -150,17 +150,14 @@ def settings_of(config: Config, recording: Recording, changes: Changes) -> Confi
     )
 
 
-def form_of(recording: Recording, scratch: Scratch, then_id: str, now_id: str) -> Form:
-    """The form that hides where the copy and its home lie."""
-    then_home = Path(recording.home)
-    pairs = {
-        str(paths.session_folder(scratch.home, now_id)): str(
-            paths.session_folder(then_home, then_id)
-        ),
-        str(scratch.home): str(then_home),
-        str(scratch.project): recording.project,
-        now_id: then_id,
-    }
+def form_of(recording: Recording, home: Path, project: Path, now_id: str | None) -> Form:
+    """The form that hides where this session, its home and its project lie."""
+    pairs = {str(home): recording.home, str(project): recording.project}
+    if now_id is not None:
+        then_id = recording.header.id
+        then_folder = paths.session_folder(Path(recording.home), then_id)
+        pairs[str(paths.session_folder(home, now_id))] = str(then_folder)
+        pairs[now_id] = then_id
     return Form(now_to_then=tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0]))))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from kode import __version__, durable, paths
 from kode.credentials import redact
 from kode.errors import KodeError, SessionError
-from kode.messages import images_of, plural
+from kode.messages import first_of, images_of, plural
 from kode.permissions.sensitive import is_named_like_keys
 from kode.replay.recording import Recording, make
 from kode.session.checkpoints import LOG
@@ -205,9 +205,7 @@ def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[st
     turns = turns_of(entries)
     yield f"{plural(turns, 'turn')}: what you and the model said, with all results"
     if files:
-        more = len(files) - NAMED_FILES
-        named = ", ".join(files[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
-        yield f"the contents of these files: {named}"
+        yield f"the contents of these files: {', '.join(first_of(files, NAMED_FILES))}"
     if hidden := [path for one in recording.groups for path in one.files if _holds_keys(path)]:
         yield f"left out, because they hold keys: {', '.join(dict.fromkeys(hidden))}"
     yield f"paths of this machine: {recording.project}, {recording.home}"

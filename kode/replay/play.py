@@ -8,10 +8,8 @@ plan, undone files.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import cast, get_args
 
-from kode import paths
 from kode.assembly import (
     simplify,
 )
@@ -41,7 +39,7 @@ from kode.replay.answers import (
 from kode.replay.memory import memory_alone
 from kode.replay.played import Played, Step
 from kode.replay.recording import PastTurn, Recording
-from kode.replay.same import Difference, Form
+from kode.replay.same import Form
 from kode.replay.scratch import Scratch
 from kode.session import log
 from kode.session.entries import (
@@ -76,11 +74,6 @@ class Replay:
         """Whether every step matches the record."""
         return all(step.same for step in self.steps)
 
-    @property
-    def first_difference(self) -> tuple[Step, Difference] | None:
-        """The first difference, with its step."""
-        return next(((step, one) for step in self.steps for one in step.differences), None)
-
 
 async def play(
     recording: Recording, config: Config, scratch: Scratch, changes: Changes | None = None
@@ -97,7 +90,7 @@ async def play(
         scratch.home, cwd=scratch.cwd, model=header.model, provider=header.provider
     )
     session = replay_session(session, recording.entries)
-    form = form_of(recording, scratch, header.id, session.id or "")
+    form = form_of(recording, scratch.home, scratch.project, session.id)
     played = Played(recording, info=info_now(config, recording), form=form, live=live)
     settings = settings_of(config, recording, changes)
     context = Context(session)
@@ -142,13 +135,8 @@ def in_place(recording: Recording) -> Played:
 def follow_conversation(played: Played, talk: Conversation) -> None:
     """Lets it compare the requests of this conversation, whose first turn is the first recorded
     one."""
-    recording, now = played.recording, talk.session.id
-    then_home = Path(recording.home)
-    pairs = [(str(talk.agent.place.project), recording.project), (str(talk.home), recording.home)]
-    if now is not None:
-        folder = paths.session_folder(then_home, recording.header.id)
-        pairs.append((str(paths.session_folder(talk.home, now)), str(folder)))
-    played.form = Form(now_to_then=tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+    recording = played.recording
+    played.form = form_of(recording, talk.home, talk.agent.place.project, talk.session.id)
     played.sections = lambda: talk.context.sections
     played.turn = recording.turns()[0]
     played.skip_to(played.turn.begins)

@@ -59,6 +59,11 @@ class Step:
         return not self.differences
 
 
+def first_difference(steps: Sequence[Step]) -> tuple[Step, Difference] | None:
+    """The first difference, with its step."""
+    return next(((step, one) for step in steps for one in step.differences), None)
+
+
 @dataclass(kw_only=True)
 class Live:
     """The step from which a live model answers."""
@@ -133,7 +138,7 @@ class Played:
         step = Step(number=len(self.steps) + 1, turn=self.turn.number, what=_what(said))
         self._compare(step, request)
         self.steps.append(step)
-        if self.strict and (found := self.first_difference()) is not None:
+        if self.strict and (found := first_difference(self.steps)) is not None:
             raise Diverged(_miss(*found))
         return await self._say(said, emit)
 
@@ -141,11 +146,6 @@ class Played:
         """Closes the live model's provider."""
         if self.live is not None:
             await self.live.provider.aclose()
-
-    def first_difference(self) -> tuple[Step, Difference] | None:
-        """The first difference, with its step."""
-        found = ((step, one) for step in self.steps for one in step.differences)
-        return next(found, None)
 
     def upcoming(self) -> tuple[AnyEntry, ...]:
         """The entries from the reply that was played last up to the turn's next one, or its end."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from kode.messages import plural, shorten
 from kode.replay.play import Replay
-from kode.replay.played import Step
+from kode.replay.played import Step, first_difference
 from kode.replay.recording import Recording
 from kode.replay.same import Difference
 from kode.replay.trials import Outcome, Plan
@@ -24,7 +24,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
         named = ", ".join(dict.fromkeys(map(name_of, step.differences)))
         what = f"{shorten(step.what, WHAT_CHARS):<{width}}"
         yield f"{step.number:>4}  {word:<7}  {what}  {named}".rstrip()
-    found = replay.first_difference
+    found = first_difference(replay.steps)
     if found is not None:
         step, difference = found
         yield ""

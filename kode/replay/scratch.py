@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import SessionError, StorageError
+from kode.messages import first_of
 from kode.replay.recording import Recording
 from kode.session.change_log import Change, Group, Taken
 from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
@@ -52,7 +53,8 @@ class Scratch:
         ordered = sorted(first.items(), key=lambda item: item[1].before is None)
         lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
         if lost:
-            self.notes.append(f"What undo does not keep is as it is now: {_named(lost)}.")
+            named = ", ".join(first_of(lost, NAMED_FILES))
+            self.notes.append(f"What undo does not keep is as it is now: {named}.")
 
     def take_over(self, group: Group | None, own: set[str]) -> None:
         """Applies the turn's changes by others than the turn itself: its subagents. `own` are the
@@ -151,9 +153,8 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         made.put_back(recording.groups)
         _rewind_repository(made)
         if newer := _newer(made):
-            made.notes.append(
-                f"Changed since the session began, and as they are now: {_named(newer)}."
-            )
+            named = ", ".join(first_of(newer, NAMED_FILES))
+            made.notes.append(f"Changed since the session began, and as they are now: {named}.")
         yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -232,8 +233,3 @@ def _newer(made: Scratch) -> list[str]:
                 if path not in changed and os.lstat(path).st_mtime > began:
                     found.append(os.path.relpath(path, made.project))
     return sorted(found)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - NAMED_FILES
-    return ", ".join(names[:NAMED_FILES]) + (f" and {more} more" if more > 0 else "")

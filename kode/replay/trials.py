@@ -15,7 +15,6 @@ from typing import Any
 
 from kode.assembly import child_environment, cost_function, make_provider
 from kode.config import Config, resolve_provider
-from kode.contracts import Provider
 from kode.errors import ConfigError
 from kode.events import Status
 from kode.extensions.program import run_program
@@ -195,14 +194,10 @@ async def _run(
         status=replay.ended.status if replay.ended is not None else "error",
         steps=sum(step.live for step in replay.steps),
         usage=live.usage,
-        cost_usd=_cost(provider, live.usage),
+        cost_usd=cost_function(provider)(live.usage),
         seconds=seconds,
         why=why,
     )
-
-
-def _cost(provider: Provider, usage: Usage) -> float | None:
-    return cost_function(provider)(usage)
 
 
 def _with_model(config: Config, recording: Recording, model: str | None) -> Config:

@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.contracts import FileChange
@@ -234,7 +234,7 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
     asked = [name for name in names.values() if ".git" not in name.split("/")]
     by_git = _ignored_by_git(layer.root, asked)
     return tuple(
-        one.as_ignored() if one.path in by_name or names[one.path] in by_git else one
+        replace(one, ignored=True) if one.path in by_name or names[one.path] in by_git else one
         for one in found
     )
 

@@ -52,11 +52,6 @@ def part_object(part: Part) -> dict[str, object]:
     return found
 
 
-def tool_bytes(tool: ToolSpec) -> bytes:
-    """A tool as JSON, masked."""
-    return _json(masked(_tool_object(tool)))
-
-
 @dataclass
 class Chain:
     """The digests of a growing list of messages. Each is made of the one before it and its message,
@@ -135,8 +130,7 @@ def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
 
 
 def kept_tools(home: Path, name: str) -> dict[str, str]:
-    """Tools stored by `keep_tools` under a name: name → JSON as from `tool_bytes`; empty if missing
-    or damaged."""
+    """Tools stored by `keep_tools`: name → masked JSON; empty if missing or damaged."""
     data = _kept(home).data(name)
     tools = json.loads(data) if data is not None else []
     return {tool["name"]: _json(tool).decode() for tool in tools}

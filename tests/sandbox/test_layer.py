@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.sandbox import layer
 from kode.sandbox import store as stores
@@ -594,8 +593,3 @@ def test_an_attempt_that_is_closed_leaves_nothing(made: Sandbox, work: Path) -> 
     attempt.close()
     assert os.listdir(store) == ["tmp"]  # that of all commands
     assert os.listdir(work) == [".git"]
-
-
-def test_changes_are_values() -> None:
-    one = FileChange(path="/a", change="created")
-    assert one.as_ignored() == FileChange(path="/a", change="created", ignored=True)

@@ -1,5 +1,6 @@
 """The record of a request: what it says of the parts, and that it can be checked later."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kode.providers.models import info_of
 from kode.providers.openai_chat import OpenAIChat
 from kode.session import log
 from kode.session.entries import RequestEntry, line_of, parse_line
-from kode.session.requests import Chain, complete, keep_tools, kept_tools, request_entry, tool_bytes
+from kode.session.requests import Chain, complete, keep_tools, kept_tools, request_entry
 
 READ = ToolSpec(name="read_file", description="Reads.", parameters={"type": "object"})
 EDIT = ToolSpec(name="edit_file", description="Edits.", parameters={"type": "object"})
@@ -117,7 +118,13 @@ def test_the_texts_of_tools_are_kept_once_for_all_sessions(tmp_path: Path) -> No
     name = keep_tools(tmp_path, (READ, EDIT))
     assert keep_tools(tmp_path, (READ, EDIT)) == name
     assert len(list((tmp_path / "tool-texts").iterdir())) == 1
-    assert kept_tools(tmp_path, name) == {
-        tool.name: tool_bytes(tool).decode() for tool in (READ, EDIT)
+    kept = {tool: json.loads(text) for tool, text in kept_tools(tmp_path, name).items()}
+    assert kept == {
+        tool.name: {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+        }
+        for tool in (READ, EDIT)
     }
     assert kept_tools(tmp_path, "0" * 64) == {}

@@ -44,9 +44,9 @@ def drop_typed(stream: TextIO) -> None:
             _waiting.pop(stream.fileno(), None)
 
 
-async def read_key(stream: TextIO | None = None) -> str:
+async def read_key() -> str:
     """The next pressed key, without Enter; the first of several at once. "" at end of input."""
-    descriptor = (stream or sys.stdin).fileno()
+    descriptor = sys.stdin.fileno()
     modes = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)

@@ -121,10 +121,6 @@ class EpisodeKeeper:
         if recording.heard and self._is_due(recording.turns, recording):
             await self._put_down(recording.turns, recording.text(), recording, lease_s=0.0)
 
-    async def refresh(self) -> None:
-        """Updates the index."""
-        await self._index.refresh()
-
     async def finish_pending(self, is_closing: Callable[[], bool]) -> None:
         """Writes the episodes that earlier processes left; starts no more once `is_closing`."""
         if not self._pending.folder.is_dir():

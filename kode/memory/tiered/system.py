@@ -155,7 +155,7 @@ class Tiered(FactMemory):
 
     async def maintain(self) -> None:
         if not self._context.read_only:
-            await self._episodes.refresh()
+            await self._index.refresh()
             await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
     async def search(self, query: str, k: int) -> list[Hit]:
