@@ -1,4 +1,5 @@
-"""Reads JSON as models write it: inside other text, with slips, or cut off."""
+"""Reads JSON that may be none, and JSON as models write it: inside other text, with slips, or cut
+off."""
 
 import json
 import re
@@ -7,6 +8,15 @@ from typing import Any
 STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf'(?s){STRING}|["{{}}\[\]]')
 _WORD_CHARACTER = re.compile(r"\w")
+
+
+def object_of(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that a text is, however it came about; None for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def whole(text: str) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kode.broken_json import object_of
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
 
@@ -43,12 +44,9 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         hit = f"\n(In the sandbox it {', '.join(ran.hits)}.)" if ran.hits else ""
         return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}{hit}")
     fault = _fault(ran)
-    value: Any = None
-    if not fault and ran.stdout.lstrip().startswith("{"):
-        try:
-            value = json.loads(ran.stdout)
-        except (ValueError, RecursionError):
-            fault = "printed invalid JSON"
+    value = object_of(ran.stdout)
+    if not fault and value is None and ran.stdout.lstrip().startswith("{"):
+        fault = "printed invalid JSON"
     if fault:
         hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
         message = f"The hook {name} {fault}{hit}."
@@ -57,7 +55,7 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
                 outcome="deny", reason=f"{message} It is a guard: the action is blocked."
             )
         return HookAnswer(message=message)
-    if isinstance(value, dict):
+    if value is not None:
         return _from_object(name, value)
     printed = ran.stdout.strip() if hook.event in PRINTS_CONTEXT else ""
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])

@@ -23,6 +23,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from kode import durable, paths
+from kode.broken_json import object_of
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Server
 
@@ -105,13 +106,11 @@ class _Tokens:
 
     def _document(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.path.read_bytes())
+            found = object_of(self.path.read_bytes())
         except FileNotFoundError:
             return {}
-        except ValueError:
-            found = None
         # The name is a short hash: tokens of another server must never be sent to this one.
-        if isinstance(found, dict) and found.get("url") == self.url:
+        if found is not None and found.get("url") == self.url:
             return found
         durable.set_aside(self.path)
         return {}

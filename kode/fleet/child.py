@@ -4,7 +4,6 @@ session on disk says of it, which counts where a kill has cut the rest.
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable, paths
+from kode.broken_json import object_of
 from kode.fleet.records import Fleet, Task
 from kode.messages import calls_of, text_of
 from kode.session.entries import MessageEntry, TurnEntry
@@ -214,9 +214,9 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> int:
 
 
 def _read_result(out: Path, code: int) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads(out.read_bytes())
-        if isinstance(found, dict) and "status" in found:
+    with contextlib.suppress(OSError):
+        found = object_of(out.read_bytes())
+        if found is not None and "status" in found:
             return found
     said = ""
     with contextlib.suppress(OSError):

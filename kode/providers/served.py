@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.providers.boundary import LOADING, Endpoint
@@ -109,8 +110,9 @@ async def _ask(
     url: str,
     body: Mapping[str, Any] | None = None,
     timeout_s: float = ASK_TIMEOUT_S,
-) -> Any:
-    """The answer as JSON; None for anything else. Raises: LoadingError; the client's errors."""
+) -> dict[str, Any] | None:
+    """The JSON object in the answer; None if there is none. Raises: LoadingError; the client's
+    errors."""
     async with asyncio.timeout(timeout_s):
         method = "GET" if body is None else "POST"
         async with client.stream(method, url, json=body, timeout=timeout_s) as answer:
@@ -123,17 +125,7 @@ async def _ask(
                 data += chunk
                 if len(data) > MAX_BYTES:
                     return None
-    return _decode(data)
-
-
-def _decode(data: bytes) -> Any:
-    import json
-
-    # Ollama answers some questions in JSON lines.
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+    return object_of(data)  # Ollama answers some questions in JSON lines
 
 
 def _of_list(answer: Any, model: str) -> int | None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from kode.broken_json import object_of
 from kode.images import describe
 from kode.messages import (
     Image,
@@ -98,11 +99,8 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
 def readable_arguments(text: str) -> str:
     """The arguments of a call for a person: one per line, multi-line texts below their name.
     Anything that is not a JSON object stays as it is."""
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return "\n".join(_lines_of(given)) if isinstance(given, dict) and given else text
+    given = object_of(text)
+    return "\n".join(_lines_of(given)) if given else text
 
 
 def _lines_of(value: Any, depth: int = 0) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable, paths
+from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
@@ -233,7 +234,7 @@ def _header_of(path: Path) -> dict[str, Any]:
 
 def _header(head: bytes) -> dict[str, Any]:
     """The first line; empty when it is not a header."""
-    value = object_of(head.partition(b"\n")[0])
+    value = object_of(head.partition(b"\n")[0]) or {}
     return value if value.get("type") == "session" else {}
 
 
@@ -270,7 +271,7 @@ def _asked(line: bytes) -> str | None:
     """The person's words in a line that is their message; None for any other line."""
     if b'"user"' not in line:
         return None
-    value = object_of(line)
+    value = object_of(line) or {}
     if value.get("type") != "message" or value.get("role") != "user":
         return None
     parts = value.get("parts")
@@ -309,9 +310,9 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
     for line in reversed(lines):
         if b'"rewind"' in line:
             return None
-        at = at or _text(object_of(line), "at")
+        at = at or _text(object_of(line) or {}, "at")
         if line.startswith(b'{"type":"turn"'):
-            value = object_of(line)
+            value = object_of(line) or {}
             usage = value.get("total_usage")
             usage = usage if isinstance(usage, dict) else {}
             tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))
@@ -332,15 +333,6 @@ def _tail_of_all(path: Path) -> _Tail:
     except SessionError:
         return _Tail()
     return _Tail(at=entries[-1].at if entries else "", turns=turns_of(effective(entries)))
-
-
-def object_of(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line, also of a damaged one: {} then."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: dict[str, Any], key: str) -> str:

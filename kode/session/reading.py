@@ -1,13 +1,13 @@
 """Reads a session's file: header, entries, and what is unreadable. Takes no lock and writes
 nothing; `log.py` opens a session to continue it."""
 
-import json
 import re
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import durable, paths
+from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.images import kept_beside
 from kode.messages import Image, images_of
@@ -147,11 +147,8 @@ def _newer(session_id: str, version: int) -> SessionError:
 def _kind_and_version(line: bytes) -> tuple[str | None, int]:
     """`type` and `version` of a line that is not an entry of this version; None if it is not an
     object with a type."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None, 0
-    kind = value.get("type") if isinstance(value, dict) else None
+    value = object_of(line) or {}
+    kind = value.get("type")
     if not isinstance(kind, str) or not re.fullmatch(r"[a-z_]{1,40}", kind):
         return None, 0
     version = value.get("version")

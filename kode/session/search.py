@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
+from kode.broken_json import object_of
 from kode.session.entries import timestamp
-from kode.session.index import files, object_of
+from kode.session.index import files
 
 CONTEXT_CHARS = 160
 
@@ -63,7 +64,7 @@ def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
         is_users = line.startswith(b'{"type":"message","role":"user"')
         if not (is_users or not cwd or may_hold(line)):
             continue
-        value = object_of(line)
+        value = object_of(line) or {}
         if value.get("type") == "session":
             cwd = str(value.get("cwd") or "?")
         if value.get("type") != "message":

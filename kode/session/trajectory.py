@@ -6,12 +6,12 @@ nested trajectories; pictures are described, not embedded.
 """
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kode import paths
+from kode.broken_json import object_of
 from kode.errors import KodeError, SessionError
 from kode.images import describe
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, images_of, text_of
@@ -48,8 +48,8 @@ def _children(folder: Path, version: str) -> dict[str, list[Document]]:
     found: dict[str, list[Document]] = {}
     for transcript in sorted(paths.agents_folder(folder).glob("*/transcript.jsonl")):
         own, call = transcript.parent, ""
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            call = str(json.loads((own / "agent.json").read_bytes()).get("call_id", ""))
+        with contextlib.suppress(OSError):
+            call = str((object_of((own / "agent.json").read_bytes()) or {}).get("call_id", ""))
         with contextlib.suppress(KodeError):
             header, entries, _ = read(transcript)
             document = as_trajectory(header, entries, version, _children(own, version))
@@ -142,11 +142,8 @@ def _reply(entry: MessageEntry) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):  # ATIF allows only an object
+    arguments = object_of(call.arguments)
+    if arguments is None:  # ATIF allows only an object
         arguments = {"raw": call.arguments}
     return {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments}
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable
+from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.engine.fence import fence_text
 from kode.errors import StorageError
@@ -240,8 +241,6 @@ def _result(folder: Path) -> Result | None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(ValueError, OSError, RecursionError):
-        value = json.loads(path.read_bytes())
-        if isinstance(value, dict):
-            return value
+    with contextlib.suppress(OSError):
+        return object_of(path.read_bytes()) or {}
     return {}

@@ -6,7 +6,6 @@ A diff comes from the call itself; the previous content of a replaced file comes
 
 import difflib
 import functools
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from kode import paths
+from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.messages import ToolCall, ToolResult, shorten
 from kode.session.change_log import Change, Group
@@ -84,7 +84,7 @@ class Calls:
         self._seen: Counter[tuple[int, str]] = Counter()
 
     def shown(self, call: ToolCall, turn: int, at: str) -> Call:
-        arguments = _object(call.arguments)
+        arguments = object_of(call.arguments) or {}
         result = self._results.get(call.id)
         path = arguments.get("path")
         diff: list[tuple[Sign, str]] = []
@@ -124,15 +124,6 @@ def _outcome(result: ToolResult | None) -> Literal["done", "failed", "without a 
     if result is None:
         return "without a result"
     return "failed" if result.is_error else "done"
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The arguments of a call; empty if they are not a JSON object."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from kode.broken_json import object_of
 from kode.cli.screen.lines import cell_width, clean, clip, duration, one_line
 from kode.cli.screen.screen import Screen
 from kode.events import (
@@ -145,11 +146,8 @@ def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
     """One line per argument; a multi-line text is indented below its name."""
     if not text.strip():
         return []
-    try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError):
-        return [clean(text)]
-    if not isinstance(arguments, dict):
+    arguments = object_of(text)
+    if arguments is None:
         return [clean(text)]
     lines = []
     for name, value in arguments.items():

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
 
+from kode.broken_json import object_of
 from kode.messages import Part, Role, Thinking, ToolCall, ToolResult
 from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, timestamp
 
@@ -55,14 +56,11 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
     found: list[Line] = []
     damaged = 0
     for line in filter(bytes.strip, data.split(b"\n")):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            found.append(value)
-        else:
+        value = object_of(line)
+        if value is None:
             damaged += 1
+        else:
+            found.append(value)
     return found, damaged
 
 
@@ -99,16 +97,11 @@ def first_time(lines: Iterable[Line]) -> str:
 
 def call_of(id: str, name: str, arguments: Any) -> ToolCall:
     """A call whose arguments are an object, as every provider requires."""
-    if isinstance(arguments, str):
-        try:
-            parsed = json.loads(arguments)
-        except (ValueError, RecursionError):
-            parsed = None
-        arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
-    elif not isinstance(arguments, dict):
-        arguments = {"input": arguments}
+    given = object_of(arguments) if isinstance(arguments, str) else arguments
+    if not isinstance(given, dict):
+        given = {"input": arguments}
     known = _NO_NAME.sub("_", name)[:MAX_NAME_CHARS] or "unknown"
-    return ToolCall(id=id, name=known, arguments=json.dumps(arguments, ensure_ascii=False))
+    return ToolCall(id=id, name=known, arguments=json.dumps(given, ensure_ascii=False))
 
 
 @dataclass
