@@ -18,6 +18,7 @@ from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory.history import Author
 from kode.memory.scan import scan
+from kode.memory.stored import read_import
 from kode.messages import plural
 
 Row = Mapping[str, Any]
@@ -252,7 +253,7 @@ async def export(system: MemorySystem, file: Path | None) -> str:
 async def import_(system: MemorySystem, file: Path) -> str:
     """Imports an export, edited or not: all of it, or nothing. Raises: MemoryRefused,
     StorageError."""
-    rows = read(_read(file))
+    rows = read(read_import(file, MAX_IMPORT_BYTES))
     others = [row for row in rows if row.row.get("system", system.name) != system.name]
     if others:
         other = others[0].row["system"]
@@ -303,17 +304,3 @@ def _section(head: str, joint: str, done: Sequence[Carried], which: str) -> list
     if len(found) > LISTED:
         lines.append(f"  ... and {len(found) - LISTED} more")
     return lines
-
-
-def _read(file: Path) -> str:
-    """Raises: MemoryRefused."""
-    try:
-        if file.stat().st_size > MAX_IMPORT_BYTES:
-            raise MemoryRefused(f"{file} is larger than 64 MB. Import it in parts.")
-        return file.read_bytes().decode()
-    except OSError as error:
-        raise MemoryRefused(
-            f"{file} cannot be read: {error.strerror}. Name a file that `kode memory export` wrote."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise MemoryRefused(f"{file} is not UTF-8 text. Save it as UTF-8 and try again.") from error

@@ -69,6 +69,22 @@ def read_text(path: Path) -> str | None:
         ) from error
 
 
+def read_import(path: Path, max_bytes: int) -> str:
+    """The text of a file that a person imports. Raises: MemoryRefused if it is not readable UTF-8
+    text of at most this size."""
+    try:
+        if path.stat().st_size > max_bytes:
+            size = f"{max_bytes // 1_000_000} MB"
+            raise MemoryRefused(f"{path} is larger than {size}. Import it in parts.")
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise MemoryRefused(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
+    except OSError as error:
+        raise MemoryRefused(
+            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+        ) from error
+
+
 class Waiting(Protocol):
     """A pending item: a dataclass stored as a row."""
 

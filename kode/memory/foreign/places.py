@@ -12,6 +12,7 @@ from kode.errors import MemoryRefused
 from kode.memory.foreign.entries import AGENTS, Agent
 from kode.memory.foreign.readers import looks_like
 from kode.memory.proposals import About
+from kode.memory.stored import read_import
 
 MAX_BYTES = 16_000_000
 _INSTRUCTIONS: Mapping[str, Agent] = {
@@ -94,17 +95,8 @@ def is_own_export(path: Path) -> bool:
 
 
 def read(path: Path) -> str:
-    """Raises: MemoryRefused if it is not text of a reasonable size."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise MemoryRefused(f"{path} is larger than 16 MB. Import it in parts.")
-        return path.read_bytes().decode().replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise MemoryRefused(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
-    except OSError as error:
-        raise MemoryRefused(
-            f"{path} cannot be read ({error.strerror}). Check who owns it."
-        ) from error
+    """The text with line feeds. Raises: MemoryRefused, as `read_import`."""
+    return read_import(path, MAX_BYTES).replace("\r\n", "\n")
 
 
 def short_path(path: Path) -> str:
