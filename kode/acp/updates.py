@@ -182,7 +182,7 @@ class Updates:
         if self.titled or not text.strip():
             return []
         self.titled = True
-        return [title_update(text, now())]
+        return [title_update(text, timestamp())]
 
     def _announce_retry(self, event: RetryScheduled) -> list[Update]:
         if event.discards_text:  # repeated text is another message
@@ -204,7 +204,7 @@ class Updates:
         self._turn_usd = 0.0
         return [
             *stopped,
-            SessionInfoUpdate(session_update="session_info_update", updated_at=now()),
+            SessionInfoUpdate(session_update="session_info_update", updated_at=timestamp()),
         ]
 
     def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
@@ -303,7 +303,3 @@ def plan_update(plan: str) -> AgentPlanUpdate:
 
 def _entry(text: str, status: PlanEntryStatus) -> PlanEntry:
     return PlanEntry(content=text, priority="medium", status=status)
-
-
-def now() -> str:
-    return timestamp()

@@ -73,26 +73,25 @@ class ServedModels:
         """Their names, () if the server cannot say; asked at most once a minute."""
         at, names = self._known.get(base_url, (float("-inf"), ()))
         if time.monotonic() - at > SERVER_FRESH_S:
-            names = _served(base_url)
+            names = models_at(base_url) or ()
             self._known[base_url] = (time.monotonic(), names)
         return names
 
 
-def _served(base_url: str) -> tuple[str, ...]:
+def models_at(base_url: str, timeout_s: float = SERVER_TIMEOUT_S) -> tuple[str, ...] | None:
+    """The names of a local server's models; None for another server, and one that lists none."""
     url = urlsplit(base_url)
     if url.scheme != "http" or url.hostname not in LOCAL_HOSTS:
-        return ()
+        return None
     import http.client
 
     faults = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError)
     with contextlib.suppress(*faults):
-        connection = http.client.HTTPConnection(
-            url.hostname, url.port or 80, timeout=SERVER_TIMEOUT_S
-        )
+        connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout_s)
         with contextlib.closing(connection):
             # Addresses of the one format end in /v1, those of the other need not.
             connection.request("GET", f"{url.path.rstrip('/') or '/v1'}/models")
             data = json.loads(connection.getresponse().read(1 << 20))["data"]
             names = [str(model["id"]) for model in data]
             return tuple(name for name in names if name.isprintable() and name)
-    return ()
+    return None

@@ -9,7 +9,6 @@ import getpass
 import json
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ SERVICES = (
 )
 """Compatible services with recognizable keys: key prefix, name, base URL."""
 
-PROBE_TIMEOUT_S = 0.3
+LIST_TIMEOUT_S = 2.0
 LISTED_MODELS = 20
 MAX_TRIES = 3
 
@@ -135,24 +134,14 @@ def choose() -> dict[str, Any] | None:
 
 def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
-    import http.client
+    from kode.providers.offered import models_at
 
-    no_list = (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException)
     found = []
     for name, port in LOCAL_SERVERS:
-        try:
-            with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT_S):
-                pass
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-            try:
-                connection.request("GET", "/v1/models")
-                answer = json.loads(connection.getresponse().read(1_000_000))
-            finally:
-                connection.close()
-            models = tuple(str(model["id"]) for model in answer["data"])
-        except no_list:
-            continue
-        found.append(LocalServer(name=name, base_url=f"http://127.0.0.1:{port}/v1", models=models))
+        base_url = f"http://127.0.0.1:{port}/v1"
+        models = models_at(base_url, LIST_TIMEOUT_S)
+        if models is not None:
+            found.append(LocalServer(name=name, base_url=base_url, models=models))
     return found
 
 
