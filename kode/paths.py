@@ -16,6 +16,12 @@ def home() -> Path:
     return Path(os.path.abspath(os.path.expanduser(value or "~/.kode")))
 
 
+def short_path(path: Path | str) -> str:
+    """A path for a person, with `~` for their home folder."""
+    own, path = os.path.expanduser("~"), str(path)
+    return f"~{path.removeprefix(own)}" if own != "/" and path.startswith(f"{own}/") else path
+
+
 def home_fault(home: Path) -> str:
     """A sentence if `home` exists and is not a folder; "" otherwise."""
     if home.is_dir() or not home.exists():

@@ -17,7 +17,7 @@ from typing import Any
 
 from kode.contracts import Sandbox, Tool, ToolContext, ToolOutput
 from kode.extensions.program import run_program
-from kode.messages import shorten
+from kode.messages import first_of, shorten
 from kode.programs import find_program
 from kode.workplace import Workplace
 
@@ -174,8 +174,7 @@ class Diagnostics:
                 lines.append(f"{one.path}:{one.line}: {one.message}")
         if not lines:
             return ""
-        more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
-        shown = "\n".join((*lines[:MAX_LINES], *more))
+        shown = "\n".join(first_of(lines, MAX_LINES))
         return f"\n\n[{checker.program}: wrong since this edit]\n{shown}"
 
     async def _findings(self, checker: Checker, path: Path, text: bytes) -> list[Finding] | None:

@@ -20,7 +20,7 @@ from kode.extensions.places import (
     read_text,
 )
 from kode.extensions.trust import Item, folder_content
-from kode.messages import shorten
+from kode.messages import first_of, shorten
 
 FAMILIES = (".kode", ".agents", ".claude")
 FILE = "SKILL.md"
@@ -57,9 +57,7 @@ class Skill:
 
     def instructions(self) -> str:
         """The body for a model, and where its files are."""
-        listed = self.files[:MAX_LISTED_FILES]
-        more = len(self.files) - len(listed)
-        files = ", ".join(listed) + (f" and {more} more" if more else "")
+        files = ", ".join(first_of(self.files, MAX_LISTED_FILES))
         about = f" It has these files: {files}." if files else ""
         return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
 

@@ -18,9 +18,9 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, cost_text, money, one_line
 from kode.cli.screen.output import to_json
-from kode.cli.screen.session_table import short_folder
 from kode.errors import EXIT_OK, ConfigError
 from kode.messages import shorten
+from kode.paths import short_path
 
 if TYPE_CHECKING:
     from kode.session.breaks import Break
@@ -157,7 +157,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
         name = f"step {number}" if step.purpose == "turn" else step.purpose
         rows.append((_local(step.at), name, *_figures(step.spent)))
     rows += _sums(found.models, found.total)
-    lines = [f"Session {found.session} in {short_folder(one_line(found.cwd))}", ""]
+    lines = [f"Session {found.session} in {short_path(one_line(found.cwd))}", ""]
     table = _align(rows)
     if not found.steps:
         return [lines[0], "None of its requests was answered."]
@@ -221,7 +221,7 @@ def period_lines(found: "Period") -> list[str]:
     rows += _sums(found.models, found.total)
     lines = _align(rows)
     for at, one in enumerate(found.sessions, 1):
-        lines[at] += f"  {short_folder(one_line(one.cwd))}"
+        lines[at] += f"  {short_path(one_line(one.cwd))}"
     return lines
 
 

@@ -17,7 +17,7 @@ from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
-from kode.cli.screen.session_table import local_time, print_sessions, short_folder
+from kode.cli.screen.session_table import local_time, print_sessions
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
@@ -112,7 +112,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
         return EXIT_OK
     for place in found:
         where = f"{local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
-        print(f"{place.session}  {where}  {one_line(short_folder(place.cwd))}")
+        print(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
         print(f"    {one_line(place.line)}")
     if not found:
         print("No message contains all these words. Parts of words match, too.")

@@ -6,7 +6,6 @@ raises anywhere: it acts like the key.
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 import threading
@@ -55,10 +54,7 @@ async def run_repl(
 
 
 def _greet(screen: Screen, folder: Path) -> None:
-    where, home = str(folder), os.path.expanduser("~")
-    if where.startswith(home + "/"):
-        where = "~" + where[len(home) :]
-    screen.print(clip(f"kode in {where} · /help", screen.width), "dim")
+    screen.print(clip(f"kode in {paths.short_path(folder)} · /help", screen.width), "dim")
 
 
 async def _run_editor(

@@ -3,15 +3,14 @@
 `kode.session.index` lists sessions; programs get JSON.
 """
 
-import os
 import shutil
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime
-from pathlib import Path
 
 from kode.cli.screen.lines import cell_width, clip, clip_middle, money, one_line
 from kode.messages import plural
+from kode.paths import short_path
 from kode.session.index import Summary
 
 WIDEST = {"where": 28, "who": 24}
@@ -86,7 +85,7 @@ def _line(summary: Summary, who: str, *, with_folder: bool) -> str:
     if summary.damaged:
         return f"{summary.id}  {at}  damaged: `kode session check {summary.id}` shows the damage"
     cost = money(summary.cost_usd) if summary.cost_usd else ""
-    where = one_line(short_folder(summary.cwd)) if with_folder else ""
+    where = one_line(short_path(summary.cwd)) if with_folder else ""
     pieces = [summary.id, at, who, f"{plural(summary.turns, 'turn'):>8}", cost]
     optional = [*pieces, one_line(summary.model), where]
     return "  ".join([*filter(None, optional), one_line(summary.task)])
@@ -114,13 +113,6 @@ def when(at: str, today: date) -> str:
     return f"{moment:%b %d %H:%M}" if moment.year == today.year else f"{moment:%Y-%m-%d}"
 
 
-def short_folder(folder: str) -> str:
-    """A path with `~` for the home."""
-    home = os.path.expanduser("~")
-    inside = Path(folder).is_relative_to(home) and folder != home and home != "/"
-    return "~" + folder[len(home) :] if inside else folder
-
-
 def _cells(summary: Summary, today: date) -> dict[str, str]:
     task = one_line(summary.task)
     if summary.damaged:
@@ -130,7 +122,7 @@ def _cells(summary: Summary, today: date) -> dict[str, str]:
     return {
         "id": summary.id,
         "when": when(summary.updated_at, today),
-        "where": one_line(short_folder(summary.cwd)),
+        "where": one_line(short_path(summary.cwd)),
         "turns": str(summary.turns) if summary.turns else "-",
         "cost": money(summary.cost_usd) if summary.cost_usd else "-",
         "first task": task,

@@ -99,14 +99,6 @@ def read(path: Path) -> str:
     return read_import(path, MAX_BYTES).replace("\r\n", "\n")
 
 
-def short_path(path: Path) -> str:
-    """A path for a person: the home folder as `~`."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)
-
-
 def _folder(agent: Agent, folder: Path) -> list[Source]:
     return [Source(agent=agent, path=path) for path in _files(agent, folder) if path.is_file()]
 

@@ -15,10 +15,11 @@ from kode import paths
 from kode.memory.base import BaseMemory
 from kode.memory.foreign import places, readers
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
-from kode.memory.foreign.places import Source, short_path
+from kode.memory.foreign.places import Source
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
 from kode.messages import plural, shorten
+from kode.paths import short_path
 from kode.prompts.agents_files import read_agents_files
 
 SHOWN_CHARS = 100

@@ -10,7 +10,7 @@ from kode.contracts import Turn
 from kode.memory import scan
 from kode.memory.ask import MemoryModel, keep_ends, says_something
 from kode.memory.frame import transcript
-from kode.messages import Message, shorten
+from kode.messages import Message, first_of, shorten
 
 JOB_TTL_DAYS = 7
 TASK_CHARS = 300
@@ -67,9 +67,7 @@ def _outcome(turn: Turn) -> str:
 
 
 def _some(texts: Iterable[str]) -> str:
-    once = list(dict.fromkeys(texts))
-    more = len(once) - LISTED
-    return ", ".join(once[:LISTED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(first_of(list(dict.fromkeys(texts)), LISTED))
 
 
 def _short_path(path: str, cwd: Path) -> str:

@@ -1,7 +1,8 @@
 from datetime import UTC, date, datetime, timedelta
 
 from kode.cli.screen.lines import cell_width
-from kode.cli.screen.session_table import short_folder, table, when
+from kode.cli.screen.session_table import table, when
+from kode.paths import short_path
 from kode.session.index import Summary
 
 TODAY = date(2026, 3, 5)
@@ -66,8 +67,8 @@ def test_days_are_told_as_people_do() -> None:
 
 def test_the_home_is_a_tilde(monkeypatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert short_folder("/home/me/work") == "~/work"
-    assert short_folder("/home/me2/work") == "/home/me2/work"
+    assert short_path("/home/me/work") == "~/work"
+    assert short_path("/home/me2/work") == "/home/me2/work"
 
 
 def test_a_list_of_several_people_says_whose_each_is_while_there_is_room() -> None:
