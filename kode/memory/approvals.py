@@ -10,6 +10,7 @@ from kode.memory.foreign.entries import NAMES
 from kode.memory.history import Author
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Following, undo_all
+from kode.messages import first_of
 
 LISTED_FAULTS = 3
 
@@ -105,7 +106,4 @@ def _proposals(system: BaseMemory) -> Proposals:
 def _list(faults: Sequence[str]) -> list[str]:
     if not faults:
         return []
-    more = len(faults) - LISTED_FAULTS
-    rest = [f"  ... and {more} more"] if more > 0 else []
-    head = f"{len(faults)} wait on:"
-    return [head, *(f"  {fault}" for fault in faults[:LISTED_FAULTS]), *rest]
+    return [f"{len(faults)} wait on:", *(f"  {one}" for one in first_of(faults, LISTED_FAULTS))]

@@ -19,7 +19,7 @@ from kode.errors import MemoryRefused
 from kode.memory.history import Author
 from kode.memory.scan import scan
 from kode.memory.stored import read_import
-from kode.messages import plural
+from kode.messages import first_of, plural
 
 Row = Mapping[str, Any]
 
@@ -224,11 +224,9 @@ def refuse(faults: Sequence[str]) -> None:
     """Raises: MemoryRefused with all faults of an import, if there are any."""
     if not faults:
         return
-    listed = "\n".join(f"  {fault}" for fault in faults[:MAX_FAULTS_TOLD])
-    more = len(faults) - MAX_FAULTS_TOLD
-    rest = f"\n  ... and {more} more" if more > 0 else ""
+    listed = "\n".join(f"  {one}" for one in first_of(faults, MAX_FAULTS_TOLD))
     raise MemoryRefused(
-        f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{listed}{rest}\n"
+        f"Nothing was imported: {len(faults)} of its lines cannot be taken.\n{listed}\n"
         "Correct them and import the file again."
     )
 

@@ -9,7 +9,7 @@ from kode.memory import source
 from kode.memory.base import BaseMemory
 from kode.memory.history import Change
 from kode.memory.lineage import Chain, Entry, Fate, Link, fates, find, steps, trace
-from kode.messages import shorten
+from kode.messages import first_of, shorten
 
 LISTED = 10
 TEXT_CHARS = 160
@@ -39,10 +39,9 @@ def why(system: BaseMemory, wanted: str) -> str:
     there is none."""
     entries = find(system.entries(), wanted)
     if len(entries) > 1:
-        listed = [f"  {_named(entry)}" for entry in entries[:LISTED]]
-        more = [f"  ... and {len(entries) - LISTED} more"] if len(entries) > LISTED else []
+        listed = (f"  {one}" for one in first_of([*map(_named, entries)], LISTED))
         head = f"{len(entries)} entries hold {wanted!r}. Give more of the one you mean:"
-        return "\n".join([head, *listed, *more])
+        return "\n".join([head, *listed])
     if entries:
         return in_words(trace(system, entries[0]), system.project)
     if past := _past(system, wanted):

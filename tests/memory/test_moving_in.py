@@ -270,7 +270,7 @@ def test_what_does_not_fit_waits_on_and_the_answer_says_why(home, memory):
     kept = int(re.search(r"approved (\d+) of 40", told)[1])
     assert 20 < kept < 40
     assert "over its limit" in told
-    assert f"... and {40 - kept - 3} more" in told
+    assert f"  and {40 - kept - 3} more" in told
     assert len(memory("approve").strip().splitlines()) == 40 - kept
 
 
