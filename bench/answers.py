@@ -94,7 +94,7 @@ class Fact:
 
     @property
     def question(self) -> str:
-        return f"What is the {self.thing}? Answer with its name alone, or `unknown`."
+        return f"What is the {self.thing}?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,13 +216,14 @@ class Place:
 
 
 def fresh_place(folder: Path, model: Model) -> Place:
-    """A project and a home of kode in which nothing has happened. The same folder serves one case
+    """A repository and a home of kode in which nothing has happened. The same folder serves one case
     after the other: its path is in the prompt, and a server keeps what it has read of one."""
     project, kode_home = folder / "home/project", folder / "kode-home"
     for each in (project, kode_home):
         shutil.rmtree(each, ignore_errors=True)
         each.mkdir(parents=True)
     (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=project, check=True)
     return Place(project=project, kode_home=kode_home, model=model)
 
 
