@@ -9,8 +9,9 @@
 
 stated       the person states a fact in one process, and asks about it in another
 added        the person adds it with `kode memory add`: no model has to call a tool
-approved     stated, and the person approves what waits: kode keeps what they said as a proposal
-changed      as approved, then stated otherwise, then asked about
+approved     stated, and the person approves what waits in `kode memory review`
+changed      as approved, then stated otherwise; of two that contradict each other, the person keeps
+             the newer; then asked about
 distractors  as approved, then 200 others of its kind come into memory, then it is asked about
 episode      it came up in a session of four turns, and nobody said to remember it; approved too
 without      as stated, asked with --no-memory
@@ -35,6 +36,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pexpect
+
 from bench.answers_scripted import MODEL, answer
 from bench.kept import columns, done_before, keep, share
 from bench.measure import KODE
@@ -53,8 +56,11 @@ FACTS_AMONG_THEM = 20
 """What fits into the facts of the tiered system; the others are notes on past sessions."""
 PROCESS_S = 1_800.0
 
-_WAITING = re.compile(r"^(p[0-9a-f]{8}) ", re.MULTILINE)
-"""A proposal, as `kode memory approve` lists it."""
+_DECISIONS = {
+    rf"\[{key}\] {choice}.*\[q\] quit": key
+    for key, choice in {"a": "approve", "2": "keep the second", "s": "skip"}.items()
+}
+"""The choices of an item in `kode memory review` → the person's key; the first offered counts."""
 
 KINDS = (
     "code name", "release branch", "test account", "bucket", "queue", "feature flag", "host alias",
@@ -88,7 +94,7 @@ class Fact:
 
     @property
     def question(self) -> str:
-        return f"What is the {self.thing}? Answer with its name alone, or `unknown`."
+        return f"What is the {self.thing}?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,23 +195,35 @@ class Place:
             process.stdout.read()
         return last
 
-    def approve(self, system: str) -> None:
-        """Approves each proposal that waits."""
-        for proposal in _WAITING.findall(self.run("memory", "--memory", system, "approve")):
-            self.run("memory", "--memory", system, "approve", proposal)
+    def review(self, system: str) -> None:
+        """Decides what waits, on a terminal: approves it, and keeps the newer of two entries that
+        may contradict each other. Raises: pexpect.TIMEOUT."""
+        extra = {"KODE_HOME": str(self.kode_home), **self.model.environment}
+        terminal = pexpect.spawn(
+            KODE,
+            ["memory", "--memory", system, "review"],
+            cwd=str(self.project),
+            env={**environment(self.project.parent, extra), "TERM": "dumb"},
+            dimensions=(50, 200),
+            timeout=PROCESS_S,
+        )
+        while answer := terminal.expect([pexpect.EOF, *_DECISIONS]):
+            terminal.send(list(_DECISIONS.values())[answer - 1])
+        terminal.close()
 
     def holds(self, system: str, value: str) -> bool:
         return value in self.run("memory", "--memory", system, "export")
 
 
 def fresh_place(folder: Path, model: Model) -> Place:
-    """A project and a home of kode in which nothing has happened. The same folder serves one case
+    """A repository and a home of kode in which nothing has happened. The same folder serves one case
     after the other: its path is in the prompt, and a server keeps what it has read of one."""
     project, kode_home = folder / "home/project", folder / "kode-home"
     for each in (project, kode_home):
         shutil.rmtree(each, ignore_errors=True)
         each.mkdir(parents=True)
     (project / "README.md").write_text("# The shop\n\nAn online shop.\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=project, check=True)
     return Place(project=project, kode_home=kode_home, model=model)
 
 
@@ -249,11 +267,11 @@ def episode(fact: Fact) -> list[str]:
 
 def prepare(place: Place, system: str, condition: str, fact: Fact, others: Sequence[Fact]) -> None:
     """All that happens before the question, each in a process of its own. Where `stated` is not
-    what is measured, the person approves what waits after each session."""
+    what is measured, the person reviews what waits after each session."""
     match condition:
         case "changed":
             place.say(system, statement(fact.old_sentence))
-            place.approve(system)
+            place.review(system)
             place.say(system, correction(fact.sentence))
         case "episode":
             place.say(system, *episode(fact))
@@ -266,7 +284,7 @@ def prepare(place: Place, system: str, condition: str, fact: Fact, others: Seque
         case _:
             place.say(system, statement(fact.sentence))
     if condition in APPROVED:
-        place.approve(system)
+        place.review(system)
     if condition == "distractors":
         add_distractors(place, system, others)
 

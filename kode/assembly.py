@@ -536,6 +536,7 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
                 asked = config.model_copy(update={"model": model})
                 cheaper[model] = make_provider(config, resolve_provider(asked, os.environ))
             provider = cheaper[model]
+        request = replace(request, small=is_small(config, provider))
         if request.max_output_tokens is not None:
             most = min(request.max_output_tokens, provider.info.max_output_tokens)
             request = replace(request, max_output_tokens=most)

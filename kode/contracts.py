@@ -58,9 +58,11 @@ class Request:
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
     constraint."""
-    context_apart: bool = False
-    """Send memory and other context as a separate, already answered message before the person's
-    words. A weak model otherwise mistakes it for part of the task and reaches for tools."""
+    small: bool = False
+    """Whether the model is a weak one. Memory and other context then come as a separate, already
+    answered message before the person's words, or it mistakes them for part of the task and reaches
+    for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
+    or path comes out misspelt."""
 
 
 @dataclass(frozen=True, kw_only=True)

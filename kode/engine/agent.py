@@ -111,8 +111,7 @@ class Agent:
     """(sections of memory and extensions, by name) → all non-empty sections of the system prompt,
     in order."""
     small: bool = False
-    """Whether it uses the small profile, which separates memory and workplace from the person's
-    words; see `Request.context_apart`."""
+    """Whether it uses the small profile; see also `Request.small`."""
     opening: Callable[[int], tuple[str, ...]] = lambda window: ()
     """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
     cost_usd: Callable[[Usage], float | None]

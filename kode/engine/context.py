@@ -189,7 +189,7 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         messages=context.session.messages,
         tools=context.specs,
         max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
-        context_apart=agent.small,
+        small=agent.small,
     )
 
 

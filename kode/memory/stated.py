@@ -43,6 +43,7 @@ ABOUT = (
 _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_COLON = re.compile(r": |：")
 _CUES = frozenset(terms.terms_of("please remember note that this keep in mind for later sessions"))
 
 
@@ -125,12 +126,12 @@ async def propose(
 
 
 def stated(text: str) -> list[str]:
-    """The sentences of a message that state something lasting, at most `MAX_A_TURN`; no questions,
-    no code, no quotations."""
+    """What a message states as lasting, at most `MAX_A_TURN` sentences; no questions, no code, no
+    quotations."""
     if len(text) > MAX_TEXT_CHARS:
         return []
     sentences = (" ".join(one.split()) for one in _SENTENCE.split(_CODE.sub("", text)) if one)
-    found = dict.fromkeys(sentence for sentence in sentences if _is_lasting(sentence))
+    found = dict.fromkeys(_fact(sentence) for sentence in sentences if _is_lasting(sentence))
     return list(found)[:MAX_A_TURN]
 
 
@@ -164,6 +165,13 @@ def _kept_since(proposal: Proposal, changes: Iterable[Change]) -> Iterator[str]:
     for change in takewhile(lambda change: change.target != of_it, changes):
         before = set("\n".join(change.before).splitlines())
         yield from set("\n".join(change.after).splitlines()) - before
+
+
+def _fact(sentence: str) -> str:
+    """The sentence without "Remember this for later:" before it."""
+    asking, *fact = _COLON.split(sentence, maxsplit=1)
+    is_whole = len(terms.terms_of("".join(fact))) >= MIN_WORDS
+    return fact[0] if is_whole and asks_to_remember(asking) else sentence
 
 
 def _is_lasting(sentence: str) -> bool:

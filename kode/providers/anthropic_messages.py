@@ -90,6 +90,8 @@ class AnthropicMessages(SdkProvider):
             "max_tokens": request.max_output_tokens or default_max_tokens(self.info),
             "stream": True,
         }
+        if request.small and not self.is_official:  # official models may refuse a temperature
+            head["temperature"] = 0
         if request.answer_schema is not None:
             head |= answer_format(request.answer_schema)
             if request.tools:

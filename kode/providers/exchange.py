@@ -125,7 +125,7 @@ class SdkProvider(ABC):
         draft = Draft(self.origin, emit)
         try:
             with pictures_named(request.messages), translate_errors(self._endpoint):
-                messages = apart(request.messages) if request.context_apart else request.messages
+                messages = apart(request.messages) if request.small else request.messages
                 body = self._body(replace(request, messages=messages))
                 if self._client is None:
                     self._client = self._open()

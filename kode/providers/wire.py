@@ -146,7 +146,7 @@ class Joined:
 
 def apart(messages: Sequence[Message]) -> list[Message]:
     """The messages with the context before a person's words as a separate exchange, if memory is
-    part of it; see `Request.context_apart`."""
+    part of it; see `Request.small`."""
     found: list[Message] = []
     ahead: tuple[Part, ...] = ()
     for message in messages:

@@ -181,3 +181,29 @@ async def test_a_small_model_gets_memory_again_only_when_it_has_changed(
     assert sent[0] == ""
     assert "Mondays" in sent[1]
     assert sent[2] == f"# Memory\n{NO_LONGER}"
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_small_model_takes_the_likeliest_token_in_turns_and_questions_of_memory(
+    tmp_path: Path, server: ScriptedServer, events: list[Event], wire: str
+) -> None:
+    flags = {"provider": wire, "base_url": getattr(server, f"{wire}_url"), "profile": "small"}
+    talk = await begun(tmp_path, server, events, **flags)
+
+    for text in ("One", "Two", "Three", "Four"):
+        await talk.turn(text)
+    await talk.close()
+
+    assert len(server.requests) == 5, "four turns and the episode"
+    assert {request.json.get("temperature") for request in server.requests} == {0}
+
+
+async def test_any_other_model_answers_at_the_temperature_of_its_server(
+    tmp_path: Path, server: ScriptedServer, events: list[Event]
+) -> None:
+    talk = await begun(tmp_path, server, events, profile="full")
+
+    await talk.turn("One")
+    await talk.close()
+
+    assert all("temperature" not in request.json for request in server.requests)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from kode.contracts import Drop
 from kode.engine.context import compact, context_tokens, prepare
 from kode.events import ContextReduced
@@ -147,11 +149,14 @@ async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> 
     assert request.system == run.context.system
 
 
-async def test_the_note_of_a_compaction_fits_a_small_window(bench: MakeBench) -> None:
+async def test_the_note_of_a_compaction_fits_a_small_window_and_is_asked_of_a_small_model(
+    bench: MakeBench,
+) -> None:
     run = bench(says("words " * 600), says("note"), window=4_096)
     await run.turn("one")
-    await compact(run.agent, run.context, run.events.append)
+    await compact(replace(run.agent, small=True), run.context, run.events.append)
 
     request = run.provider.requests[-1]
+    assert request.small
     assert request.max_output_tokens == 512
     assert "179 words" in request.system

@@ -165,6 +165,25 @@ def test_only_lasting_statements_are_found(text, found):
     assert len(stated(text)) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("Remember for later: the tests run with nox in CI.", "the tests run with nox in CI."),
+        ("It moved, remember the new one: the port is 8080 now.", "the port is 8080 now."),
+        ("Merk dir bitte: Die Tests laufen mit nox.", "Die Tests laufen mit nox."),
+        ("请记住：测试用 nox 运行。", "测试用 nox 运行。"),
+        ("Remember the port: 8080.", "Remember the port: 8080."),
+        (
+            "Always do this first: remember to run nox.",
+            "Always do this first: remember to run nox.",
+        ),
+        ("We always use UTC: the logs need it here.", "We always use UTC: the logs need it here."),
+    ],
+)
+def test_what_is_remembered_is_the_fact_without_the_request(text, fact):
+    assert stated(text) == [fact]
+
+
 @given(st.text())
 def test_what_is_found_stands_in_the_text_and_is_known_of_itself(text):
     said = f"{text}\n{SAID}"

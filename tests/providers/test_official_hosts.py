@@ -39,9 +39,11 @@ def plays(mock: respx.Router, url: str, name: str) -> respx.Route:
     return mock.post(url).respond(recorded["status"], headers=headers, content=content.encode())
 
 
-async def ask(name: str, model: str) -> Message:
+async def ask(name: str, model: str, *, small: bool = False) -> Message:
     provider = open_provider(name, model, api_key=KEY)
-    request = Request(system="Be brief.", messages=(user_message("hi"),), tools=(TOOL,))
+    request = Request(
+        system="Be brief.", messages=(user_message("hi"),), tools=(TOOL,), small=small
+    )
     try:
         return await provider.reply(request, silent)
     finally:
@@ -78,6 +80,23 @@ async def test_messages_goes_to_anthropic_with_two_cache_breakpoints(
     assert body["system"][-1]["cache_control"] == {"type": "ephemeral"}
     assert body["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
     assert json.dumps(body).count("cache_control") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "recording"),
+    [
+        ("openai", CHAT, "openai_parallel_tools"),
+        ("anthropic", MESSAGES, "anthropic_text_stream"),
+    ],
+)
+async def test_no_temperature_goes_to_an_official_host_whose_models_may_refuse_it(
+    httpx2_mock: respx.Router, name: str, url: str, recording: str
+) -> None:
+    route = plays(httpx2_mock, url, recording)
+
+    await ask(name, "some-model", small=True)
+
+    assert "temperature" not in json.loads(route.calls.last.request.content)
 
 
 @pytest.mark.parametrize(
