@@ -347,7 +347,7 @@ def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ..
         if step == "[key]" or not isinstance(value, dict | list):
             break
         steps.append(str(step))
-        value = value[step] if not isinstance(value, dict) else value.get(step)
+        value = value.get(step) if isinstance(value, dict) else value[int(step)]
     return tuple(steps)
 
 
