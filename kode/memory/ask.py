@@ -16,7 +16,7 @@ from kode import broken_json
 from kode.contracts import AskModel, AskReply, Request
 from kode.errors import KodeError
 from kode.memory import terms
-from kode.messages import Message, Part, Text, ToolResult, text_of
+from kode.messages import Message, Part, Text, ToolResult, text_of, without_thinking
 
 T = TypeVar("T")
 
@@ -98,7 +98,8 @@ class MemoryModel:
         )
         if failure:
             return Answer(text=None, failure=failure, detail=detail)
-        if not isinstance(text, str) or not text.strip():
+        text = without_thinking(text) if isinstance(text, str) else ""
+        if not text.strip():
             return Answer(text=None, failure="empty", detail="the model answered with nothing")
         return Answer(text=text)
 
@@ -137,6 +138,8 @@ class MemoryModel:
             most = request.max_output_tokens or MAX_OUTPUT_TOKENS
             limit_s = self.limit_s(limit_s, len(request.system) + len(said), most)
         message, failure, detail = await self._attempt(lambda: ask_reply(request), limit_s)
+        if message is not None:
+            message = replace(message, parts=tuple(map(_answering, message.parts)))
         return Reply(message=message, failure=failure, detail=detail)
 
     def limit_s(self, timeout_s: float, prompt_chars: int, output_tokens: int) -> float:
@@ -169,6 +172,11 @@ class MemoryModel:
             return part
 
         return replace(message, parts=tuple(map(bounded, message.parts)))
+
+
+def _answering(part: Part) -> Part:
+    """A part of a reply without reasoning: a draft in it would be taken for the answer."""
+    return replace(part, text=without_thinking(part.text)) if isinstance(part, Text) else part
 
 
 def keep_ends(text: str, max_chars: int) -> str:
