@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from kode import conversation as inner
+from kode import paths
 from kode.config import load_config
 from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput, Turn
 from kode.conversation.structured import Form, form_of_schema, form_of_type, structured_turn
@@ -382,7 +383,7 @@ def _asking(gate: Gate, events: _Events) -> Ask:
 
 def _folder(cwd: str | os.PathLike[str]) -> Path:
     try:
-        folder = Path(cwd).expanduser().resolve(strict=True)
+        folder = paths.expand(cwd).resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"{os.fspath(cwd)} does not exist. Name a folder that does.") from error
     if not folder.is_dir():

@@ -344,7 +344,7 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     spending. Raises: ConfigError for a file that is missing or states no limit."""
     if config.shared_budget is None:
         return None
-    path = Path(config.shared_budget).expanduser()
+    path = paths.expand(config.shared_budget)
     budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
     budget.refresh()
     if math.isinf(budget.limit_usd):

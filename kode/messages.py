@@ -4,6 +4,7 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 `session/entries.py`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -129,6 +130,16 @@ def user_message(text: str) -> Message:
 def failure_of(call: ToolCall, text: str) -> ToolResult:
     """The result of a call that did not run, or did not finish."""
     return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True)
+
+
+WRITTEN_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+"""Reasoning that a server leaves in the text of a local model, instead of sending it apart."""
+
+
+def without_thinking(text: str) -> str:
+    """A text without the reasoning that it begins with."""
+    thinking = WRITTEN_THINKING.match(text)
+    return text[thinking.end() :] if thinking else text
 
 
 def text_of(message: Message) -> str:

@@ -22,6 +22,12 @@ def short_path(path: Path | str) -> str:
     return f"~{path.removeprefix(own)}" if own != "/" and path.startswith(f"{own}/") else path
 
 
+def expand(written: str | os.PathLike[str]) -> Path:
+    """A path as a person wrote it, with `~` and `~name` as home folders. One that is nobody's stays
+    as it is, as in a shell: it may be the name of a file. `Path.expanduser` raises there."""
+    return Path(os.path.expanduser(written))
+
+
 def home_fault(home: Path) -> str:
     """A sentence if `home` exists and is not a folder; "" otherwise."""
     if home.is_dir() or not home.exists():
@@ -87,7 +93,7 @@ def memory_folder(home: Path, data_dir: str | None) -> Path:
     that it names the same folder in every project."""
     if not data_dir:
         return home / "memory"
-    return Path(os.path.abspath(home / Path(data_dir).expanduser()))
+    return Path(os.path.abspath(home / expand(data_dir)))
 
 
 def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:

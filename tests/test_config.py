@@ -311,6 +311,11 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ('{"agents_files": "yes"}', '`agents_files` is "yes"; allowed is true or false'),
         ('{"timeout_s": -1}', "`timeout_s` is -1; allowed is greater than 0"),
         ('{"permissions": {"mode": "yolo"}}', "allowed is 'ask', 'auto-edit', 'plan' or 'full'"),
+        (
+            '{"sandbox": {"enabled": "on"}}',
+            "config.json:1: `sandbox.enabled` is \"on\"; allowed is true or false or 'auto'.",
+        ),
+        ('{"repl": {"notify": 1}}', "`repl.notify` is 1; allowed is true or false or 'bell'."),
         ('{"permissions": {"deny": ["a", 3]}}', "`permissions.deny.1` is 3"),
         ('{"memory": {"merge_threshold": 1.5}}', "is 1.5; allowed is less than or equal to 1"),
         ('{"memory": {"add_threshold": 0.9}}', "`add_threshold` must not be above"),

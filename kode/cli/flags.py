@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kode import paths
 from kode.cli.parser import Parser
 from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import ConfigError
@@ -155,7 +156,7 @@ def working_directory(arguments: argparse.Namespace) -> Path:
     Raises: ConfigError if it does not exist.
     """
     try:
-        folder = Path(arguments.cwd or ".").expanduser().resolve(strict=True)
+        folder = paths.expand(arguments.cwd or ".").resolve(strict=True)
     except (OSError, RuntimeError) as error:
         where = arguments.cwd or "the working directory"
         raise ConfigError(

@@ -11,7 +11,8 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -331,12 +332,31 @@ def _validate(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return Config.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
-        raise Faults([_explain(fault, places) for fault in error.errors()]) from None
+        faults = defaultdict(list)
+        for fault in error.errors():
+            faults[_steps(fault["loc"], merged)].append(fault)
+        raise Faults([_explain(list(at), faults[at], places) for at in faults]) from None
 
 
-def _explain(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
-    """One fault in a sentence: place, key, value, what is allowed."""
-    steps = [str(step) for step in fault["loc"] if step != "[key]"]
+def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path of a value that is wrong. Of a value that may be of several kinds, pydantic reports
+    each kind as a step of its own below it."""
+    steps: list[str] = []
+    value: Any = merged
+    for step in loc:
+        if step == "[key]" or not isinstance(value, dict | list):
+            break
+        steps.append(str(step))
+        value = value.get(step) if isinstance(value, dict) else value[int(step)]
+    return tuple(steps)
+
+
+def _explain(
+    steps: list[str], faults: Sequence[Mapping[str, Any]], places: Mapping[str, str]
+) -> str:
+    """The fault of one value in a sentence: place, key, value, what is allowed. There are several
+    for a value that may be of several kinds and is of none."""
+    fault = faults[0]
     key = ".".join(steps)
     named = (".".join(steps[:end]) for end in range(len(steps), 0, -1))
     place = next((places[known] for known in named if known in places), "config")
@@ -349,8 +369,8 @@ def _explain(fault: Mapping[str, Any], places: Mapping[str, str]) -> str:
         return f"{place}: in `{key}` {fault['ctx']['error']}."
     if fault["type"] == "missing":
         return f"{place}: `{key}` is missing. Add it."
-    allowed = re.sub(r"^Input should be ", "", fault["msg"])
-    allowed = _PLAIN_WORDS.get(allowed, allowed)
+    kinds = (re.sub(r"^Input should be ", "", one["msg"]) for one in faults)
+    allowed = " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
     return f"{place}: `{key}` is {_found(steps, fault['input'])}; allowed is {allowed}."
 
 

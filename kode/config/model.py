@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from kode import paths
 from kode.contracts import PermissionMode
 from kode.credentials import redact
 from kode.registry import SYSTEMS, provider_names
@@ -210,7 +211,7 @@ class Config(Part):
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
-        return (cwd, *(Path(folder).expanduser().resolve() for folder in self.add_dirs))
+        return (cwd, *(paths.expand(folder).resolve() for folder in self.add_dirs))
 
 
 def given_prices(config: Config) -> dict[str, dict[str, Any]]:

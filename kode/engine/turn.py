@@ -44,7 +44,17 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.messages import Image, Message, Text, ToolCall, Usage, calls_of, failure_of, text_of
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    Usage,
+    calls_of,
+    failure_of,
+    plural,
+    text_of,
+)
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry
 from kode.session.log import Session
 from kode.session.messages import said
@@ -259,14 +269,14 @@ def _check_limits(run: Run) -> None:
     limits, spend = run.agent.limits, run.agent.spend
     if run.steps >= limits.max_steps:
         raise LimitError(
-            f"The limit of {limits.max_steps} steps was reached. Continue with `kode continue`, or "
-            "raise it with `--max-steps`."
+            f"The limit of {plural(limits.max_steps, 'step')} was reached. Continue with "
+            "`kode continue`, or raise it with `--max-steps`."
         )
     tree_steps = spend.steps + spend.elsewhere_steps
     if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
         raise LimitError(
-            f"The limit of {limits.max_tree_steps} steps for the agent and its subagents together "
-            "was reached. Continue with `kode continue`, or raise it with `--max-steps`."
+            f"The limit of {plural(limits.max_tree_steps, 'step')} for the agent and its subagents "
+            "together was reached. Continue with `kode continue`, or raise it with `--max-steps`."
         )
     spent_usd = spend.cost_usd + spend.elsewhere_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:

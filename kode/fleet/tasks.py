@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kode import paths
 from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
 from kode.fleet.records import NAME, Isolation, Task
@@ -120,7 +121,7 @@ def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str])
         if isolate != "clone":
             raise ConfigError(f"{where}: {named} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = str((usual.cwd / Path(named).expanduser()).resolve())
+        source = str((usual.cwd / paths.expand(named)).resolve())
         if not Path(source).is_dir():
             raise ConfigError(f"{where}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)

@@ -43,7 +43,7 @@ class Bounds:
         """The real folder that `cwd` names. Raises: UserError if it is missing, or no root allows
         it."""
         try:
-            folder = Path(cwd).expanduser().resolve(strict=True)
+            folder = paths.expand(cwd).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"{cwd} does not exist. Give the absolute path of a folder.") from error
         if not folder.is_dir():

@@ -16,7 +16,15 @@ from kode import broken_json
 from kode.contracts import AskReply, Request
 from kode.errors import KodeError
 from kode.memory import terms
-from kode.messages import Message, Part, Text, ToolResult, text_of, user_message
+from kode.messages import (
+    Message,
+    Part,
+    Text,
+    ToolResult,
+    text_of,
+    user_message,
+    without_thinking,
+)
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
@@ -109,7 +117,9 @@ class MemoryModel:
         self.calls += 1
         try:
             async with asyncio.timeout(limit_s):
-                return Reply(message=await self._ask_reply(request))
+                message = await self._ask_reply(request)
+                parts = tuple(map(_answering, message.parts))
+                return Reply(message=replace(message, parts=parts))
         except TimeoutError:
             return Reply(message=None, failure="timeout", detail=f"no answer within {limit_s:g} s")
         except KodeError as error:
@@ -131,6 +141,11 @@ class MemoryModel:
             return part
 
         return replace(message, parts=tuple(map(bounded, message.parts)))
+
+
+def _answering(part: Part) -> Part:
+    """A part of a reply without reasoning: a draft in it would be taken for the answer."""
+    return replace(part, text=without_thinking(part.text)) if isinstance(part, Text) else part
 
 
 def keep_ends(text: str, max_chars: int) -> str:

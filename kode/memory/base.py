@@ -124,7 +124,7 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """An entry typed by a person (`kode memory add`)."""
+    """An entry typed by a person (`kode memory add`). Raises: MemoryRefused if it has no text."""
 
     target: str
     """The system's name for the place: `user`, `facts/tools.md`, `rule`, `memory`."""
@@ -142,6 +142,10 @@ class Addition:
     """Who said it, if not the person who adds it."""
     batch: str = ""
     """The import that it came with, undone together."""
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise MemoryRefused("content is empty: say in one sentence what to remember.")
 
     def kept_by(self, author: Author) -> Author:
         """The person as the author, with its source."""

@@ -148,7 +148,7 @@ async def _import(
     """Imports an export of kode's directly, another agent's memory into the review."""
     file = arguments.file
     if file is not None and not arguments.source and places.is_own_export(file):
-        return await exchange.import_(system, file)
+        return await exchange.import_(system, file, dry_run=arguments.dry_run)
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 from kode import durable, paths
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory.history import Author
+from kode.memory.history import Author, new_batch
 from kode.memory.scan import scan
 from kode.memory.stored import read_import
-from kode.messages import first_of, plural
+from kode.messages import first_of, plural, shorten
 
 Row = Mapping[str, Any]
 
@@ -71,11 +71,13 @@ class Carried:
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What an import changed."""
+    """What an import changed, or would change."""
 
     added: int = 0
     changed: int = 0
     known: int = 0
+    rows: tuple[Numbered, ...] = ()
+    """Those added or changed."""
     change_ids: tuple[str, ...] = ()
 
 
@@ -116,17 +118,21 @@ class Carrier:
         the history. Raises: MemoryRefused, StorageError, BusyError."""
         raise NotImplementedError
 
-    async def take_rows(self, rows: Sequence[Numbered]) -> Taken:
+    async def take_rows(self, rows: Sequence[Numbered], *, dry_run: bool = False) -> Taken:
         """Imports rows: all, or none. Raises: MemoryRefused that names the bad lines."""
         counts = {"added": 0, "changed": 0, "known": 0}
         faults: list[str] = []
+        new: list[Numbered] = []
         for row in rows:
             try:
-                counts[self.place_row(row.row)] += 1
+                done = self.place_row(row.row)
+                counts[done] += 1
+                new += [row] if done != "known" else []
             except MemoryRefused as error:
                 faults.append(f"line {row.line}: {error}")
         refuse(faults)
-        return Taken(**counts, change_ids=tuple(await self.write("import")))
+        ids = () if dry_run else tuple(await self.write("import"))
+        return Taken(**counts, rows=tuple(new), change_ids=ids)
 
     async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
         """Imports what has a meaning here; returns the result for each piece."""
@@ -248,9 +254,9 @@ async def export(system: MemorySystem, file: Path | None) -> str:
     return f"exported {entries} of {system.name} to {file}"
 
 
-async def import_(system: MemorySystem, file: Path) -> str:
-    """Imports an export, edited or not: all of it, or nothing. Raises: MemoryRefused,
-    StorageError."""
+async def import_(system: MemorySystem, file: Path, *, dry_run: bool) -> str:
+    """Imports an export, edited or not: all of it, or nothing; with `dry_run` only lists what is
+    new. Raises: MemoryRefused, StorageError."""
     rows = read(read_import(file, MAX_IMPORT_BYTES))
     others = [row for row in rows if row.row.get("system", system.name) != system.name]
     if others:
@@ -261,12 +267,15 @@ async def import_(system: MemorySystem, file: Path) -> str:
             f"--from {other} --to {system.name}`."
         )
     carrier = carrier_of(system)
-    carrier.author = replace(AUTHOR, source=str(file))
-    taken = await carrier.take_rows(rows)
+    carrier.author = replace(AUTHOR, source=str(file), batch=new_batch())
+    taken = await carrier.take_rows(rows, dry_run=dry_run)
+    if dry_run:
+        counts = f"{taken.added} new, {taken.changed} changed; {taken.known} are there"
+        listed = [f"line {one.line}: {_text(str(one.row['content']))}" for one in taken.rows]
+        return "\n".join([f"would import {counts}", *_indented(listed), "Nothing was imported."])
     lines = [f"imported {taken.added} new, {taken.changed} changed; {taken.known} were there"]
     if taken.change_ids:
-        ids = taken.change_ids
-        lines.append(f"undo with: kode memory undo {' · '.join(ids[:5])}")
+        lines.append(f"undo with: kode memory undo --import {carrier.author.batch}")
     return "\n".join(lines)
 
 
@@ -275,7 +284,7 @@ async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> 
     MemoryRefused, StorageError, BusyError."""
     pieces = await carrier_of(source).pieces()
     carrier = carrier_of(target)
-    carrier.author = replace(AUTHOR, source=f"the {source.name} memory")
+    carrier.author = replace(AUTHOR, source=f"the {source.name} memory", batch=new_batch())
     done = await carrier.take(pieces, dry_run=dry_run)
     counts = Counter(one.done for one in done)
     verb = "would be carried" if dry_run else "carried"
@@ -285,20 +294,27 @@ async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> 
     ]
     lines += _section("carried" if not dry_run else "to be carried", "→", done, "carried")
     lines += _section("left out", "because", done, "left")
+    if counts["carried"] and not dry_run:
+        undo = f"kode memory --memory {target.name} undo --import {carrier.author.batch}"
+        lines.append(f"undo with: {undo}")
     return "\n".join(lines)
 
 
 def _section(head: str, joint: str, done: Sequence[Carried], which: str) -> list[str]:
     found = [one for one in done if one.done == which]
-    if not found:
-        return []
-    lines = [f"{head}:"]
-    for one in found[:LISTED]:
-        piece = one.piece
-        hidden = piece.private or scan(piece.content) is not None
-        line = " ".join(piece.content.split())
-        text = "(not shown)" if hidden else line[:TEXT_CHARS] + ("…" if line[TEXT_CHARS:] else "")
-        lines.append(f"  [{piece.origin}] {text} {joint} {one.why}")
-    if len(found) > LISTED:
-        lines.append(f"  ... and {len(found) - LISTED} more")
-    return lines
+    listed = [
+        f"[{one.piece.origin}] {_text(one.piece.content, one.piece.private)} {joint} {one.why}"
+        for one in found
+    ]
+    return [f"{head}:", *_indented(listed)] if listed else []
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in first_of(lines, LISTED)]
+
+
+def _text(content: str, private: bool = False) -> str:
+    """The beginning of a text on one line, unless it is private or the scan would refuse it."""
+    if private or scan(content) is not None:
+        return "(not shown)"
+    return shorten(content, TEXT_CHARS)

@@ -38,6 +38,11 @@ class NothingToUndo(MemoryRefused):
     """Nothing of a change is left: kode was stopped before it was made, or it is gone since."""
 
 
+def new_batch() -> str:
+    """The id of an import: `kode memory undo --import ID` undoes all of it."""
+    return f"i{secrets.token_hex(3)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Author:
     """Who made a change, when in the session, and on what grounds."""

@@ -25,7 +25,7 @@ from typing import Any
 
 from kode import broken_json
 from kode.contracts import Request, ToolSpec
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of
+from kode.messages import WRITTEN_THINKING, Message, Text, ToolCall, ToolResult, calls_of
 from kode.providers.call_objects import (
     ARGUMENT_KEYS,
     NAME_KEYS,
@@ -67,7 +67,6 @@ _ATTRIBUTE = re.compile(r"([\w.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _PAIR = re.compile(
     r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL | re.IGNORECASE
 )
-_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
 _LINE_START = re.compile(r"^[ \t]*(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)?[ \t]*", re.MULTILINE)
 """What a tool, a comment, a quotation or a patch puts in front of each line."""
@@ -99,7 +98,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
         return message
     tools = {tool.name: tool for tool in request.tools}
     for lead, rest in _splits(text):
-        said = _THINKING.sub("", lead, count=1).strip()
+        said = WRITTEN_THINKING.sub("", lead, count=1).strip()
         try:
             found = _Reader(rest, tools, is_all=not said).read()
         except (NoCallError, RecursionError):
@@ -140,7 +139,7 @@ def _with_calls(message: Message, lead: str, rest: str, found: Sequence[_Written
 def _splits(text: str) -> Iterator[tuple[str, str]]:
     """Where calls could begin, as (text before, rest): at once, at the first line that looks like a
     call, and in the middle of a line."""
-    thinking = _THINKING.match(text)
+    thinking = WRITTEN_THINKING.match(text)
     start = thinking.end() if thinking else 0
     line, inside = _BEGINNING.search(text, start), _INSIDE.search(text, start)
     places = (start, line.start() if line else start, inside.start() if inside else start)

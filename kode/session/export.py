@@ -38,12 +38,13 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
     prompt first, except trimmed and rewound ones."""
     kept = effective(entries)
     usage = Usage()
-    cost_usd = 0.0
+    cost_usd, is_known = 0.0, True
     for entry in entries:
         if isinstance(entry, MessageEntry | UsageEntry):
             usage += entry.usage or Usage()
         if isinstance(entry, TurnEntry | UsageEntry):
             cost_usd += entry.cost_usd or 0.0
+            is_known &= entry.cost_usd is not None
     system = next((e.text for e in reversed(entries) if isinstance(e, SystemEntry)), "")
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for message in said(kept):
@@ -64,7 +65,7 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
             "output_tokens": usage.output_tokens,
             "cached_tokens": usage.cached_tokens,
         },
-        "cost_usd": round(cost_usd, 6),
+        "cost_usd": round(cost_usd, 6) if is_known else None,
     }
 
 

@@ -67,7 +67,7 @@ class Summary:
     tokens: int = 0
     """Input and output of all requests, as of the last finished turn."""
     cost_usd: float | None = None
-    """As of the last finished turn; None where no turn has finished."""
+    """As of the last finished turn; None where no turn has finished, or the price is unknown."""
     size_bytes: int = 0
     parent: str | None = None
     """The session that started this one as a subagent."""
@@ -320,7 +320,8 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
                 at=at,
                 turns=_whole(value.get("number")) + begun,
                 tokens=tokens,
-                cost_usd=_amount(value.get("total_cost_usd")),
+                # A total of turns without a price is no cost of zero.
+                cost_usd=_amount(value.get("total_cost_usd") or value.get("cost_usd")),
             )
         begun += _asked(line) is not None
     return _Tail(at=at, turns=begun) if whole else None

@@ -150,8 +150,8 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
     """Checks a session, or all, for damage.
 
     With `repair`, a torn line is set aside and cut off, calls without a result get one, and a file
-    with unreadable lines is set aside in full and rewritten without them. Otherwise nothing is
-    written.
+    with unreadable lines is set aside in full and rewritten without them, unless that leaves
+    nothing: then it may be no session at all. Otherwise nothing is written.
 
     Raises: SessionError for an unknown id; StorageError.
     """
@@ -164,7 +164,7 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     if in_use(path):
         return Checked(id=session_id, in_use=True)
     try:
-        if repair:
+        if repair and _is_worth_repairing(path):
             return _repair(home, path)
         _, entries, faults = read(path)
     except SessionError as error:
@@ -175,6 +175,13 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     if messages and calls_of(messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
     return Checked(id=session_id, faults=tuple(faults))
+
+
+def _is_worth_repairing(path: Path) -> bool:
+    """Whether a line can be read, or none was completed."""
+    with durable.storage_errors(path, "read"):
+        lines = path.read_bytes().split(b"\n")[:-1]
+    return not lines or any(map(is_readable, lines))
 
 
 def _repair(home: Path, path: Path) -> Checked:

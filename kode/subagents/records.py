@@ -183,7 +183,7 @@ def room(count: int) -> int:
 
 def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result for the model: clipped to `limit` characters, the full text in a named file."""
-    tokens = f"{result.steps} steps, {result.tokens_used} tokens"
+    tokens = f"{plural(result.steps, 'step')}, {result.tokens_used} tokens"
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")

@@ -52,7 +52,7 @@ async def test_the_limits_of_the_turn_hold_for_what_is_asked_again(opened: Open)
 
     assert ended.status == "error"
     assert ended.error is not None
-    assert "limit of 1 steps" in ended.error
+    assert "limit of 1 step was" in ended.error
 
 
 class Server:

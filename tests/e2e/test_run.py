@@ -189,6 +189,8 @@ def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place:
         (["run", "x", "--permission-mode", "yolo"], "auto-edit"),
         (["run", "x", "--cwd", "not-there"], "not-there does not exist"),
         (["run", "x", "--ctx", "missing.txt"], "missing.txt"),
+        (["run", "x", "--ctx", "~nobody.txt"], "~nobody.txt"),
+        (["run", "x", "--json-schema", "~nobody.json"], "~nobody.json"),
         (["run", "x", "--allow", "shell("], "shell("),
         (["run", "two", "words"], "quotes"),
         (["run", "x", "--memory", "brain"], "tiered"),

@@ -163,6 +163,38 @@ def test_a_line_that_cannot_be_used_is_reported_and_the_rest_is_done(
     assert done.lines[-1]["result"] == "Fine."
 
 
+@pytest.mark.parametrize("given", ["", "\n \n", "no JSON\n", line(type="user", text=" ")])
+def test_input_without_a_message_is_an_error_with_a_result(
+    place: Place, server: ScriptedServer, given: str
+) -> None:
+    done = place.run("run", *STREAM, stdin=given)
+
+    assert done.code == 3
+    assert (done.lines[-1]["type"], done.lines[-1]["status"]) == ("result", "error")
+    assert "no message" in done.lines[-1]["error"]
+    assert not server.requests
+
+
+def test_a_signal_before_the_first_message_is_an_interrupted_result(
+    place: Place, server: ScriptedServer
+) -> None:
+    talk = Talk(place)
+    talk.until("session_started")
+    talk.process.send_signal(signal.SIGTERM)
+
+    assert talk.until("result")["status"] == "interrupted"
+    assert talk.end() == 130
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_message(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"text": "Fine."}])
+    done = place.run("run", *STREAM, stdin="\ufeff" + line(type="user", text="Hello"))
+
+    assert (done.code, done.lines[-1]["result"]) == (0, "Fine.")
+
+
 def test_a_turn_that_fails_is_a_result_and_decides_the_exit_code_only_as_the_last(
     place: Place, server: ScriptedServer
 ) -> None:

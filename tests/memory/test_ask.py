@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kode.contracts import Request
 from kode.errors import ProviderError
 from kode.memory.ask import (
     MemoryModel,
@@ -14,6 +15,7 @@ from kode.memory.ask import (
     read_object,
     says_something,
 )
+from kode.messages import text_of, user_message
 from tests.memory.life import Model, in_messages
 
 FIELDS = ("narrative", "facts")
@@ -37,6 +39,22 @@ async def test_a_failure_is_told_not_raised(said, failure):
     )
 
     assert (answer.text, answer.failure) == (None, failure)
+
+
+DRAFTED = '<think>\nPerhaps {"narrative": "no"}, or 1?\n</think>\n\n'
+
+
+async def test_reasoning_ahead_of_an_answer_is_no_part_of_it():
+    """A local model's, whose server does not send it apart."""
+
+    replies = [f"{DRAFTED}add", DRAFTED, 'a "<think>x</think>"', f"{DRAFTED}add"]
+    model = MemoryModel(in_messages(Model(replies)))
+    answers = [await model.ask("system", "prompt", max_output_tokens=5) for _ in range(3)]
+    whole = await model.reply(Request(system="system", messages=(user_message("prompt"),)))
+
+    assert [answer.text for answer in answers] == ["add", None, 'a "<think>x</think>"']
+    assert answers[1].failure == "empty"
+    assert text_of(whole.message) == "add"
 
 
 async def test_no_model_and_too_many_calls_are_failures_too():

@@ -199,3 +199,38 @@ def test_the_log_gives_a_change_of_any_system_one_line(memory):
         memory("--memory", name, "add", target, "one")
 
     assert len(memory("log").strip().split("\n")) == 3
+
+
+@pytest.mark.parametrize(("name", "target"), EVERY)
+@pytest.mark.parametrize("text", ["", " \t ", "\r\n"])
+async def test_nothing_is_no_entry(tmp_path, name, target, text):
+    system = await opened(tmp_path, name)
+
+    with pytest.raises(MemoryRefused, match="content is empty"):
+        await memory_command(system, ["add", "tools" if target == "NAME" else target, text])
+
+    assert not system.history.path.exists()
+
+
+@pytest.mark.parametrize(("name", "target"), [pair for pair in EVERY if pair[1] != "soul"])
+@pytest.mark.parametrize("text", ["Zeile 1\r\nZeile 2", "- eins\r\n- zwei\r\n"])
+async def test_lines_that_end_as_on_windows_can_be_undone(tmp_path, name, target, text):
+    """They read back with other line ends than they were given."""
+    system = await opened(tmp_path, name)
+    target = "tools" if target == "NAME" else target
+    await memory_command(system, ["add", target, "vorher"])
+    before = await memory_command(system, ["export"])
+
+    await memory_command(system, ["add", target, text])
+    assert "edited by hand" not in await memory_command(system, ["show"])
+    undone = await memory_command(system, ["undo"])
+
+    assert "undid" in undone
+    assert await memory_command(system, ["export"]) == before
+
+
+async def test_a_block_of_lines_is_added_to_a_journal_once(tmp_path):
+    system = await opened(tmp_path, "journal")
+    await memory_command(system, ["add", "memory", "- a\n- b"])
+
+    assert "already" in await memory_command(system, ["add", "memory", "- a\n- b"])

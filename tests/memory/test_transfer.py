@@ -1,6 +1,7 @@
 """export, import and copy, as a person types them."""
 
 import json
+import re
 import stat
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from kode.cli.main import main
 from kode.config import MemoryConfig
 from kode.memory import exchange, make_system
+from kode.memory.command_line import TARGETS
 from kode.memory.exchange import CARRIERS, Piece, carrier_of, copy
 from tests.memory.life import memory_context, write_facts
 from tests.memory.life import opened as opened_tiered
@@ -250,6 +252,47 @@ async def test_what_is_copied_is_found_and_the_source_is_untouched(tmp_path, sou
         assert [query in hit.text for hit in await systems[into].search(query, 3)][:1] == [True]
     for system in systems.values():
         await system.close(1)
+
+
+FIRST_TARGETS = {name: targets[0] for name, targets in TARGETS.items()}
+
+
+@pytest.mark.parametrize("name", CARRIERS)
+def test_an_import_is_listed_done_and_undone_as_one(at_home, memory, monkeypatch, name):
+    def run(*argv):
+        return memory("--memory", name, *argv)
+
+    for text in ("Ключ лежит у Ольги", "ports begin at 7100"):
+        run("add", FIRST_TARGETS[name], text)
+    run("export", "out")
+    monkeypatch.setenv("KODE_HOME", str(at_home.parent / "elsewhere"))
+    run("add", FIRST_TARGETS[name] if name != "journal" else "history", "was here before")
+    before, files = run("export"), files_below(at_home.parent / "elsewhere")
+
+    planned = run("import", "out", "--dry-run")
+    assert files_below(at_home.parent / "elsewhere") == files
+    told = run("import", "out")
+    after = run("export")
+    run(*re.search(r"undo with: kode memory (undo .+)", told)[1].split())
+
+    assert "Ключ лежит у Ольги" in planned
+    assert "Nothing was imported." in planned
+    assert "ports begin at 7100" in after
+    assert run("export") == before
+
+
+@pytest.mark.parametrize(("source", "into"), PAIRS)
+def test_a_copy_is_undone_as_one(memory, source, into):
+    for text in ("Ключ лежит у Ольги", "ports begin at 7100", "release on Thursday"):
+        memory("--memory", source, "add", FIRST_TARGETS[source], text)
+    memory("--memory", into, "add", FIRST_TARGETS[into], "was here before")
+    before = memory("--memory", into, "export")
+
+    told = memory("copy", "--from", source, "--to", into)
+    assert memory("--memory", into, "export") != before
+    memory(*re.search(r"undo with: kode memory (.+)", told)[1].split())
+
+    assert memory("--memory", into, "export") == before
 
 
 @pytest.mark.parametrize(

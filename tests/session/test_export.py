@@ -1,12 +1,21 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kode.messages import Message, Text, ToolCall, user_message
+from kode.session import index
 from kode.session.entries import CompactionEntry, StateEntry, SystemEntry
 from kode.session.export import as_json, as_markdown
-from tests.session.stories import answer, new_session, plain_turn, results, whole_story
+from tests.session.stories import (
+    answer,
+    new_session,
+    plain_turn,
+    results,
+    turn_entry,
+    whole_story,
+)
 
 
 def test_the_document_has_the_system_prompt_and_every_message_of_three_turns(
@@ -125,3 +134,14 @@ def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
 
     assert "````\n```\nnot out\n````" in text
     assert f"# Session {session.id}" in text
+
+
+def test_a_turn_without_a_known_price_makes_the_cost_unknown_not_zero(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("one"))
+    session.append_message(answer("done"))
+    session.append(replace(turn_entry(1, session), cost_usd=None, total_cost_usd=0.0))
+    session.close()
+
+    assert as_json(session.header, session.entries)["cost_usd"] is None
+    assert index.list_sessions(tmp_path)[0].cost_usd is None

@@ -301,3 +301,26 @@ def test_a_session_in_use_is_not_checked(tmp_path: Path) -> None:
 
     assert checked.in_use
     session.close()
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_file_that_kode_did_not_write_is_named_and_left_alone(
+    tmp_path: Path, repair: bool
+) -> None:
+    """Such as a note of that name, or a link to one: repair would make a session of it."""
+    note = tmp_path / "einkauf.txt"
+    note.write_text("Brot\nKäse\n")
+    note.chmod(0o644)
+    folder = tmp_path / "sessions"
+    folder.mkdir(exist_ok=True)
+    (folder / "20260102-030405-abcdef.jsonl").symlink_to(note)
+    (folder / "20260102-030405-abcde0.jsonl").write_bytes(b"\x00\xff\n" * 3)
+
+    checked = upkeep.check(tmp_path, repair=repair)
+
+    assert [one.repaired for one in checked] == [False, False]
+    assert all("nothing in its file can be read" in one.faults[0] for one in checked)
+    assert note.read_text() == "Brot\nKäse\n"
+    assert note.stat().st_mode & 0o777 == 0o644
+    assert (folder / "20260102-030405-abcde0.jsonl").read_bytes() == b"\x00\xff\n" * 3
+    assert len(list(folder.iterdir())) == 2

@@ -110,7 +110,7 @@ def _show_period(arguments: argparse.Namespace) -> int:
     since, until = _time(arguments.day, arguments.since)
     folder = None
     if arguments.project is not None:
-        inside = working_directory(arguments) / Path(arguments.project).expanduser()
+        inside = working_directory(arguments) / paths.expand(arguments.project)
         folder = Path(os.path.realpath(inside))
     found = period_cost(paths.home(), since, until, folder)
     if arguments.json:

@@ -277,7 +277,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
     known = imported(paths.home())
     taken = passed_over = 0
     for given in parser.parse(argv).paths:
-        for path in session_files(given.expanduser()):
+        for path in session_files(paths.expand(given)):
             try:
                 one = take(paths.home(), path, known)
             except SessionError as error:

@@ -6,6 +6,7 @@ next turn. After the end of stdin kode ends with the last turn.
 """
 
 import asyncio
+import codecs
 import contextlib
 import os
 import sys
@@ -23,7 +24,7 @@ from pydantic import (
 )
 
 from kode.cli.screen.output import EXIT_CODES
-from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
+from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import Notice, TurnEnded
 from kode.interrupts import cancelled_by_signals
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
 
 MAX_LINE_BYTES = 10 * 1024 * 1024
+NO_MESSAGE = (
+    "There was no message on standard input that could be used. Send lines such as "
+    '{"type": "user", "text": "Hello"}.'
+)
 
 
 class TextBlock(BaseModel):
@@ -92,7 +97,8 @@ async def run_stream(
     conversation: "Conversation", first: str, turn: Turn, conclude: Conclude
 ) -> int:
     """Runs the turns that arrive on stdin, after `first` if it has a text; passes each finished one
-    to `conclude`. Returns the exit code of the last."""
+    to `conclude`. Returns the exit code of the last. If there was none, that is concluded too: a
+    result is always the last line."""
     intake = _Intake(conversation, turn)
     conversation.steering = intake.take
     if first.strip():
@@ -102,13 +108,20 @@ async def run_stream(
     running = asyncio.ensure_future(_run_turns(intake, conclude))
     with cancelled_by_signals(running):
         try:
-            return await running
+            code = await running
         except asyncio.CancelledError:
-            return EXIT_INTERRUPTED
+            code = EXIT_INTERRUPTED
+    if code is None:
+        conclude(TurnEnded(status="error", error=NO_MESSAGE))
+        return EXIT_NOT_STARTED
+    if not intake.turns:
+        conclude(TurnEnded(status="interrupted", error="Interrupted before the first message."))
+    return code
 
 
-async def _run_turns(intake: "_Intake", conclude: Conclude) -> int:
-    code, this = EXIT_OK, asyncio.current_task()
+async def _run_turns(intake: "_Intake", conclude: Conclude) -> int | None:
+    """The exit code of the last turn; None if no message was one."""
+    code, this = None, asyncio.current_task()
     while (running := await intake.next_turn()) is not None:
         ended = await _ended(running)
         intake.running = None
@@ -134,6 +147,8 @@ class _Intake:
 
     def __init__(self, conversation: "Conversation", turn: Turn) -> None:
         self.running: asyncio.Future[TurnEnded] | None = None
+        self.turns = 0
+        """How many have begun."""
         self._turn = turn
         self._emit = conversation.emit
         self._waiting: list[str] = []
@@ -143,6 +158,7 @@ class _Intake:
     def say(self, text: str) -> None:
         """Passes a message to the running turn, or starts one."""
         if self.running is None:
+            self.turns += 1
             self.running = asyncio.ensure_future(self._turn(text))
         else:
             self._waiting.append(text)
@@ -190,6 +206,8 @@ def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], N
                 number = 0
                 while data := file.readline(MAX_LINE_BYTES):
                     number += 1
+                    if number == 1:  # a mark that some shells put in front of what they pipe
+                        data = data.removeprefix(codecs.BOM_UTF8)
                     if data.strip():
                         loop.call_soon_threadsafe(take, number, data)
         loop.call_soon_threadsafe(take, 0, None)

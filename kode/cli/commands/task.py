@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode import paths
 from kode.errors import ConfigError, Interrupted, UserError
 from kode.events import Emit, Notice
 from kode.interrupts import interrupt_by_signals
@@ -57,7 +58,7 @@ def attach_named(
     from kode.pictures import fitting, read_picture
 
     for name in _names(names):
-        picture = read_picture(conversation.cwd / Path(name).expanduser())
+        picture = read_picture(conversation.cwd / paths.expand(name))
         if picture is not None:
             conversation.attach_picture(picture.name, fitting(picture).data)
     for picture in mentioned_pictures(task or "", conversation.cwd):
@@ -84,14 +85,13 @@ def read_attachments(
     """
     from kode.cli.prompt.folders import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
-    from kode.paths import home
     from kode.pictures import read_picture
     from kode.session.marks import Marks
 
-    marks = Marks(home=home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
+    marks = Marks(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
     parts = []
     for name in _names(names):
-        path = cwd / Path(name).expanduser()
+        path = cwd / paths.expand(name)
         if read_picture(path) is not None:
             continue
         if folder := read_folder(name, path):
@@ -147,7 +147,7 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
         flag = "--json-schema"
     else:
         try:
-            text = read_text(cwd / Path(given).expanduser()).removeprefix("\ufeff")
+            text = read_text(cwd / paths.expand(given)).removeprefix("\ufeff")
         except UserError as error:
             raise ConfigError(f"{flag}: {error}") from error
     try:

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from kode import paths
 from kode.errors import MemoryRefused
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, Agent, Foreign, Reading
 from kode.memory.foreign.markdown import Block, blocks, without_head
@@ -100,7 +101,7 @@ def _is_route(block: Block) -> bool:
 
 def _folder(named: str) -> str:
     """The folder that a block of the handbook is about; "" if it does not exist."""
-    path = Path(named.strip().strip("`<>\"'")).expanduser()
+    path = paths.expand(named.strip().strip("`<>\"'"))
     try:
         return str(path) if path.is_absolute() and path.is_dir() else ""
     except OSError:

@@ -5,7 +5,6 @@ Skips what is already waiting, remembered, or approved from an earlier import.
 
 import hashlib
 import re
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -16,6 +15,7 @@ from kode.memory.base import BaseMemory
 from kode.memory.foreign import places, readers
 from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
 from kode.memory.foreign.places import Source
+from kode.memory.history import new_batch
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
 from kode.messages import plural, shorten
@@ -86,7 +86,7 @@ async def take(
         else:
             taken.append(_read(source, known, system.project, now))
             taken[-1].notes += filter(None, [doubled])
-    batch = f"i{secrets.token_hex(3)}"
+    batch = new_batch()
     fresh = [
         replace(proposal, id=f"{batch}-{number:04}", batch=batch)
         for number, proposal in enumerate((new for one in taken for new in one.proposals), 1)

@@ -8,7 +8,16 @@ from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
 from kode.memory.journal.commit import OUTSIDE
-from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, Entry, JournalFiles, block_of, parse
+from kode.memory.journal.files import (
+    HISTORY,
+    MEMORY,
+    SYSTEM,
+    Entry,
+    JournalFiles,
+    as_read,
+    block_of,
+    parse,
+)
 from kode.memory.project import ProjectFolder
 from kode.memory.stored import locked
 
@@ -81,7 +90,7 @@ class JournalCarrier(Carrier):
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """Replaces MEMORY.md if it differs; adds missing entries."""
-        placed, text = self._of(row.get("project")), str(row["content"]).strip()
+        placed, text = self._of(row.get("project")), as_read(str(row["content"]))
         scan.check(text)
         match row.get("kind"):
             case "memory":

@@ -16,7 +16,15 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory.base import Outcome
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
-from kode.memory.journal.files import HISTORY, MEMORY, SYSTEM, JournalFiles, block_of, size_of
+from kode.memory.journal.files import (
+    HISTORY,
+    MEMORY,
+    SYSTEM,
+    JournalFiles,
+    as_read,
+    block_of,
+    size_of,
+)
 from kode.memory.journal.queue import Decided, Item, Queue
 from kode.memory.lines import merge_lines, revert_lines
 from kode.messages import shorten
@@ -96,7 +104,7 @@ class Committer:
         Raises: StorageError, MemoryRefused.
         """
         current = self._files.read_memory()
-        new = merge_lines(base, current, update).strip()
+        new = as_read(merge_lines(base, current, update))
         if new == current:
             return []
         if not (recovering and self._history.find(change.id)):
@@ -114,9 +122,10 @@ class Committer:
 
     def add_line(self, text: str, author: Author) -> Outcome:
         """Appends a line to MEMORY.md. Raises: StorageError, MemoryRefused."""
+        text = as_read(text)
         line = text if text.startswith(("-", "*", "#")) or "\n" in text else f"- {text}"
         memory = self._files.read_memory()
-        if line in memory.split("\n"):
+        if f"\n{line}\n" in f"\n{memory}\n":
             return Outcome(line=f"{MEMORY} has this line already")
         new = f"{memory}\n{line}".strip()
         change = self._history.record(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kode import durable
 from kode.memory.project import ProjectFolder
-from kode.memory.stored import read_text
+from kode.memory.stored import plain_lines, read_text
 
 SYSTEM = "journal"
 MEMORY = "MEMORY.md"
@@ -116,6 +116,12 @@ class JournalFiles:
                 for entry in parse(path.read_bytes().decode(errors="replace")):
                     found.setdefault((entry.at, entry.text), entry)
         return sorted(found.values(), key=lambda entry: entry.at)
+
+
+def as_read(text: str) -> str:
+    """A new text of MEMORY.md as it will read back: what the history records must be found again
+    to be undone."""
+    return plain_lines(text.encode(errors="replace").decode()).strip()
 
 
 def block_of(text: str, at: datetime) -> str:
