@@ -362,7 +362,8 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
             )
         )
     except StorageError as fault:
-        run.emit(Notice(text=str(fault), level="error"))
+        if str(fault) != ended.error:  # a full disk ended the turn already
+            run.emit(Notice(text=str(fault), level="error"))
 
 
 def _absorb_cancellation() -> None:

@@ -272,7 +272,7 @@ def test_garbage_in_the_middle_is_skipped_reported_and_left_in_the_file(tmp_path
     plain_turn(loaded, "two")
     loaded.close()
 
-    assert "1 damaged line(s)" in repairs[0]
+    assert "Skipped 1 damaged line of" in repairs[0]
     assert "(line 5)" in repairs[0]
     assert b"\x00\xff garbage\n" in session.path.read_bytes()
     assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
