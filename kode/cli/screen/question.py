@@ -83,7 +83,7 @@ class _Asker:
                 if answer.choice == "no":
                     screen.approved = ""
                 return answer
-            screen.print("That is not an answer here.", "warning")
+            screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
             if screen.editor is None:
                 screen.print("\n".join(_choice_lines(menu)), "bold")
 
