@@ -12,7 +12,7 @@ from kode import durable
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError, StorageError
-from kode.events import Event, Notice, Working, silent
+from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of
 from kode.permissions.gate import Answer, Question
 from kode.session import log
@@ -482,3 +482,20 @@ async def test_a_full_disk_that_ends_a_turn_is_reported_once(
 
     assert ended.error == "The disk is full."
     assert [event.text for event in events if isinstance(event, Notice)] == []
+
+
+async def test_the_time_of_a_command_is_without_that_of_the_answer_about_its_changes(
+    opened: Open, events: list[Event]
+) -> None:
+    async def slowly(question: Question) -> Answer:
+        await asyncio.sleep(2)
+        return Answer(choice="once")
+
+    call = {"name": "shell", "arguments": {"command": "printf x > made.txt"}}
+    conversation = await opened({"calls": [call]}, {"text": "made"}, mode="ask", ask=slowly)
+    ended = await conversation.turn("make it")
+
+    assert ended.duration_ms >= 2000
+    (ran,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert not ran.is_error
+    assert ran.duration_ms < 2000
