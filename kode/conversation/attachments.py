@@ -69,7 +69,7 @@ def read_text(path: Path) -> str:
         raise UserError(f"{why}. Name a file that can be read.") from error
     if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
         raise UserError(
-            "only text files of at most 256 KB, and pictures, can be attached. "
+            "only text files of at most 256 KB, and images, can be attached. "
             "Name it in the task instead, so that kode reads the parts it needs."
         )
     return data.decode("utf-8", errors="replace")
