@@ -216,8 +216,8 @@ class Place:
 
 
 def fresh_place(folder: Path, model: Model) -> Place:
-    """A repository and a home of kode in which nothing has happened. The same folder serves one case
-    after the other: its path is in the prompt, and a server keeps what it has read of one."""
+    """A repository and a home of kode in which nothing has happened. The same folder serves one
+    case after the other: its path is in the prompt, and a server keeps what it has read of one."""
     project, kode_home = folder / "home/project", folder / "kode-home"
     for each in (project, kode_home):
         shutil.rmtree(each, ignore_errors=True)

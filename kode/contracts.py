@@ -152,6 +152,8 @@ class ToolOutput:
     """Why part of the call was refused although it ran; "" when nothing was."""
     exit_status: int | None = None
     """Of a finished command; -1 when it timed out. None for other tools."""
+    ran_s: float | None = None
+    """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
     """See `ToolResult`."""
 

@@ -57,8 +57,8 @@ def fitting(picture: Picture) -> Picture:
         data = _shrink(picture.data)
     except ImportError:
         raise UserError(
-            f"{picture.name} is too large for a server, and Pillow, which makes pictures smaller, "
-            "is not installed. Install it (`pip install pillow`), or make the picture smaller."
+            f"{picture.name} is too large for a server, and Pillow, which makes images smaller, "
+            "is not installed. Install it (`pip install pillow`), or make the image smaller."
         ) from None
     except Exception as error:  # decoders fail in many ways on damaged files
         raise UserError(

@@ -62,7 +62,7 @@ def read_prompt(blocks: Sequence[Block], talk: Conversation) -> Prompt:
             case TextContentBlock():
                 words.append(block.text)
             case ImageContentBlock():
-                name = _name_of(block.uri) or f"picture-{len(pictures) + 1}"
+                name = _name_of(block.uri) or f"image-{len(pictures) + 1}"
                 pictures.append(Picture(name, _decode(block.data, name)))
             case AudioContentBlock():
                 raise UserError("kode cannot listen to audio. Send the words as text.")

@@ -76,7 +76,7 @@ def _picture(image: Image, key: str) -> Iterator[Update]:
     try:
         data = Path(image.kept_in).read_bytes()
     except OSError:
-        yield _of_person(f"[picture: {image.name}]\n", key)
+        yield _of_person(f"[image: {image.name}]\n", key)
         return
     content = ImageContentBlock(
         type="image", data=base64.b64encode(data).decode(), mime_type=image.media_type

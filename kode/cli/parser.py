@@ -101,9 +101,10 @@ class Parser(argparse.ArgumentParser):
             return arguments
         word = unknown[0].partition("=")[0]
         if not word.startswith("-"):
-            raise ConfigError(
-                f"{self.prog}: unexpected argument {word!r}. Put a task of several words in quotes."
-            )
+            takes_task = any(action.dest == "task" for action in self._actions)
+            hint = f"`{self._where_listed} --help` lists what is allowed."
+            hint = "Put a task of several words in quotes." if takes_task else hint
+            raise ConfigError(f"{self.prog}: unexpected argument {word!r}. {hint}")
         raise ConfigError(
             f"{self.prog}: unknown flag {word}.{self._instead(word)} "
             f"`{self._where_listed} --help` lists the flags."

@@ -151,8 +151,8 @@ def load_config(
         layer, ignored = _allowed(layer, merged)
         if ignored:
             warnings.append(
-                f"{path} may not set {', '.join(ignored)}: project files cannot set this, for "
-                f"safety. Set it in {own} if you want it."
+                f"Ignored in {path}, since a project may not set it: {', '.join(ignored)}. "
+                f"If you want it, set it in {own}."
             )
         add(expand_variables(layer, None, path))
         files.append(path)
@@ -371,7 +371,7 @@ def _explain(
         return f"{place}: `{key}` is missing. Add it."
     kinds = (re.sub(r"^Input should be ", "", one["msg"]) for one in faults)
     allowed = " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
-    return f"{place}: `{key}` is {_found(steps, fault['input'])}; allowed is {allowed}."
+    return f"{place}: `{key}` is {_found(steps, fault['input'])}; it must be {allowed}."
 
 
 _PLAIN_WORDS = {

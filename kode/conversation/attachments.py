@@ -66,10 +66,10 @@ def read_text(path: Path) -> str:
             data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UserError(f"{why}. Name files to read.") from error
+        raise UserError(f"{why}. Name a file that can be read.") from error
     if len(data) > MAX_ATTACHED_BYTES or b"\0" in data:
         raise UserError(
-            "only text files of at most 256 KB, and pictures, can be attached. "
+            "only text files of at most 256 KB, and images, can be attached. "
             "Name it in the task instead, so that kode reads the parts it needs."
         )
     return data.decode("utf-8", errors="replace")

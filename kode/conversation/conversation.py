@@ -50,7 +50,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, text_of
+from kode.messages import Image, Text, Usage, plural, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
@@ -125,6 +125,8 @@ class Conversation:
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
+    reported: str = ""
+    """The last fault that was reported: of the last turn, or of the disk."""
     fresh_plan: bool = False
     """Whether the last turn ended with a plan."""
     unread_results: bool = False
@@ -314,12 +316,13 @@ class Conversation:
             self.agent, self.context, text, self.emit, attachments, self.steering
         )
         self.interrupted = ended.status == "interrupted"
+        self.reported = ended.error or ""
         self.unread_results = ended.status != "success"
         try:
             self.fresh_plan = planned and keep_plan(self, ended)
             self.checkpoints.end_turn()
         except StorageError as error:
-            self.emit(Notice(text=str(error), level="error"))
+            self._report(error)
         return ended
 
     def attach_picture(self, name: str, data: bytes) -> Image:
@@ -502,6 +505,12 @@ class Conversation:
             if self.sharing is not None:
                 await self.sharing.finish(self.session.id)
 
+    def _report(self, error: StorageError) -> None:
+        """Reports a fault, unless it is the one that the last turn ended with."""
+        if str(error) != self.reported:
+            self.reported = str(error)
+            self.emit(Notice(text=self.reported, level="error"))
+
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that may be cancelled when the session ends."""
         task = asyncio.ensure_future(work)
@@ -516,13 +525,13 @@ class Conversation:
             try:
                 await hooking.end_session(self, reason)
             except StorageError as error:
-                self.emit(Notice(text=str(error), level="error"))
+                self._report(error)
             grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
             await self.agent.memory.close(grace_s)
             try:
                 save_memory_state(self.agent, self.session)
             except StorageError as error:
-                self.emit(Notice(text=str(error), level="error"))
+                self._report(error)
         self.session.close()
         if self.session.id is None:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
@@ -607,7 +616,7 @@ class Conversation:
             self.session.append(TaintEntry(source="a subagent"))
         note = records.note(late, self.agent.place.outputs)
         self.attachments += (Text(text=note, source="note"),)
-        unread = f"{len(late)} unread subagent result(s) go with your message."
+        unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
         self.emit(Notice(text=unread, level="info"))
 
     async def _maintain(self) -> None:

@@ -145,7 +145,7 @@ def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
 
 def not_kept(error: StorageError) -> UserError:
     """The error for a session that cannot be saved, before anything was done in it."""
-    return UserError(f"{error} Or do not save the session: --no-session.")
+    return UserError(f"{error} With --no-session kode works without saving the session.")
 
 
 def _check_rules(loaded: Loaded) -> None:

@@ -150,6 +150,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):
         for_model = f"{for_model}\n\n{reminder}"
+    took_s = time.monotonic() - started if output.ran_s is None else output.ran_s
     # No await in between: what is shown is recorded, and what is recorded is shown.
     result = ToolResult(
         call_id=call.id,
@@ -168,7 +169,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
             summary=output.summary or _first_line(text),
             text=text,
             diff=mask(output.diff, agent.secrets),
-            duration_ms=int((time.monotonic() - started) * 1000),
+            duration_ms=int(took_s * 1000),
             refused=refused,
         )
     )

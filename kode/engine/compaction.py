@@ -97,7 +97,7 @@ def transcript_of(messages: Sequence[Message]) -> str:
         for part in message.parts:
             match part:
                 case Image():
-                    lines.append(f"[{message.role} showed the picture {part.name}]")
+                    lines.append(f"[{message.role} showed the image {part.name}]")
                 case Text(source="instructions" | "opening"):
                     pass  # they outlast the summary
                 case Text(source="compaction"):

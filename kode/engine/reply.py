@@ -17,7 +17,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
-from kode.messages import Message
+from kode.messages import Message, plural
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
@@ -95,7 +95,7 @@ async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Mes
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
     """Raises: ProviderError if another attempt makes no sense."""
     if attempt == max_attempts:
-        advice = f"Tried {attempt} times; send it again, or later `kode continue`."
+        advice = f"Tried {plural(attempt, 'time')}. Send it again, or run `kode continue` later."
     elif delay_s > MAX_RETRY_AFTER_S:
         advice = (
             f"The server asks to wait {_long(delay_s)} before the next request; continue then with "

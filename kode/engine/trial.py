@@ -10,6 +10,7 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,8 +55,10 @@ class Command:
 
     async def run(self, wrap: WrapCommand | None = None) -> ToolOutput:
         """Runs the call, in the sandbox if `wrap` is given. Raises: what the tool raises."""
+        started = time.monotonic()
         output = await self.tool.run(replace(self.context, wrap_command=wrap), self.arguments)
-        return ToolOutput(text=output) if isinstance(output, str) else output
+        output = ToolOutput(text=output) if isinstance(output, str) else output
+        return replace(output, ran_s=time.monotonic() - started)
 
 
 async def run_command(command: Command, verdict: Verdict) -> ToolOutput:

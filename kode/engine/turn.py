@@ -368,11 +368,12 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 permission_mode=agent.gate.mode,
                 duration_ms=ended.duration_ms,
                 total_usage=session.usage,
-                total_cost_usd=session.cost_usd + (ended.cost_usd or 0.0),
+                total_cost_usd=session.cost_usd,
             )
         )
     except StorageError as fault:
-        run.emit(Notice(text=str(fault), level="error"))
+        if str(fault) != ended.error:  # a full disk ended the turn already
+            run.emit(Notice(text=str(fault), level="error"))
 
 
 def _absorb_cancellation() -> None:

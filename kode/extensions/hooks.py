@@ -93,7 +93,7 @@ def _hooks_of(
     if not path.is_file():
         return
     try:
-        settings = json.loads(read_text(path, place))
+        settings = json.loads(read_text(path, place).strip() or "{}")
     except (ConfigError, ValueError, RecursionError) as error:
         problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
         return

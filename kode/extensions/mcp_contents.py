@@ -20,7 +20,7 @@ def content_of(blocks: Iterable[Any]) -> Content:
             case types.TextContent():
                 texts.append(block.text)
             case types.ImageContent():
-                pictures += _picture(f"picture {len(pictures) + 1}", block.data, texts)
+                pictures += _picture(f"image {len(pictures) + 1}", block.data, texts)
             case types.AudioContent():
                 texts.append(f"[Audio ({block.mime_type}), which is not played.]")
             case types.ResourceLink():

@@ -169,7 +169,7 @@ async def _call(
         try:
             kept.append(images.keep(_pictures_folder(context), picture.name, picture.data))
         except (UserError, StorageError) as error:
-            text += f"\n[A picture is left out: {error}]"
+            text += f"\n[An image is left out: {error}]"
     return ToolOutput(text=text, pictures=tuple(kept), untrusted=source(server.name))
 
 
@@ -187,7 +187,7 @@ def _pictures_folder(context: ToolContext) -> Path:
 
 def bound_result(content: Content, context: ToolContext, name: str) -> str:
     """The text of a result; a long one is cut to both ends, and says where all of it is."""
-    text = content.text or ("(a picture)" if content.pictures else "(no text)")
+    text = content.text or ("(an image)" if content.pictures else "(no text)")
     if len(text) <= MAX_RESULT_CHARS:
         return text
     cut = len(text) - MAX_RESULT_CHARS

@@ -124,7 +124,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
         command = commands.add_parser(name, help=what)
         command.add_argument("target", choices=("user", "env"))
         for word in words:
-            command.add_argument(word)
+            command.add_argument(word, metavar=word.upper())
         command.add_argument("--scope", choices=("global", "project"))
     return list(commands.choices.values())
 
@@ -153,7 +153,7 @@ class CommandParser(argparse.ArgumentParser):
                 f"The commands are: {', '.join(known)}."
             )
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
-        raise ConfigError(f"{self.prog}: {message}. It goes like this: {usage}")
+        raise ConfigError(f"{self.prog}: {message}. Usage: {usage}")
 
 
 _WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)")

@@ -39,7 +39,7 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
-    parser = CommandParser(prog="memory", add_help=False)
+    parser = CommandParser(prog="/memory", add_help=False)
     add_commands(parser)
     return await run_command(system, parser.parse_args(list(argv) or ["show"]))
 

@@ -44,7 +44,7 @@ def check_row(kind: type[T], row: Mapping[str, Any]) -> T:
         fault = error.errors()[0]
         allowed = fault["msg"].removeprefix("Input should be ")
         raise MemoryRefused(
-            f"`{fault['loc'][0]}` is {fault['input']!r}; allowed is {allowed}"
+            f"`{fault['loc'][0]}` is {fault['input']!r}; it must be {allowed}"
         ) from None
     return value
 

@@ -193,7 +193,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
         return TransientError(
             f"The server at {url} took too long to answer. "
-            "Try again; if it keeps happening, raise `retry.idle_timeout_s` in the config."
+            "If it keeps happening, raise `retry.idle_timeout_s` in the config."
         )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
@@ -203,12 +203,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if names & {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"}:
         return TransientError(
             f"The answer of {url} could not be read: it is cut or not what the wire format "
-            "demands. Try again; if it keeps happening, check the base URL and the server's log."
+            "demands. If it keeps happening, check the base URL and the server's log."
         )
     kind = type(chain[-1]).__name__
     return TransientError(
         f"The connection to {url} was lost ({kind}: {detail or 'no detail'}). "
-        "Try again; if it keeps happening, check the server and your network."
+        "If it keeps happening, check the server and your network."
     )
 
 

@@ -233,7 +233,7 @@ class Draft:
             # After an unknown reason the calls may be truncated; they must not run.
             raise TransientError(
                 f"The server ended tool calls for a reason kode does not know ({reason[:40]!r}). "
-                "Try again; if it keeps happening, use another server or model."
+                "If it keeps happening, use another server or model."
             )
         return "end"
 

@@ -267,10 +267,10 @@ def _check_override(model: str, key: str, value: Any) -> None:
         )
     if key == "sees_images":
         if not isinstance(value, bool):
-            raise ConfigError(f"`{key}` for the model {model} is {value!r}; allowed is a boolean.")
+            raise ConfigError(f"`{key}` for the model {model} is {value!r}; it must be a boolean.")
         return
     whole = key in ("context_window", "max_output_tokens")
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not number or value < (1 if whole else 0):
         allowed = "a whole number of tokens above 0" if whole else "dollars per million tokens"
-        raise ConfigError(f"`{key}` for the model {model} is {value!r}; allowed is {allowed}.")
+        raise ConfigError(f"`{key}` for the model {model} is {value!r}; it must be {allowed}.")

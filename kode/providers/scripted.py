@@ -275,7 +275,7 @@ def _usage(value: Any, where: str) -> Usage:
     given = _object(value, where, "`usage`", ", ".join(_USAGE))
     for key, count in given.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ConfigError(f"{where}: `{key}` is {count!r}; allowed is a number of tokens.")
+            raise ConfigError(f"{where}: `{key}` is {count!r}; it must be a number of tokens.")
     return Usage(**given)
 
 
@@ -310,7 +310,7 @@ def _typed(given: Mapping[str, Any], key: str, kind: type, default: Any, where: 
         return default
     if not isinstance(value, kind):
         expected = "text" if kind is str else "a list"
-        raise ConfigError(f"{where}: `{key}` is {value!r}; allowed is {expected}.")
+        raise ConfigError(f"{where}: `{key}` is {value!r}; it must be {expected}.")
     return value
 
 
@@ -319,7 +319,7 @@ def _seconds(given: Mapping[str, Any], key: str, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise ConfigError(f"{where}: `{key}` is {value!r}; allowed is a number of seconds.")
+        raise ConfigError(f"{where}: `{key}` is {value!r}; it must be a number of seconds.")
     return float(value)
 
 

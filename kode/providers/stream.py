@@ -243,7 +243,7 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
     if not decoder.events and not decoder.done:
         raise TransientError(
             f"{endpoint.shown_url} answered with nothing"
-            f"{f' ({kind})' if kind else ''}. Try again; if it keeps happening, check the base URL."
+            f"{f' ({kind})' if kind else ''}. If it keeps happening, check the base URL."
         )
     if decoder.done:
         yield Event("[DONE]", {})

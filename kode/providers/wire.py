@@ -219,7 +219,7 @@ def picture(image: Image, *, seen: bool) -> str | None:
 def picture_note(image: Image, *, seen: bool) -> str:
     """The text that replaces an image."""
     why = "its file is gone" if seen else "this model cannot see images"
-    return f"[A picture, {image.name}, is not shown: {why}. Say so where it matters.]"
+    return f"[An image, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
 @contextlib.contextmanager
@@ -233,7 +233,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
         if not names or error.status not in (400, 404, 415, 422, 500, None):
             raise
         raise RefusedError(
-            f"{error} The request shows a picture ({names[-1]}). If the model cannot see, "
+            f"{error} The request shows an image ({names[-1]}). If the model cannot see, "
             "take the message back (Esc Esc), choose another with /model, or set "
             "`context.sees_images` to false in the config.",
             status=error.status,

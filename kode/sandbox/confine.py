@@ -38,7 +38,7 @@ def confine(
     def wrap(argv: tuple[str, ...]) -> Wrapped:
         # The launcher does not search for programs; it becomes the one that is named.
         found = shutil.which(argv[0], path=place.environment.get("PATH"))
-        program = found or str(place.cwd / argv[0])
+        program = found or (str(place.cwd / argv[0]) if "/" in argv[0] else argv[0])
         return sandbox.attempt(kind, layered=False).wrap((program, *argv[1:]))
 
     return wrap

@@ -214,7 +214,11 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
                 environment[_name(name)] = _name(value)
         # bubblewrap hands on folders as they are outside of it.
         posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
-        posix.execve(argv[0], argv, environment)
     except OSError as error:
         print(f"kode: the sandbox could not be entered: {error!r}", file=sys.stderr)
+        sys.exit(126)
+    try:
+        posix.execve(argv[0], argv, environment)
+    except OSError as error:
+        print(f"kode: {argv[0]} could not be started: {error.strerror}", file=sys.stderr)
     sys.exit(126)

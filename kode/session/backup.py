@@ -62,7 +62,7 @@ class Kept:
             if not held:
                 return f"{what} is too much to save ({count}, {size}): /undo cannot restore it."
             return (
-                f"{what} is saved first, but for {count} ({size}), which is too much: "
+                f"{what} is saved first, except for {count} ({size}), which is too much: "
                 "/undo restores the rest."
             )
         return f"{what} is saved first; /undo restores it." if held or stashed else ""

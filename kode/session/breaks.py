@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.messages import Message, Part, Text, Usage
+from kode.messages import Message, Part, Text, Usage, plural
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -162,7 +162,7 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
     cause = CACHE_LOST
     if beside:
         purposes = ", ".join(dict.fromkeys(step.purpose for step in beside))
-        cause += f"; {len(beside)} other request(s) to it came in between ({purposes})"
+        cause += f"; {plural(len(beside), 'other request')} to it came in between ({purposes})"
     return _break(before, now, _Difference(kind="cache", cause=cause), could, price)
 
 

@@ -91,7 +91,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                     fence = _fence(part.text)
                     lines += [f"{part.name}:", fence, part.text, fence, ""]
                 case Image():
-                    lines += [f"*(picture: {describe(part)})*", ""]
+                    lines += [f"*(image: {describe(part)})*", ""]
                 case Thinking():
                     pass
     return "\n".join(lines).rstrip() + "\n"

@@ -164,6 +164,7 @@ class Session:
                 add_message(self.messages, self.answers, entry)
                 self.turns += is_turn(entry)
                 self.usage += entry.usage or Usage()
+                self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.usage is not None and entry.cost_usd is None
             case SystemEntry():
                 self.system = entry.text
@@ -179,7 +180,7 @@ class Session:
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.cost_usd is None
             case TurnEntry():
-                self.cost_usd += entry.cost_usd or 0.0
+                pass  # repeats what the messages say
             case RewindEntry():
                 self.messages, self.answers = messages_so_far(self.entries)
                 self.turns = turns_of(effective(self.entries))

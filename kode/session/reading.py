@@ -10,7 +10,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.images import kept_beside
-from kode.messages import Image, images_of
+from kode.messages import Image, images_of, plural
 from kode.session.entries import KNOWN_TYPES, VERSION, AnyEntry, Header, MessageEntry, parse_line
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -97,8 +97,8 @@ class _Found:
             numbers = ", ".join(map(str, self.damaged[:5]))
             shown = numbers + (" ..." if len(self.damaged) > 5 else "")
             faults.append(
-                f"{len(self.damaged)} damaged line(s) of session {session_id} were skipped "
-                f"(line {shown}); they stay in the file."
+                f"Skipped {plural(len(self.damaged), 'damaged line')} of session {session_id} "
+                f"(line {shown}), still in the file."
             )
         if self.unknown:
             faults.append(

@@ -117,7 +117,7 @@ def as_trajectory(
 def _message(message: Message) -> dict[str, Any]:
     """A person's message with kode's additions; a message of kode alone becomes the system's."""
     added = [part for part in message.parts if isinstance(part, Text) and part.source]
-    words = [text_of(message), *(f"[picture: {describe(p)}]" for p in images_of(message))]
+    words = [text_of(message), *(f"[image: {describe(p)}]" for p in images_of(message))]
     own = "\n".join(word for word in words if word)
     if not own:
         return {"source": "system", "message": "\n".join(part.text for part in added)}

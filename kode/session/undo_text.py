@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from kode.messages import first_of
+from kode.messages import first_of, plural
 from kode.session.checkpoints import Undone
 
 MAX_NAMED = 40
@@ -23,7 +23,7 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
     ):
         lines += first_of(files, MAX_NAMED)
     if undone.damaged:
-        lines.append(f"{undone.damaged} damaged line(s) of the session's record were skipped.")
+        lines.append(f"Skipped {plural(undone.damaged, 'damaged line')} of the session's record.")
     if undone.turn is not None:
         lines.append(_next(undone))
     return "\n".join(lines)
@@ -32,9 +32,12 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
 def _head(undone: Undone, asked: Callable[[int], str], *, redo: bool) -> list[str]:
     if undone.turn is not None:
         done = "Redid" if redo else "Undid"
-        about = asked(undone.turn)
-        nothing = "" if undone.touched or undone.notes else " (no files changed)"
-        return [f"{done} turn {undone.turn}" + (f" ({about})" if about else "") + nothing]
+        about = f" ({about})" if (about := asked(undone.turn)) else ""
+        if undone.touched or undone.notes:
+            return [f"{done} turn {undone.turn}{about}"]
+        if undone.left_alone:
+            return [f"{done} nothing of turn {undone.turn}{about}"]
+        return [f"{done} turn {undone.turn}{about}: no files changed"]
     if redo:
         return ["Nothing to redo."]
     if undone.next_redo is not None:

@@ -67,9 +67,23 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     return tool(
         effect="delegate",
         subject="description",
+        target=_subject,
         description=_describe(agents),
         preview=partial(_preview, names),
     )(delegate_tasks)
+
+
+def _subject(arguments: Mapping[str, Any]) -> str:
+    """What for; if the model does not say, the goals. The arguments may be unchecked."""
+    described, tasks = arguments.get("description"), arguments.get("tasks")
+    if isinstance(described, str) and described.strip():
+        return described
+    goals = []
+    for task in tasks if isinstance(tasks, list) else []:
+        match task:
+            case TaskArgument(goal=goal) | {"goal": str(goal)}:
+                goals.append(goal)
+    return "; ".join(goals)
 
 
 def _describe(agents: Sequence[AgentDefinition]) -> str:

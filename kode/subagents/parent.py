@@ -15,6 +15,7 @@ from typing import Any
 
 from kode.errors import StorageError, ToolError
 from kode.events import AgentFinished, Emit, Status
+from kode.messages import shorten
 from kode.programs import one_deeper
 from kode.subagents import records
 from kode.subagents.channel import (
@@ -46,6 +47,8 @@ KEPT_SHARE, KEPT_S = 0.2, 2.0
 most `PATIENCE_S`."""
 PROGRESS_EVERY_S = 1.0
 POLL_S = 0.1
+SUMMARY_CHARS = 400
+"""Of a child's error, whose end says what to do, or of its summary, on the screen."""
 
 
 async def run_tasks(
@@ -297,7 +300,7 @@ def _finished(child: Child, result: Result) -> AgentFinished:
         index=child.index,
         goal=child.task.goal,
         status=result.status,
-        summary=(result.error or result.summary).strip().partition("\n")[0][:200],
+        summary=shorten((result.error or result.summary).strip().partition("\n")[0], SUMMARY_CHARS),
         elapsed_s=round(time.monotonic() - child.started, 1),
         tokens=result.tokens_used or child.tokens,
     )

@@ -17,3 +17,12 @@ def test_help_fits_the_narrowest_usual_terminal(command, capsys, monkeypatch):
     assert code == 0
     assert len(lines) > 4
     assert [line for line in lines if len(line) > 79] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [("doctor", "`kode doctor --help`"), ("run fix", "Put a task of several words in quotes")],
+)
+def test_an_argument_too_many_gets_advice_for_its_command(command, advice, capsys):
+    assert main([*command.split(), "more"]) == 3
+    assert f"unexpected argument 'more'. {advice}" in capsys.readouterr().err

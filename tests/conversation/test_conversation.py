@@ -11,13 +11,13 @@ import pytest
 from kode import durable
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
-from kode.errors import SessionError
-from kode.events import Event, Notice, Working, silent
+from kode.errors import SessionError, StorageError
+from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of
 from kode.permissions.gate import Answer, Question
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
-from kode.session.entries import TaintEntry
+from kode.session.entries import AnyEntry, TaintEntry, TurnEntry
 from tests.conversation.conftest import Open
 from tests.needs import needs
 
@@ -458,3 +458,44 @@ async def test_a_kode_inside_of_another_hears_that_one_and_no_person(
     conversation = await opened()
 
     assert conversation.session.tainted == bool(depth)
+
+
+async def test_a_full_disk_that_ends_a_turn_is_reported_once(
+    opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"name": "list_files", "arguments": {}}
+    conversation = await opened({"text": "one"}, {"calls": [call]}, {"text": "two"})
+    await conversation.turn("first")
+    append = conversation.session.append
+
+    def full(*entries: AnyEntry) -> None:
+        if any(isinstance(e, TurnEntry) or getattr(e, "role", "") == "tool" for e in entries):
+            raise StorageError("The disk is full.")
+        append(*entries)
+
+    def unsaved() -> None:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(conversation.session, "append", full)
+    monkeypatch.setattr(conversation.checkpoints, "end_turn", unsaved)
+    ended = await conversation.turn("second")
+
+    assert ended.error == "The disk is full."
+    assert [event.text for event in events if isinstance(event, Notice)] == []
+
+
+async def test_the_time_of_a_command_is_without_that_of_the_answer_about_its_changes(
+    opened: Open, events: list[Event]
+) -> None:
+    async def slowly(question: Question) -> Answer:
+        await asyncio.sleep(2)
+        return Answer(choice="once")
+
+    call = {"name": "shell", "arguments": {"command": "printf x > made.txt"}}
+    conversation = await opened({"calls": [call]}, {"text": "made"}, mode="ask", ask=slowly)
+    ended = await conversation.turn("make it")
+
+    assert ended.duration_ms >= 2000
+    (ran,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert not ran.is_error
+    assert ran.duration_ms < 2000

@@ -596,7 +596,7 @@ async def test_a_picture_is_shown_to_the_model_and_told_again_by_load(
     [
         (acp.audio_block("AAAA", "audio/wav"), "cannot listen"),
         (acp.image_block("not base64!", "image/png"), "base64"),
-        (acp.image_block("AAAA", "image/png"), "picture"),
+        (acp.image_block("AAAA", "image/png"), "image"),
         (acp.text_block("  "), "empty"),
     ],
 )

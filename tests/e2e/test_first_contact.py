@@ -183,7 +183,7 @@ def test_hooks_of_a_project_are_ignored_with_a_warning(place: Place) -> None:
         place.url = server.openai_url
         done = place.run("run", "x")
     assert (done.code, done.out) == (0, "ok\n")
-    assert done.err.count("may not set hooks") == 1
+    assert done.err.count("a project may not set it: hooks") == 1
 
 
 def test_doctor_tries_to_write_where_it_says_it_can(place: Place) -> None:

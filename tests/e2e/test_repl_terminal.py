@@ -302,7 +302,7 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal = repl()
 
     terminal.type("look ", f"\x1b[200~{tmp_path}/my\\ shot.png\x1b[201~", " and")
-    terminal.until("> look [picture my shot.png] and")
+    terminal.until("> look [image my shot.png] and")
     terminal.type("enter")
 
     terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
@@ -331,7 +331,7 @@ def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
     terminal = repl(PATH=f"{tmp_path}/bin:{os.environ['PATH']}", DISPLAY=":0", WAYLAND_DISPLAY="")
 
     terminal.type("look ", "\x16")
-    terminal.until("> look [picture clipboard.png]")
+    terminal.until("> look [image clipboard.png]")
     (tmp_path / "shot").write_text("words")
     terminal.type("\x16")
     terminal.until("There is no image in the clipboard.")
@@ -347,7 +347,7 @@ def test_a_picture_that_is_too_large_is_said_at_once(repl, tmp_path):
     terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
 
     text = terminal.until("shot.png is too large, 30000×30000 pixels.")
-    assert "[picture" not in text
+    assert "[image" not in text
 
 
 def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):

@@ -148,7 +148,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
     ("arguments", "says"),
     [
         ((), "--goal or --task"),
-        (("--goal", "g", "--task", "t.json"), "not both"),
+        (("--goal", "g", "--task", "t.json"), "exactly one of"),
         (("--goal", " "), "--goal is empty"),
         (("--goal", "g", "--from-parent"), "for kode's own use"),
         (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),

@@ -129,7 +129,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says 429 again and again",
         replies=(error(429, "Slow down"),),
-        says="HTTP 429.*Tried 2 times; send it again, or later `kode continue`",
+        says="HTTP 429.*Tried 2 times. Send it again, or run `kode continue` later",
         asked=ATTEMPTS,
     ),
     Fault(

@@ -146,6 +146,17 @@ def test_the_launcher_refuses_rather_than_run_unlimited(
         assert "could not be entered" in done.err
 
 
+def test_a_program_that_is_missing_is_named_and_the_sandbox_not_blamed(
+    made: Sandbox, work: Path
+) -> None:
+    for kind in [kind for kind in KINDS if not fault(made, kind)]:
+        attempt = begun(made, kind)
+        done = ran(attempt.wrap(("no-such-program",)), work)
+        attempt.close()
+        assert done.code == 126
+        assert done.err == "kode: no-such-program could not be started: No such file or directory\n"
+
+
 def test_a_user_without_an_entry_has_a_sandbox_too(
     home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ def turn_entry(number: int, session: Session) -> TurnEntry:
         cost_usd=0.5,
         duration_ms=3,
         total_usage=session.usage,
-        total_cost_usd=session.cost_usd + 0.5,
+        total_cost_usd=session.cost_usd,
     )
 
 
@@ -68,7 +68,7 @@ def new_session(home: Path, cwd: Path | None = None) -> Session:
 
 def plain_turn(session: Session, text: str) -> None:
     session.append_message(user_message(text))
-    session.append_message(answer(f"re: {text}"))
+    session.append_message(answer(f"re: {text}"), cost_usd=0.5)
     session.append(turn_entry(session.turns, session))
 
 
@@ -81,7 +81,7 @@ def whole_story(home: Path) -> Session:
     session.append(TaintEntry(source="https://example.org"))
     session.append_message(results("c2", text="a short output"))
     session.append_message(results("c1", text="a long output " * 12))
-    session.append_message(answer("I looked"))
+    session.append_message(answer("I looked"), cost_usd=0.5)
     session.append(StateEntry(system="tiered", state={"buffer": ["10:00 user look"]}))
     session.append(turn_entry(1, session))
     session.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=1), model="m"))

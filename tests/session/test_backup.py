@@ -350,7 +350,7 @@ def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path)
         ({}, "What it deletes is saved first; /undo restores it."),
         (
             {"max_file_bytes": 1000},
-            "What it deletes is saved first, but for 1 file (1 MB), which is too much: "
+            "What it deletes is saved first, except for 1 file (1 MB), which is too much: "
             "/undo restores the rest.",
         ),
         (

@@ -232,7 +232,7 @@ def test_a_cache_that_ran_out_names_who_else_asked_the_server(story: Story) -> N
     story.add(UsageEntry(purpose="memory", usage=Usage(input_tokens=9), model="another"))
     story.say("two", Usage(input_tokens=5_100))
     assert found(story).kind == "cache"
-    assert found(story).cause.endswith("1 other request(s) to it came in between (memory)")
+    assert found(story).cause.endswith("1 other request to it came in between (memory)")
     assert found(story).tokens == 5_000
     assert found(story).cost_usd == pytest.approx(5_000 * 0.9)
 

@@ -272,7 +272,7 @@ def test_garbage_in_the_middle_is_skipped_reported_and_left_in_the_file(tmp_path
     plain_turn(loaded, "two")
     loaded.close()
 
-    assert "1 damaged line(s)" in repairs[0]
+    assert "Skipped 1 damaged line of" in repairs[0]
     assert "(line 5)" in repairs[0]
     assert b"\x00\xff garbage\n" in session.path.read_bytes()
     assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
@@ -376,11 +376,24 @@ def test_costs_are_those_of_turns_and_of_requests_beside_them(tmp_path: Path) ->
 
     session.append(UsageEntry(purpose="memory", usage=usage, cost_usd=0.25, model="m"))
     session.append(StateEntry(system="tiered", state={"n": 1}))
-    session.append(turn_entry(2, session))
+    session.append(turn_entry(1, session))
 
-    assert session.cost_usd == 1.25
+    assert session.cost_usd == 0.75
     assert session.usage == usage + usage
     session.close()
+
+
+def test_what_a_turn_that_was_killed_cost_counts_too(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    plain_turn(session, "one")
+    session.append_message(user_message("two"))
+    session.append_message(asks("c1"), cost_usd=0.25)
+    session.close()
+
+    resumed, _ = log.load(tmp_path, str(session.id))
+    resumed.close()
+
+    assert resumed.cost_usd == 0.75
 
 
 def test_a_closed_session_is_free_though_a_child_still_has_its_file(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_an_export_says_what_was_shown_and_does_not_hold_it(tmp_path, session_id
     assert message["images"] == [
         {"name": "shot.png", "media_type": "image/png", "width": 4, "height": 3}
     ]
-    assert "(picture: shot.png, 4×3, 1 KB)" in as_markdown(header, entries)
+    assert "(image: shot.png, 4×3, 1 KB)" in as_markdown(header, entries)
     assert str(tmp_path) not in json.dumps(message)
 
 

@@ -116,7 +116,7 @@ def test_what_kode_put_beside_a_persons_words_is_apart_and_alone_it_is_the_syste
     alone, asked = document["steps"]
     assert (alone["source"], alone["message"]) == ("system", "where")
     assert asked["source"] == "user"
-    assert asked["message"].startswith("do it\n[picture: shot.png")
+    assert asked["message"].startswith("do it\n[image: shot.png")
     assert asked["extra"] == {"added": [{"source": "memory", "text": "known"}]}
 
 

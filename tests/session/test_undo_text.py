@@ -21,3 +21,14 @@ def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -
     assert "and 2,960 more" in lines
     assert "left alone a.py: it has changed since" in lines
     assert len(lines) == MAX_NAMED + 4
+
+
+def test_an_undo_that_leaves_every_file_alone_does_not_say_that_it_undid_the_turn() -> None:
+    undone = Undone(turn=2, left_alone=(("/work/a.py", "it has changed since"),), next_redo=2)
+
+    lines = undo_text(undone, Path("/work"), lambda turn: "edit", redo=False).splitlines()
+
+    assert lines[:2] == [
+        "Undid nothing of turn 2 (edit)",
+        "left alone a.py: it has changed since",
+    ]

@@ -9,7 +9,7 @@ import pytest
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import silent
-from kode.subagents.delegate import delegate_tool
+from kode.subagents.delegate import TaskArgument, delegate_tool
 from tests.subagents.conftest import Family
 from tests.workplaces import workplace
 
@@ -74,3 +74,25 @@ async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_pa
 
     assert len(tool.description + json.dumps(tool.parameters())) / 4 < 300
     assert set(tool.parameters()["properties"]) == {"tasks", "description"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "subject"),
+    [
+        ({"tasks": [{"goal": "a"}, {"goal": "b"}], "description": "survey"}, "survey"),
+        ({"tasks": [{"goal": "a"}, {"goal": "b"}]}, "a; b"),
+        ({"tasks": [TaskArgument(goal="a"), TaskArgument(goal="b")]}, "a; b"),
+        ({"tasks": ["a", 1, {}, {"goal": None}, {"goal": "b"}], "description": 3}, "b"),
+        ({"tasks": "a"}, ""),
+        ({}, ""),
+    ],
+)
+async def test_a_call_is_named_by_what_it_is_for_else_by_its_goals(
+    family: Family, arguments: dict[str, Any], subject: str
+) -> None:
+    await family.run("result()")
+    assert family.delegation is not None
+    tool = delegate_tool(family.delegation)
+
+    assert tool.target is not None
+    assert tool.target(arguments) == subject

@@ -131,7 +131,7 @@ def _touches_home(text: str) -> str | None:
 def _wrong_urls(loaded: Loaded) -> list[str]:
     values = flat(loaded.config)
     return [
-        f"{loaded.origins[key]}: `{key}` is {json.dumps(shown(key, url))}; allowed is an address "
+        f"{loaded.origins[key]}: `{key}` is {json.dumps(shown(key, url))}; it must be an address "
         "like https://host/v1."
         for key in ("base_url", "memory.embedding.base_url")
         if (url := values.get(key)) is not None and not is_url(url)

@@ -236,7 +236,8 @@ class _Tour:
             "permissions.allow": [TESTS, SLOW],
         }
         loaded = load_config(paths.home(), self.project, environ={}, flags=flags)
-        show, person = Renderer(self.screen).emit, make_ask(self.screen)
+        renderer = Renderer(self.screen)
+        show, person = renderer.emit, make_ask(self.screen, say=renderer.show_outcome)
 
         def emit(event: "Event") -> None:
             if not self.closing:

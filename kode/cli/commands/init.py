@@ -212,7 +212,7 @@ def _base_url(key: str) -> str:
         if key.startswith(beginning):
             _say(f"This is a {name} key: {url}")
             return url
-    _say("kode does not recognise this key. Which service is it for?")
+    _say("kode does not recognize this key. Which service is it for?")
     return _asked_url()
 
 

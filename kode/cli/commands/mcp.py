@@ -159,7 +159,9 @@ def _list(cwd: Path, *, as_json: bool) -> int:
             )
         )
     if not rows and not as_json:
-        print("No MCP servers here. `kode mcp add NAME -- COMMAND` or `kode mcp add NAME URL`.")
+        print(
+            "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
+        )
     for fault in found.faults:
         print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_FAILED if found.faults and not rows else EXIT_OK

@@ -113,7 +113,7 @@ async def _repl(
             loaded,
             cwd=cwd,
             emit=renderer.emit,
-            ask=make_ask(screen),
+            ask=make_ask(screen, say=renderer.show_outcome),
             elicit=make_elicit(screen),
             trust_project=arguments.trust_project,
             session_id=session_id,

@@ -33,7 +33,7 @@ class Pastes:
     def add_picture(self, picture: Picture) -> str:
         """The placeholder of an image for the input line."""
         name = re.sub(r"[\[\]\s]+", " ", picture.name)
-        return _place(self._pictures, f"picture {name}", picture)
+        return _place(self._pictures, f"image {name}", picture)
 
     def pictures_in(self, line: str) -> list[Picture]:
         """The images whose placeholders are in the line, in the order pasted."""

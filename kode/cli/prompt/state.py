@@ -23,7 +23,7 @@ from kode.cli.screen.notify import LONG_TURN_S
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Editor, Screen
-from kode.errors import KodeError
+from kode.errors import KodeError, UserError
 from kode.messages import plural
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Command:
     run: Callable[["PromptState", str], Awaitable[None]]
     while_busy: bool = False
     """Whether it runs beside a turn; the others wait for its end."""
+    alone: bool = False
+    """Whether it takes no argument."""
 
 
 _WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
@@ -465,6 +467,8 @@ class PromptState:
         begun = [known for known in self.commands if known.startswith(name)]
         command = self.commands.get(name) or (self.commands[begun[0]] if len(begun) == 1 else None)
         if command is not None:
+            if argument and command.alone:
+                raise UserError(f"{command.name} takes no argument: send it alone.")
             await command.run(self, argument)
             return
         if said := elsewhere.PROMPT_COMMANDS.get(name):

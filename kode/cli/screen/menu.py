@@ -89,7 +89,7 @@ class Menu:
             rows.append(screen.paint("bold", row) if choice is current else row)
             rows += [" " * len(before) + part for part in parts[1:]]
         if not offered:
-            rows.append(screen.paint("dim", "  nothing fits"))
+            rows.append(screen.paint("dim", "  no match"))
         rows += [screen.paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
         if self.hint:
             rows.append(screen.paint("dim", clip(f"  {self.hint}", width)))

@@ -26,17 +26,25 @@ a hand that says yes by habit no longer reads."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
-def make_ask(screen: Screen | None = None, clock: Callable[[], float] = time.monotonic) -> Ask:
-    """An `Ask` that shows one question at a time on `screen`; without one, on stderr."""
-    return _Asker(screen or open_screen(stream=sys.stderr), clock).ask
+def make_ask(
+    screen: Screen | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    say: Callable[[str], None] | None = None,
+) -> Ask:
+    """An `Ask` that shows one question at a time on `screen`; without one, on stderr. `say` prints
+    what remains of a question that has disappeared, apart from what is before it."""
+    return _Asker(screen or open_screen(stream=sys.stderr), clock, say).ask
 
 
 @dataclass
 class _Asker:
     screen: Screen
     clock: Callable[[], float]
+    say: Callable[[str], None] | None
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _approved: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    _stays: bool = False
+    """Whether the question was printed."""
 
     async def ask(self, question: Question) -> Answer:
         """Shows the question and waits for a valid answer; no answer means no."""
@@ -48,7 +56,11 @@ class _Asker:
             answer = await self._answer(question, in_words)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
-            self.screen.print(outcome_line(question, answer), "dim")
+            line = outcome_line(question, answer)
+            if self.say is not None and not self._stays:
+                self.say(line)
+            else:
+                self.screen.print(line, "dim")
             return answer
 
     async def _answer(self, question: Question, in_words: bool) -> Answer:
@@ -57,7 +69,8 @@ class _Asker:
         screen = self.screen
         menu = _menu(screen, question, in_words)
         height = len(menu.lines(screen, "", screen.width, sys.maxsize))
-        if screen.editor is None or height + 5 > screen.rows():
+        self._stays = screen.editor is None or height + 5 > screen.rows()
+        if self._stays:
             screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
             screen.approved = question.preview.strip()
             menu.above = lambda width: []
@@ -70,7 +83,7 @@ class _Asker:
                 if answer.choice == "no":
                     screen.approved = ""
                 return answer
-            screen.print("That is not an answer here.", "warning")
+            screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
             if screen.editor is None:
                 screen.print("\n".join(_choice_lines(menu)), "bold")
 

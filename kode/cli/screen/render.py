@@ -146,6 +146,11 @@ class Renderer:
         self._last = "person"
         self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
 
+    def show_outcome(self, line: str) -> None:
+        """Shows what a permission question came to, with the call that follows."""
+        self._gap("tool")
+        self.screen.print(line, "dim")
+
     def _will_stand_apart(self, is_text: bool) -> bool:
         """Whether a blank line will precede the unfinished part once it settles: it is needed here
         too, or everything would move down by a line then."""

@@ -8,7 +8,7 @@ from kode.memory.journal.files import HISTORY, MEMORY, JournalFiles, parse, size
 from kode.memory.journal.files import Entry as Noted
 from kode.memory.lineage import Entry
 from kode.memory.project import is_drop, is_take_over
-from kode.messages import shorten
+from kode.messages import plural, shorten
 
 LATEST_ENTRIES = 5
 ENTRY_CHARS = 300
@@ -29,14 +29,17 @@ def show(files: JournalFiles, memory: str, limit_bytes: int, history: History) -
     by_hand = last is None or "".join(last.after) != memory
     edited = ", edited by hand since" if by_hand and last else ""
     came = origin_of(last, "last ") + edited
-    head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY} · {came} ──"
+    head = f"── {MEMORY} · {fill(memory, limit_bytes)} · {files.root / MEMORY}"
+    head += f" · {came} ──" if memory or last else " ──"
     parts = [f"{head}\n{credentials.redact(memory) or '(empty)'}"]
     if entries:
         listed = "\n".join(
             f"{entry.at}  {shorten(credentials.redact(entry.text), ENTRY_CHARS)}"
             for entry in entries[-LATEST_ENTRIES:][::-1]
         )
-        parts.append(f"── the latest of {len(entries)} entries of the history ──\n{listed}")
+        some = f"the latest {LATEST_ENTRIES} of " if len(entries) > LATEST_ENTRIES else ""
+        held = plural(len(entries), "entry", "entries")
+        parts.append(f"── history · {some}{held} ──\n{listed}")
     return "\n\n".join(parts)
 
 

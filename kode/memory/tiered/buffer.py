@@ -64,11 +64,12 @@ def _summary(turn: Turn, cwd: PurePath) -> str:
         if short not in done.setdefault(verb, []):
             done[verb].append(short)
     parts = [_list(verb, subjects) for verb, subjects in done.items()]
-    outcome = "" if turn.status == "success" else turn.status
-    if not parts:
-        parts = [f"answered: {turn.answer}" if turn.answer.strip() else "answered"]
-    # A bad outcome comes first: the end of a long line is cut.
-    return (f"{outcome}: " if outcome else "") + "; ".join(parts)
+    if not parts and turn.answer.strip():
+        parts = [f"answered: {turn.answer}"]
+    if turn.status != "success":
+        # A bad outcome comes first: the end of a long line is cut.
+        return ": ".join([turn.status, *filter(None, ["; ".join(parts)])])
+    return "; ".join(parts) or "answered"
 
 
 def _list(verb: str, subjects: Sequence[str]) -> str:

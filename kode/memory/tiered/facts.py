@@ -136,10 +136,11 @@ def find(file: FactFile, old_text: str) -> int:
             f'"{shorten(wanted, 60)}" occurs in {len(hits)} entries of {file.label}: {quoted}. '
             "Quote more of the one you mean. Nothing was changed."
         )
-    held = "; ".join(f'"{shorten(entry, 60)}"' for entry in file.entries[:8]) or "nothing"
+    held = "; ".join(f'"{shorten(entry, 60)}"' for entry in file.entries[:8])
+    holds = f"holds {len(file.entries)}: {held}" if held else "is empty"
     raise MemoryRefused(
         f'No entry of {file.label} contains "{shorten(wanted, 60)}". '
-        f"It holds {len(file.entries)}: {held}. Nothing was changed."
+        f"It {holds}. Nothing was changed."
     )
 
 

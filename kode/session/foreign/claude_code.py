@@ -180,7 +180,7 @@ def _part(block: Line, line: Line) -> Part | None:
                 is_error=block.get("is_error") is True,
             )
         case "image":
-            return Text(text="[A picture was shown here.]", source="note")
+            return Text(text="[An image was shown here.]", source="note")
     return None
 
 

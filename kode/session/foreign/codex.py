@@ -113,7 +113,7 @@ def _parts(item: Line) -> Iterator[Part]:
                 if text.strip():
                     yield Text(text=text, source="note" if harness else "")
                 elif isinstance(block, dict) and block.get("type") == "input_image":
-                    yield Text(text="[A picture was shown here.]", source="note")
+                    yield Text(text="[An image was shown here.]", source="note")
         case "reasoning":
             if said := texts(item.get("summary")) or texts(item.get("content")):
                 yield thought(said, AGENT)

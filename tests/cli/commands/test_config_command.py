@@ -86,7 +86,7 @@ def test_check_of_a_good_config_says_so_and_what_is_ignored(
 
     out = said(capsys, "check")
 
-    assert "may not set base_url" in out
+    assert "a project may not set it: base_url" in out
     assert "no errors" in out
 
 

@@ -73,9 +73,9 @@ def test_a_picture_in_the_line_is_found_by_its_words():
 
     line = f"see {pastes.add_picture(one)} and {pastes.add_picture(other)}"
 
-    assert line == "see [picture a.png] and [picture a.png, #2]"
+    assert line == "see [image a.png] and [image a.png, #2]"
     assert pastes.pictures_in(line) == [one, other]
-    assert pastes.pictures_in("see [picture a.png, #2]") == [other]
+    assert pastes.pictures_in("see [image a.png, #2]") == [other]
     assert pastes.unfold(line) == line
 
 

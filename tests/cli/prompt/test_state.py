@@ -628,3 +628,11 @@ async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
     assert "1  20260101-000000-aaaaaa  " in text
     assert "      1     -  fix the parser\n" in text
     assert "bbbbbb" not in text
+
+
+@pytest.mark.parametrize("typed", ["/new fix the tests", "/cost today", "/quit now"])
+async def test_a_command_without_arguments_does_not_drop_what_follows_it(room, typed):
+    text = await room.type(typed)
+
+    assert f"{typed.split()[0]} takes no argument" in text
+    assert not room.state.leaving

@@ -50,7 +50,7 @@ def test_what_is_typed_narrows_a_menu_that_can_be_searched():
     assert [one.value for one in menu.offered("session 2")] == ["2", *map(str, range(20, 30))]
     assert menu.highlighted("session 29") == Choice("29", "session 29")
     assert menu.highlighted("nothing like it") is None
-    assert "nothing fits" in "".join(menu.lines(SCREEN, "nothing like it", 80, 10))
+    assert "no match" in "".join(menu.lines(SCREEN, "nothing like it", 80, 10))
 
 
 def test_an_answer_is_shown_to_its_end_however_narrow_the_terminal():

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 import pytest
 
 from kode.cli.screen.question import make_ask, outcome_line, parse_answer
+from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
+from kode.events import ToolFinished, TurnStarted
 from kode.permissions.gate import Answer, Question
 
 
@@ -187,6 +189,20 @@ def test_changes_of_a_command_that_has_run_are_kept_or_discarded():
 
     assert outcome_line(ran, Answer(choice="once")) == "Changes kept: echo hi > out.txt"
     assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
+
+
+async def test_what_remains_of_a_question_stands_with_its_call_apart_from_the_text_before():
+    _, person = asked("y")
+    renderer = Renderer(person.screen)
+    ask = make_ask(person.screen, say=renderer.show_outcome)
+
+    renderer.emit(TurnStarted(text="clean up"))
+    await ask(question())
+    ran = {"name": "shell", "subject": "rm -rf build", "summary": "", "text": "", "duration_ms": 0}
+    renderer.emit(ToolFinished(call_id="1", is_error=False, **ran))
+    person.screen.flush()
+
+    assert person.printed == "\nAllowed once: rm -rf build\n● Ran rm -rf build\n"
 
 
 async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():

@@ -43,6 +43,12 @@ def test_every_event_can_have_a_hook(world: World, event: str) -> None:
     assert in_use(world.find().hooks)[0].event == event
 
 
+def test_an_empty_file_of_settings_is_as_good_as_none(world: World) -> None:
+    world.write("~/kode-home/config.json", " \n")
+
+    assert not world.find().problems["hooks"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -646,10 +646,21 @@ async def test_show_and_status_tell_what_there_is(tmp_path):
     assert "- new" in shown
     assert "last consolidate by consolidation" in shown
     assert "edited by hand" not in shown
+    assert "── history · 1 entry ──" in shown
     assert "Did it." in shown
     assert "history entries: 1, files: 2" in status
     put_memory(tmp_path, "- mine")
     assert "edited by hand since" in await memory_command(system, ["show"])
+
+
+async def test_an_empty_memory_is_not_shown_as_written_by_hand(tmp_path):
+    system = await opened(tmp_path, ask_reply=Replies(["no JSON"]))
+    await system.before_drop(messages(2), "exit")
+
+    shown = await memory_command(system, ["show"])
+
+    assert "(empty)" in shown
+    assert "by hand" not in shown
 
 
 async def test_changes_are_told_in_one_line_each(tmp_path):

@@ -30,8 +30,11 @@ def test_a_turn_without_tools_tells_the_answer_and_a_failed_one_its_outcome():
     answered = buffer.lines_of(turn(1, answer="It is 42."), NOON, CWD)
     failed = buffer.lines_of(turn(1, tools=(("shell", "make"),), status="interrupted"), NOON, CWD)
 
+    at_once = buffer.lines_of(turn(1, answer="", status="interrupted"), NOON, CWD)
+
     assert answered[1] == "12:34  agent  answered: It is 42."
     assert failed[1] == "12:34  agent  interrupted: ran make"
+    assert at_once[1] == "12:34  agent  interrupted"
 
 
 @pytest.mark.parametrize("text", ["字" * 300, "a" * 300, "line\nbreak\x1b[31m" * 40, "é" * 300])

@@ -131,6 +131,13 @@ async def test_text_that_means_several_entries_is_an_error_that_quotes_and_count
     assert parse(user_file(tmp_path).read_text()) == ("red apple", "green apple", "fig")
 
 
+async def test_nothing_can_be_removed_from_an_empty_target(tmp_path):
+    system = await opened(tmp_path)
+
+    with pytest.raises(ToolError, match=r"No entry of user contains .*\. It is empty\."):
+        await use(system, action="remove", target="user", old_text="apple")
+
+
 async def test_a_whole_entry_wins_over_a_part_of_another(tmp_path):
     write_facts(user_file(tmp_path), "likes tabs in Go", "likes tabs")
     system = await opened(tmp_path)
