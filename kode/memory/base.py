@@ -124,7 +124,7 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """An entry typed by a person (`kode memory add`). Raises: MemoryRefused if it has no text."""
+    """An entry typed by a person (`kode memory add`)."""
 
     target: str
     """The system's name for the place: `user`, `facts/tools.md`, `rule`, `memory`."""
@@ -143,16 +143,15 @@ class Addition:
     batch: str = ""
     """The import that it came with, undone together."""
 
-    def __post_init__(self) -> None:
-        if not self.text.strip():
-            raise MemoryRefused("content is empty: say in one sentence what to remember.")
-
     def kept_by(self, author: Author) -> Author:
         """The person as the author, with its source."""
         return replace(author, source=self.source, batch=self.batch)
 
-    def refuse_options(self, system: str, allowed: Collection[str]) -> None:
-        """Raises: ConfigError for an option that a system does not support."""
+    def check(self, system: str, allowed: Collection[str]) -> None:
+        """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
+        for an option that the system does not support."""
+        if not self.text.strip():
+            raise MemoryRefused("content is empty: say in one sentence what to remember.")
         given = {
             "--scope": self.scope,
             "--tag": self.tags,
