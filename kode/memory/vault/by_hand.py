@@ -107,5 +107,5 @@ class VaultByHand(ProjectMemory):
 
 
 def _waiting(pending: Pending) -> Waiting:
-    begins = shorten(pending.text.strip().partition("\n")[0], LISTED_CHARS)
+    begins = shorten(pending.asked or pending.text.strip().partition("\n")[0], LISTED_CHARS)
     return Waiting(id=pending.id, line=f"{pending.at[:16]}  {begins}", text=pending.text)
