@@ -4,6 +4,7 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import ConfigError, KodeError, MemoryRefused
+from kode.errors import ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, uses
 from kode.memory.history import Author, Change, History, Who
@@ -241,6 +242,9 @@ class BaseMemory(NullMemory, ABC):
         return self.system
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        for folder in (context.root, context.root / self.name):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise StorageError(f"{folder} is not a folder. Move it away.")
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
