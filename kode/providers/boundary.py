@@ -185,7 +185,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
         )
-    if "SSLError" in names:
+    if {"SSLError", "ConnectError"} <= names:  # not in a stream that breaks off
         return TransientError(
             f"No encrypted connection to {url} could be made ({detail}). "
             "If the server speaks plain HTTP, write http:// in the base URL (--base-url)."

@@ -5,6 +5,7 @@ import ssl
 import time
 from typing import Any
 
+import httpx2
 import pytest
 
 from kode.errors import (
@@ -162,10 +163,19 @@ def test_errors_of_any_family_become_transient(error: Exception) -> None:
 
 def test_plain_http_behind_an_https_url_is_named() -> None:
     reason = "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"
-    said = str(classify(ssl.SSLError(1, reason), ENDPOINT))
+    error = httpx2.ConnectError(reason)
+    error.__cause__ = ssl.SSLError(1, reason)
+    said = str(classify(error, ENDPOINT))
 
     assert "(wrong version number)" in said
     assert "http://" in said
+
+
+def test_an_encrypted_stream_that_breaks_off_is_a_lost_connection() -> None:
+    error = httpx2.ReadError("EOF")
+    error.__cause__ = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
+
+    assert "was lost" in str(classify(error, ENDPOINT))
 
 
 @pytest.mark.parametrize(
