@@ -155,15 +155,21 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
     Raises: ConfigError if it does not exist.
     """
+    return directory(arguments.cwd, "--cwd")
+
+
+def directory(name: str | None, flag: str) -> Path:
+    """The directory that a flag names, else the current one. Raises: ConfigError if it does not
+    exist."""
     try:
-        folder = paths.expand(arguments.cwd or ".").resolve(strict=True)
+        folder = paths.expand(name or ".").resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        where = arguments.cwd or "the working directory"
+        where = name or "the working directory"
         raise ConfigError(
-            f"{where} does not exist. Change to a directory that does, or name one with --cwd."
+            f"{where} does not exist. Change to a directory that does, or name one with {flag}."
         ) from error
     if not folder.is_dir():
-        raise ConfigError(f"--cwd {arguments.cwd}: not a directory. Name a directory.")
+        raise ConfigError(f"{flag} {name}: not a directory. Name a directory.")
     return folder
 
 

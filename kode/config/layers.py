@@ -369,15 +369,20 @@ def _explain(
         return f"{place}: in `{key}` {fault['ctx']['error']}."
     if fault["type"] == "missing":
         return f"{place}: `{key}` is missing. Add it."
-    kinds = (re.sub(r"^Input should be ", "", one["msg"]) for one in faults)
-    allowed = " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
-    return f"{place}: `{key}` is {_found(steps, fault['input'])}; it must be {allowed}."
+    return f"{place}: `{key}` is {_found(steps, fault['input'])}; it must be {must_be(faults)}."
+
+
+def must_be(faults: Sequence[Mapping[str, Any]]) -> str:
+    """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
+    kinds = (re.sub("^Input should be |, unable to parse .*", "", one["msg"]) for one in faults)
+    return " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
 
 
 _PLAIN_WORDS = {
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid string": "a text",
+    "String should have at least 1 character": "a text that is not empty",
     "a valid boolean": "true or false",
     "a valid array": "a list",
     "a valid tuple": "a list",

@@ -95,11 +95,10 @@ async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Mes
 def _give_up(error: TransientError, attempt: int, max_attempts: int, delay_s: float) -> None:
     """Raises: ProviderError if another attempt makes no sense."""
     if attempt == max_attempts:
-        advice = f"Tried {plural(attempt, 'time')}. Send it again, or run `kode continue` later."
+        advice = f"Tried {plural(attempt, 'time')}. Send it again later."
     elif delay_s > MAX_RETRY_AFTER_S:
         advice = (
-            f"The server asks to wait {_long(delay_s)} before the next request; continue then with "
-            "`kode continue`."
+            f"The server asks to wait {_long(delay_s)} before the next request. Send it again then."
         )
     else:
         return

@@ -269,14 +269,14 @@ def _check_limits(run: Run) -> None:
     limits, spend = run.agent.limits, run.agent.spend
     if run.steps >= limits.max_steps:
         raise LimitError(
-            f"The limit of {plural(limits.max_steps, 'step')} was reached. Continue with "
-            "`kode continue`, or raise it with `--max-steps`."
+            f"The limit of {plural(limits.max_steps, 'step')} was reached. "
+            "Raise it with `--max-steps`."
         )
     tree_steps = spend.steps + spend.elsewhere_steps
     if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
         raise LimitError(
             f"The limit of {plural(limits.max_tree_steps, 'step')} for the agent and its subagents "
-            "together was reached. Continue with `kode continue`, or raise it with `--max-steps`."
+            "together was reached. Raise it with `--max-steps`."
         )
     spent_usd = spend.cost_usd + spend.elsewhere_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:

@@ -317,4 +317,4 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _said(error: BaseException) -> str:
     innermost = _innermost(error)
-    return " ".join(f"{type(innermost).__name__}: {innermost}".split())[:300]
+    return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]

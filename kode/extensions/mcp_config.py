@@ -21,6 +21,7 @@ START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 300.0
 """Default time limit for a server to start, and to answer a call."""
 
+_ADDRESS = re.compile(r"https?://|\$\{")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -210,6 +211,11 @@ def _fault(path: Path, name: str, values: Any) -> str:
         return f"{about} needs either a `command` or a `url`."
     if not isinstance(values.get("command", values.get("url")), str):
         return f"{about} needs a text as its `command` or `url`; arguments go into `args`."
+    if not _ADDRESS.match(values.get("url", "http://")):
+        return (
+            f"{about} needs a `url` that begins with http:// or https://. A program goes into "
+            "`command` (`kode mcp add NAME -- COMMAND`)."
+        )
     if not all(isinstance(word, str) for word in _list(values.get("args"))):
         return f"{about} needs a list of texts as its `args`."
     for section in ("env", "headers"):

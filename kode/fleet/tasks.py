@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kode import paths
+from kode.config.layers import must_be
 from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
 from kode.fleet.records import NAME, Isolation, Task
@@ -65,17 +66,29 @@ def rows_of(text: str, name: str) -> list[Row]:
         try:
             rows.append(Row.model_validate(json.loads(line)))
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "the line"
             raise ConfigError(
-                f"{name}, line {number}: {key}: {first['msg']}. "
+                f"{name}, line {number}: {_fault(error)}. "
                 f"The keys are: {', '.join(Row.model_fields)}."
             ) from None
-        except ValueError as error:
+        except ValueError:
             raise ConfigError(
-                f'{name}, line {number} is not JSON: {error}. A line looks like {{"task": "..."}}.'
+                f'{name}, line {number} is not JSON. A line looks like {{"task": "..."}}.'
             ) from None
+    if not rows:
+        raise ConfigError(f'{name} has no tasks. Write one per line: {{"task": "..."}}.')
     return rows
+
+
+def _fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    if not fault["loc"]:
+        return "it must be an object: {...}"
+    key = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "missing":
+        return f"`{key}` is missing"
+    if fault["type"] == "extra_forbidden":
+        return f"there is no key `{key}`"
+    return f"`{key}` must be {must_be([fault])}"
 
 
 def rows_over(template: str, repositories: Iterable[str]) -> list[Row]:
@@ -100,8 +113,6 @@ def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
         if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
         tasks[name] = task
-    if not tasks:
-        raise ConfigError("The file is empty. Write one task per line.")
     return list(tasks.values())
 
 

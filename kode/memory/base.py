@@ -4,6 +4,7 @@ A hook that a system does not define gives the neutral answer (`NullMemory`).
 """
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import ConfigError, KodeError, MemoryRefused
+from kode.errors import ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, uses
 from kode.memory.history import Author, Change, History, Who
@@ -124,7 +125,7 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """An entry typed by a person (`kode memory add`). Raises: MemoryRefused if it has no text."""
+    """An entry typed by a person (`kode memory add`)."""
 
     target: str
     """The system's name for the place: `user`, `facts/tools.md`, `rule`, `memory`."""
@@ -143,16 +144,15 @@ class Addition:
     batch: str = ""
     """The import that it came with, undone together."""
 
-    def __post_init__(self) -> None:
-        if not self.text.strip():
-            raise MemoryRefused("content is empty: say in one sentence what to remember.")
-
     def kept_by(self, author: Author) -> Author:
         """The person as the author, with its source."""
         return replace(author, source=self.source, batch=self.batch)
 
-    def refuse_options(self, system: str, allowed: Collection[str]) -> None:
-        """Raises: ConfigError for an option that a system does not support."""
+    def check(self, system: str, allowed: Collection[str]) -> None:
+        """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
+        for an option that the system does not support."""
+        if not self.text.strip():
+            raise MemoryRefused("content is empty: say in one sentence what to remember.")
         given = {
             "--scope": self.scope,
             "--tag": self.tags,
@@ -242,6 +242,9 @@ class BaseMemory(NullMemory, ABC):
         return self.system
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        for folder in (context.root, context.root / self.name):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise StorageError(f"{folder} is not a folder. Move it away.")
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""

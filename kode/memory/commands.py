@@ -111,7 +111,7 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     none = f"No matching memory for: {query}"
     if not hits:
         return none
-    lines = [] if hits[0].score else [f"{none}\nThe model could not choose; these are the newest:"]
+    lines = [] if hits[0].score else [none]
     lines += [
         f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")

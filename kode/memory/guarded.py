@@ -1,7 +1,8 @@
 """Guards a memory system, so that a hook that hangs or fails never costs a turn.
 
 Itself a `MemorySystem`. Each hook has a time limit; a fault becomes the neutral answer and one
-Notice for that hook; after three faults in a row the hook is not called again in this process.
+Notice for that hook; after three faults in a row the hook is not called again in this process. Of
+a system that could not be opened, no other hook is called.
 Cancellation passes through.
 """
 
@@ -133,7 +134,7 @@ class Guarded:
             await stated.propose(self.system, self._context, turn, self._stated)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
-        if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:
+        if self._is_off(hook):
             return neutral
         try:
             async with asyncio.timeout(self._limits_s[hook]), self._said_when_slow(hook):
@@ -162,7 +163,7 @@ class Guarded:
                 self._emit(Working(what=""))
 
     def _ask(self, hook: str, start: Callable[[], T], neutral: T) -> T:
-        if self._faults.get(hook, 0) >= FAULTS_IN_A_ROW:
+        if self._is_off(hook):
             return neutral
         try:
             answer = start()
@@ -171,6 +172,10 @@ class Guarded:
             return neutral
         self._faults[hook] = 0
         return answer
+
+    def _is_off(self, hook: str) -> bool:
+        unopened = hook != "open" and self._faults.get("open", 0) > 0
+        return unopened or self._faults.get(hook, 0) >= FAULTS_IN_A_ROW
 
     def _fault(self, hook: str, error: Exception) -> None:
         self._faults[hook] = self._faults.get(hook, 0) + 1

@@ -165,7 +165,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
     detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""), endpoint)
-    detail = re.sub(r"\[Errno -?\d+\] ", "", detail)
+    detail = plain_reason(detail)
     if "ConnectionRefusedError" in names:
         detail = "connection refused"
     url = endpoint.shown_url
@@ -184,6 +184,11 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
+        )
+    if {"SSLError", "ConnectError"} <= names:  # not in a stream that breaks off
+        return TransientError(
+            f"No encrypted connection to {url} could be made ({detail}). "
+            "If the server speaks plain HTTP, write http:// in the base URL (--base-url)."
         )
     if names & {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}:
         return TransientError(
@@ -433,6 +438,12 @@ def _passing(status: int, endpoint: Endpoint) -> str:
     if status in (408, 504):
         return f"{endpoint.shown_url} took too long (HTTP {status})"
     return f"{endpoint.shown_url} failed (HTTP {status})"
+
+
+def plain_reason(text: str) -> str:
+    """An exception's text without the numbers and file names of Python's own modules."""
+    text = re.sub(r"\[Errno -?\d+\] |\[SSL(: \w+)?\] |_ssl\.c:\d+: ", "", text)
+    return re.sub(r" \(_ssl\.c:\d+\)", "", text)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

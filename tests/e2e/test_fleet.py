@@ -28,6 +28,7 @@ SCRIPT = [
         **calls("shell", command="echo waited >> effects; touch begun; sleep 600"),
         "then": [DONE],
     },
+    {"match": "Only answer", **DONE},
     {"match": "was interrupted", **DONE},
     {"match": "Fail", "error": {"status": 400}},
     {"match": "not come to a good end", "text": "Done at last."},
@@ -101,6 +102,16 @@ def test_each_task_works_in_a_tree_of_its_own_and_its_changes_are_collected(
     assert fleet.run("fleet", "collect", "--as", "commit").code == 0
     assert (fleet.project / "one.txt").read_text() == "1\n"
     assert (fleet.project / "two.txt").read_text() == "2\n"
+
+
+def test_a_fleet_without_changes_offers_nothing_to_collect(fleet: FleetPlace) -> None:
+    fleet.run("fleet", "run", fleet.tasks("Only answer"), *fleet.flags)
+    cancelled = fleet.run("fleet", "cancel")
+    assert "1 of 1 tasks succeeded" in cancelled.out
+    assert "kode fleet collect" not in cancelled.out
+    refused = fleet.run("fleet", "collect")
+    assert refused.code == 3
+    assert "has changes. `kode fleet status" in refused.err
 
 
 @pytest.mark.parametrize("killed", ["the driver", "all at once"])

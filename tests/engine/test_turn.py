@@ -302,7 +302,7 @@ async def test_after_five_attempts_the_turn_ends_with_the_next_step(
     run = bench(*[TransientError("down")] * 6)
     ended = await run.turn()
     assert ended.status == "error"
-    assert ended.error == "down Tried 5 times. Send it again, or run `kode continue` later."
+    assert ended.error == "down Tried 5 times. Send it again later."
     assert len(run.provider.requests) == 5
 
 

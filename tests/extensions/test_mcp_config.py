@@ -45,6 +45,11 @@ def test_the_section_is_no_fault_of_the_settings(home, project):
     assert loaded.warnings == ()
 
 
+def test_an_address_may_come_from_a_variable(home, project):
+    put(project / ".mcp.json", one={"url": "${ADDRESS}"}, two={"url": "https://${HOST}/mcp"})
+    assert sorted(entries(home, project)) == ["one", "two"]
+
+
 def test_variables_are_replaced_only_when_a_server_is_started(home, project):
     written = {
         "command": "${PROGRAM:-python}",
@@ -86,6 +91,8 @@ def test_what_the_command_runs_of_the_project_is_part_of_the_approval(home, proj
         ({"command": "a", "args": "b"}, "list of texts"),
         ({"command": "a", "env": {"A": 1}}, "texts in its `env`"),
         ({"type": "sse", "url": "b"}, "type 'sse'"),
+        ({"url": "/usr/bin/server"}, "begins with http:// or https://"),
+        ({"url": "ftp://host/mcp"}, "begins with http:// or https://"),
         ("a", "must be a section"),
     ],
 )

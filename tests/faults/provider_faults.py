@@ -129,7 +129,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says 429 again and again",
         replies=(error(429, "Slow down"),),
-        says="HTTP 429.*Tried 2 times. Send it again, or run `kode continue` later",
+        says="HTTP 429.*Tried 2 times. Send it again later",
         asked=ATTEMPTS,
     ),
     Fault(
@@ -144,7 +144,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says 429 with Retry-After as a date",
         replies=(limited(IN_TEN_DAYS),),
-        says="HTTP 429.*asks to wait 10 days .*`kode continue`",
+        says="HTTP 429.*asks to wait 10 days .*Send it again then",
     ),
     Fault(
         name="says 429 with a date that has passed",
@@ -170,7 +170,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="says 429 with Retry-After of centuries",
         replies=(limited("9" * 14),),
-        says="HTTP 429.*asks to wait for years .*`kode continue`",
+        says="HTTP 429.*asks to wait for years .*Send it again then",
     ),
     *(
         Fault(

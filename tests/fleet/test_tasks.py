@@ -53,9 +53,12 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"task": ""}', "line 1: task: String should have at least 1 character"),
-        ('{"prompt": "x"}', "line 1: task: Field required"),
-        ('{"task": "x", "budgt": 1}', "budgt: Extra inputs are not permitted"),
+        ('{"task": ""}', "line 1: `task` must be a text that is not empty"),
+        ('{"prompt": "x"}', "line 1: `task` is missing"),
+        ('{"task": "x", "budgt": 1}', "there is no key `budgt`"),
+        ('{"task": "x", "budget_usd": "much"}', "`budget_usd` must be a number. The keys"),
+        ('{"task": "x", "isolate": "all"}', "must be 'worktree', 'clone', 'copy' or 'none'"),
+        ("[1, 2]", "line 1: it must be an object"),
         ("fix the tests", "line 1 is not JSON"),
         ('{"task": "x", "id": "../up"}', "an id has letters"),
         ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
@@ -64,7 +67,7 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ('{"task": "x", "isolate": "worktree"}', "is not a repository with a commit"),
         ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
         ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
-        ("\n", "The file is empty"),
+        ("\n", "tasks.jsonl has no tasks"),
     ],
 )
 def test_what_is_wrong_is_named_before_anything_starts(

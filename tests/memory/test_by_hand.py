@@ -8,7 +8,7 @@ import pytest
 from kode.cli.main import main
 from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
-from kode.errors import ConfigError, MemoryRefused
+from kode.errors import ConfigError, MemoryRefused, StorageError
 from kode.memory import make_system
 from kode.memory.commands import TARGETS, memory_command
 from kode.registry import SYSTEMS
@@ -199,6 +199,20 @@ def test_the_log_gives_a_change_of_any_system_one_line(memory):
         memory("--memory", name, "add", target, "one")
 
     assert len(memory("log").strip().split("\n")) == 3
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("of_system", [False, True])
+async def test_a_file_in_place_of_the_folder_is_named(tmp_path, name, of_system):
+    root = memory_context(tmp_path).root
+    file = root / name if of_system else root
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+
+    with pytest.raises(StorageError, match=re.escape(f"{file} is not a folder")):
+        await opened(tmp_path, name)
+
+    assert file.read_text() == "mine"
 
 
 @pytest.mark.parametrize(("name", "target"), EVERY)

@@ -1,9 +1,11 @@
 import pytest
 
 from kode.config import MemoryConfig
+from kode.contracts import Hit
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import open_memory
 from kode.memory.commands import memory_command
+from kode.memory.search import NEWEST
 from kode.memory.tiered.facts import parse
 from tests.memory.life import (
     env_file,
@@ -144,6 +146,20 @@ async def test_search_shows_scores_and_where(tmp_path):
     assert "[user] likes tabs" in found
     assert "Lisbon" not in found
     assert "No matching memory" in await memory_command(system, ["search", "zeppelin"])
+
+
+async def test_search_says_once_that_the_model_could_not_choose(tmp_path, monkeypatch):
+    write_facts(user_file(tmp_path), "likes tabs")
+    system = await opened(tmp_path)
+
+    async def newest(query, k):
+        return [Hit(text="the last episode", where="episodes", score=0.0, why=NEWEST)]
+
+    monkeypatch.setattr(system, "search", newest)
+    found = await memory_command(system, ["search", "zeppelin"])
+
+    assert found.startswith("No matching memory for: zeppelin\n")
+    assert found.count("could not choose") == 1
 
 
 async def test_status_tells_the_system_fill_levels_and_what_is_pending(tmp_path):

@@ -12,12 +12,13 @@ HOOKS = ("open", "inject", "recall", "after_turn", "before_drop", "maintain", "s
 
 
 class Failing(NullMemory):
-    """Every hook does `what` and counts its calls."""
+    """Every hook does `what` and counts its calls; `opens`: all but `open`."""
 
     name = "failing"
 
-    def __init__(self, what):
+    def __init__(self, what, *, opens=True):
         self.what = what
+        self.opens = opens
         self.calls = {}
 
     async def _hook(self, hook):
@@ -25,7 +26,8 @@ class Failing(NullMemory):
         await self.what()
 
     async def open(self, context, state):
-        await self._hook("open")
+        if not self.opens:
+            await self._hook("open")
 
     async def inject(self, reason):
         await self._hook("inject")
@@ -90,9 +92,21 @@ async def test_a_system_whose_every_hook_raises_costs_nothing_but_one_notice_a_h
     assert set(map(str, answers[2:-1])) == {"", "{'kept': 1}"}
     assert answers[-1] == Drop(done=False)
     texts = notices(events)
-    assert len(texts) == len(set(texts)) == 8
+    assert len(texts) == len(set(texts)) == 7
     assert all("failing" in text for text in texts)
     assert inside.calls["recall"] == inside.calls["after_turn"] == 3
+
+
+async def test_of_a_system_that_could_not_be_opened_no_other_hook_is_called(tmp_path):
+    events = []
+    inside = Failing(broken, opens=False)
+
+    answers = await live(Guarded(inside), tmp_path, events)
+
+    assert inside.calls == {"open": 1}
+    assert answers[-1] == Drop(done=False)
+    (text,) = notices(events)
+    assert "could not be opened" in text
 
 
 async def test_a_system_whose_every_hook_hangs_is_cut_off_at_each_limit(tmp_path):

@@ -1,9 +1,11 @@
 """What servers say, and what kode makes of it."""
 
 import email.utils
+import ssl
 import time
 from typing import Any
 
+import httpx2
 import pytest
 
 from kode.errors import (
@@ -13,7 +15,14 @@ from kode.errors import (
     RefusedError,
     TransientError,
 )
-from kode.providers.boundary import Endpoint, classify, from_status, retry_after_s, translate_errors
+from kode.providers.boundary import (
+    Endpoint,
+    classify,
+    from_status,
+    plain_reason,
+    retry_after_s,
+    translate_errors,
+)
 
 ENDPOINT = Endpoint(
     base_url="https://user:pw@host/v1?key=abc",
@@ -150,6 +159,35 @@ def test_retry_after_as_a_date_is_counted_from_now() -> None:
 )
 def test_errors_of_any_family_become_transient(error: Exception) -> None:
     assert type(classify(error, ENDPOINT)) is TransientError
+
+
+def test_plain_http_behind_an_https_url_is_named() -> None:
+    reason = "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"
+    error = httpx2.ConnectError(reason)
+    error.__cause__ = ssl.SSLError(1, reason)
+    said = str(classify(error, ENDPOINT))
+
+    assert "(wrong version number)" in said
+    assert "http://" in said
+
+
+def test_an_encrypted_stream_that_breaks_off_is_a_lost_connection() -> None:
+    error = httpx2.ReadError("EOF")
+    error.__cause__ = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
+
+    assert "was lost" in str(classify(error, ENDPOINT))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("_ssl.c:989: The handshake operation timed out", "The handshake operation timed out"),
+        ("[Errno 111] Connection refused", "Connection refused"),
+        ("[SSL] record layer failure (_ssl.c:1006)", "record layer failure"),
+    ],
+)
+def test_a_reason_is_shown_without_numbers_of_python(text: str, plain: str) -> None:
+    assert plain_reason(text) == plain
 
 
 def test_keys_and_secrets_of_the_url_are_never_shown() -> None:

@@ -160,7 +160,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
     lines = [f"Session {found.session} in {short_path(one_line(found.cwd))}", ""]
     table = _align(rows)
     if not found.steps:
-        return [lines[0], "None of its requests was answered."]
+        return [lines[0], "No usage is on record for it."]
     lines.append(table[0])
     reasons = {one.step: one for one in found.breaks}
     for step, line in zip(found.steps, table[1:], strict=False):

@@ -7,7 +7,6 @@ Also contains the checks of the machine: Python, folders, programs, the terminal
 import functools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from kode import __version__, paths
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import KodeError
 from kode.programs import find_program
+from kode.providers.boundary import plain_reason
 from kode.providers.offered import offers
 from kode.registry import provider_row
 
@@ -236,7 +236,7 @@ def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
                     if len(body) > MAX_LIST_BYTES:
                         break
     except Exception as error:  # clients raise errors of many families, also about their arguments
-        said = re.sub(r"\[Errno -?\d+\] ", "", str(error).strip()) or type(error).__name__
+        said = plain_reason(str(error).strip()) or type(error).__name__
         return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
     if status in (401, 403):
         return Reached(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")

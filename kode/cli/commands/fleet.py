@@ -203,10 +203,10 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
         asyncio.run(end_orphans(started.mark))
     running = [one for one in queue.state.open_tasks() if one.lease is not None]
     alive = [one for one in running if one.lease is not None and not queue.is_gone(one.lease)]
-    text = f"Fleet {queue.fleet.id} is cancelled."
+    text = f"Fleet {queue.fleet.id}: {conclusion(queue)}"
     if alive:
         text += f" {len(alive)} running tasks are being ended by their workers."
-    print_line(f"{text} What was done: kode fleet collect {queue.fleet.id}")
+    print_line(clean(text))
     return EXIT_OK
 
 
@@ -222,7 +222,11 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     queue = _open(arguments)
     tasks = choose(queue, arguments.names, all_ended=arguments.all)
     if not tasks:
-        raise UserError(f"There is nothing to collect. {conclusion(queue)}")
+        raise UserError(
+            "There is nothing to collect: no task that was chosen has changes. "
+            f"`kode fleet status {queue.fleet.id}` shows each task"
+            + ("." if arguments.all else ", and `--all` includes those that failed.")
+        )
     if arguments.way == "patch":
         sys.stdout.flush()
         for _, patch in patches(queue, tasks):

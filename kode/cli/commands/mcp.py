@@ -13,7 +13,7 @@ from typing import Any
 
 from kode import paths
 from kode.cli.commands.trust import approve_shown
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
@@ -267,7 +267,7 @@ def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
     from kode.mcp_server.bounds import Bounds, roots_of
     from kode.mcp_server.serve import serve
 
-    named = [working_directory(argparse.Namespace(cwd=root)) for root in arguments.root]
+    named = [directory(root, "--root") for root in arguments.root]
     bounds = Bounds(roots=roots_of(named, cwd), full=arguments.allow_full, depth=depth(os.environ))
     if arguments.memory_only:
         from kode.mcp_server.memory import make_memory_server

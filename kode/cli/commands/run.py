@@ -36,7 +36,7 @@ from kode.cli.screen.output import (
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
-from kode.messages import first_of
+from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
@@ -268,6 +268,7 @@ def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) ->
 
 
 def _way_on(ended: TurnEnded, session_id: str | None) -> str:
-    if ended.status not in ("interrupted", "timeout") or session_id is None:
+    answered = ended.usage != Usage()
+    if session_id is None or not (answered or ended.status in ("interrupted", "timeout")):
         return ""
     return f" Progress is saved: `kode continue --id {session_id}` resumes it."

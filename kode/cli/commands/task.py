@@ -57,7 +57,7 @@ def attach_named(
     from kode.cli.prompt.pictures import mentioned_pictures
     from kode.pictures import fitting, read_picture
 
-    for name in _names(names):
+    for name in _names(names, conversation.cwd):
         picture = read_picture(conversation.cwd / paths.expand(name))
         if picture is not None:
             conversation.attach_picture(picture.name, fitting(picture).data)
@@ -70,8 +70,11 @@ def attach_named(
         conversation.attachments += (folder.text,)
 
 
-def _names(groups: Sequence[str]) -> Iterator[str]:
-    return (name.strip() for group in groups for name in group.split(",") if name.strip())
+def _names(groups: Sequence[str], cwd: Path) -> Iterator[str]:
+    """The names of `--ctx`. A group that names a file as a whole is one name, commas and all."""
+    for group in groups:
+        names = [group] if os.path.exists(cwd / paths.expand(group)) else group.split(",")
+        yield from (name.strip() for name in names if name.strip())
 
 
 def read_attachments(
@@ -90,7 +93,7 @@ def read_attachments(
 
     marks = Marks(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
     parts = []
-    for name in _names(names):
+    for name in _names(names, cwd):
         path = cwd / paths.expand(name)
         if read_picture(path) is not None:
             continue

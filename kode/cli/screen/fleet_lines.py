@@ -84,6 +84,7 @@ def table(rows: "Sequence[Row]") -> list[str]:
 
 def conclusion(queue: "Queue") -> str:
     """The state of a fleet, and what to do next."""
+    from kode.fleet.collect import choose
     from kode.fleet.report import summary_of
 
     of = summary_of(queue)
@@ -98,4 +99,6 @@ def conclusion(queue: "Queue") -> str:
         text += f" {of.damaged} lines of {of.folder}/log.jsonl cannot be read and are left out."
     if (of.waiting or of.running) and not queue.state.cancelled:
         return f"{text} Continue with: kode fleet resume {of.id}"
-    return f"{text} The changes: kode fleet collect {of.id}"
+    if choose(queue, (), all_ended=True):
+        text += f" The changes: kode fleet collect {of.id}"
+    return text

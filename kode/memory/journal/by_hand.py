@@ -35,7 +35,7 @@ class JournalByHand(ProjectMemory):
         Raises: MemoryRefused, StorageError, BusyError.
         """
         self._check_writable()
-        addition.refuse_options(SYSTEM, allowed=())
+        addition.check(SYSTEM, allowed=())
         noticed = scan.check(addition.text, author="user")
         author = addition.kept_by(self._author("user"))
         text = addition.text.strip()

@@ -34,9 +34,9 @@ class NotesByHand(BaseMemory):
         BusyError."""
         self._check_writable()
         if addition.target == "soul":
-            addition.refuse_options("the soul", allowed=())
+            addition.check("the soul", allowed=())
             return self._report(await self.writer.update_soul(addition.text, who="user"))
-        addition.refuse_options(SYSTEM, allowed=ADD_OPTIONS)
+        addition.check(SYSTEM, allowed=ADD_OPTIONS)
         kind = ADDED[addition.target]
         outcome = await self.writer.remember(
             addition.text,

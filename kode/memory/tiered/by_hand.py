@@ -126,7 +126,7 @@ class FactMemory(BaseMemory):
 
     async def add(self, addition: Addition) -> str:
         """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
-        addition.refuse_options(SYSTEM, allowed=("--scope", "--since", "--until"))
+        addition.check(SYSTEM, allowed=("--scope", "--since", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
         author = addition.kept_by(self._author("user", since=addition.since, until=addition.until))
         return await self._edit(author, "add", target, addition.scope, old="", new=addition.text)

@@ -38,7 +38,7 @@ class VaultByHand(ProjectMemory):
     async def add(self, addition: Addition) -> str:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
-        addition.refuse_options(SYSTEM, allowed=())
+        addition.check(SYSTEM, allowed=())
         target = addition.target
         if target == "episodes" or is_episodes(target):
             path, entry = month_file(self.now()), addition.text
@@ -107,5 +107,5 @@ class VaultByHand(ProjectMemory):
 
 
 def _waiting(pending: Pending) -> Waiting:
-    begins = shorten(pending.text.strip().partition("\n")[0], LISTED_CHARS)
+    begins = shorten(pending.asked or pending.text.strip().partition("\n")[0], LISTED_CHARS)
     return Waiting(id=pending.id, line=f"{pending.at[:16]}  {begins}", text=pending.text)

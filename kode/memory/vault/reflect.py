@@ -31,6 +31,8 @@ class Pending:
     """When the task ended, local ISO time."""
     text: str
     """The conversation, bounded, without credentials."""
+    asked: str = ""
+    """How the person worded the task, shortened, without credentials."""
     tainted: bool = False
     """Whether outside text was read: then a person must approve it first."""
     approved: bool = False

@@ -103,6 +103,7 @@ class Vault(VaultByHand):
                 turn=turn.number,
                 at=self.now().isoformat(timespec="seconds"),
                 text=frame.transcript(turn.messages),
+                asked=credentials.redact(self.asked),
                 tainted=tainted,
             )
         )

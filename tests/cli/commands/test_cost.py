@@ -82,7 +82,7 @@ def test_a_session_without_an_answer_says_so(home: Path, capsys) -> None:
     session.append_message(user_message("hi"))
     session.close()
     assert main([session.header.id]) == 0
-    assert "None of its requests was answered." in capsys.readouterr().out
+    assert "No usage is on record for it." in capsys.readouterr().out
 
 
 def test_a_day_a_time_and_a_project_choose_sessions(home: Path, capsys, tmp_path: Path) -> None:

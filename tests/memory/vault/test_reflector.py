@@ -1,12 +1,13 @@
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
 from kode import durable
 from kode.errors import MemoryRefused, ProviderError, StorageError
 from kode.memory.commands import memory_command
-from kode.messages import results_of, text_of
+from kode.messages import Message, Text, results_of, text_of
 from tests.memory.life import OTHER_SESSION, notices, turn
 from tests.memory.replies import Replies, calls, says
 from tests.memory.vault.life import file, opened, put
@@ -315,7 +316,9 @@ async def test_a_task_with_outside_text_waits_for_approval(tmp_path):
     model = Replies([calls(WRITE), says("ok")])
     system = await opened(tmp_path, ask_reply=model)
 
-    await system.after_turn(worth(tainted=True))
+    outside = Text(text='<outside-1 source="mail">\nbuy\n</outside-1>', source="outside")
+    said = Message(role="user", parts=(outside, Text(text="I am Zhang")))
+    await system.after_turn(replace(worth(tainted=True), messages=(said,)))
     await system.maintain()
     listed = await memory_command(system, ["approve"])
     asked_before = len(model.requests)
@@ -323,6 +326,8 @@ async def test_a_task_with_outside_text_waits_for_approval(tmp_path):
     await system.maintain()
 
     assert "20260301-123400-abcdef.0001" in listed
+    assert "  I am Zhang" in listed
+    assert "outside-1" not in listed
     assert asked_before == 0
     assert file(tmp_path, "facts/user.md").exists()
     (change,) = system.history.tail(1).changes
