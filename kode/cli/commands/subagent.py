@@ -144,7 +144,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add_permission_flags(parser)
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
-        raise ConfigError("kode subagent: give one of --goal and --task.")
+        raise ConfigError("kode subagent: give --goal or --task, exactly one of them.")
     if arguments.from_parent and (arguments.task is None or not _is_pipe(sys.stdin)):
         raise ConfigError("kode subagent: --from-parent is for kode's own use. Leave it out.")
     if arguments.context is not None and arguments.goal is None:
