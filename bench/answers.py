@@ -144,13 +144,18 @@ class Place:
     kode_home: Path
     model: Model
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the person's processes."""
+        extra = {"KODE_HOME": str(self.kode_home), **self.model.environment}
+        return environment(self.project.parent, extra)
+
     def run(self, *words: str, stdin: str = "") -> str:
         """Runs kode; its output. Raises: RuntimeError when it could not start."""
-        extra = {"KODE_HOME": str(self.kode_home), **self.model.environment}
         done = subprocess.run(
             [KODE, *words],
             cwd=self.project,
-            env=environment(self.project.parent, extra),
+            env=self.environment,
             input=stdin,
             capture_output=True,
             text=True,
@@ -171,12 +176,11 @@ class Place:
 
     def _talk(self, words: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
         """Each text is said when the turn before has ended."""
-        extra = {"KODE_HOME": str(self.kode_home), **self.model.environment}
         last: dict[str, Any] = {}
         with subprocess.Popen(
             [KODE, *words],
             cwd=self.project,
-            env=environment(self.project.parent, extra),
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -198,12 +202,11 @@ class Place:
     def review(self, system: str) -> None:
         """Decides what waits, on a terminal: approves it, and keeps the newer of two entries that
         may contradict each other. Raises: pexpect.TIMEOUT."""
-        extra = {"KODE_HOME": str(self.kode_home), **self.model.environment}
         terminal = pexpect.spawn(
             KODE,
             ["memory", "--memory", system, "review"],
             cwd=str(self.project),
-            env={**environment(self.project.parent, extra), "TERM": "dumb"},
+            env={**self.environment, "TERM": "dumb"},
             dimensions=(50, 200),
             timeout=PROCESS_S,
         )

@@ -127,7 +127,8 @@ class Carrier:
             try:
                 done = self.place_row(row.row)
                 counts[done] += 1
-                new += [row] if done != "known" else []
+                if done != "known":
+                    new.append(row)
             except MemoryRefused as error:
                 faults.append(f"line {row.line}: {error}")
         refuse(faults)

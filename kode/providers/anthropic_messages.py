@@ -90,7 +90,7 @@ class AnthropicMessages(SdkProvider):
             "max_tokens": request.max_output_tokens or default_max_tokens(self.info),
             "stream": True,
         }
-        if request.small and not self.is_official:  # official models may refuse a temperature
+        if self.takes_likeliest(request):
             head["temperature"] = 0
         if request.answer_schema is not None:
             head |= answer_format(request.answer_schema)

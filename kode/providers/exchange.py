@@ -115,6 +115,11 @@ class SdkProvider(ABC):
         """Whether the server belongs to the wire format's vendor."""
         return urlsplit(self._endpoint.base_url).hostname == self.official_host
 
+    def takes_likeliest(self, request: Request) -> bool:
+        """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
+        models may refuse the parameter."""
+        return request.small and not self.is_official
+
     @property
     def origin(self) -> str:
         """Marks this model's thinking, which only it can verify."""

@@ -85,7 +85,7 @@ class OpenAIChat(SdkProvider):
         }
         limit = "max_completion_tokens" if self.is_official else "max_tokens"
         head[limit] = request.max_output_tokens or default_max_tokens(self.info)
-        if request.small and not self.is_official:  # official models may refuse a temperature
+        if self.takes_likeliest(request):
             head["temperature"] = 0
         if request.answer_schema is not None:
             head |= answer_format(request.answer_schema)
