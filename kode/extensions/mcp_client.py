@@ -127,19 +127,19 @@ class SdkConnection:
     def instructions(self) -> str:
         return self.client.instructions or ""
 
-    async def tools(self) -> tuple[Definition, ...]:
+    async def tools(self) -> Mapping[str, Definition]:
+        found: dict[str, Definition] = {}
         if not self._offers("tools"):
-            return ()
-        found = await self._list(self.client.list_tools, lambda page: page.tools)
-        return tuple(
-            Definition(
+            return found
+        for tool in await self._list(self.client.list_tools, lambda page: page.tools):
+            definition = Definition(
                 name=tool.name,
                 description=tool.description or "",
                 parameters=tool.input_schema,
                 whole=tool.model_dump(mode="json", by_alias=True, exclude_none=True),
             )
-            for tool in found
-        )
+            found.setdefault(tool.name, definition)
+        return found
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
         limit_s = self.server.call_timeout_s

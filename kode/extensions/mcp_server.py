@@ -147,9 +147,7 @@ class McpServer:
                 closed.cancel()
 
     async def _look_at(self, connection: Connection) -> None:
-        found: dict[str, Definition] = {}
-        for one in await connection.tools():
-            found.setdefault(one.name, one)  # a second one with the same name would hide the first
+        found = await connection.tools()
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
         held = await asyncio.to_thread(self._held, found)
@@ -164,31 +162,17 @@ class McpServer:
         self.held = held
 
     def _held(self, found: Mapping[str, Definition]) -> tuple[str, ...]:
-        """The tools that differ from the approved ones. A server's first definitions are pinned:
-        the server itself was approved, and there is nothing to compare with."""
         if not self.pins:
             return ()
         approvals = trust.load(self.home, self.entry.root)
         if approvals.problem:
             self.emit(Notice(text=approvals.problem))
             return tuple(found)
-        items, known = pins_of(self.entry, found), _pins(self.entry, approvals)
-        held = (
-            [item for item in items if trust.state(item, approvals) != "trusted"] if known else []
-        )
-        kept = {item.name for item in items} - {item.name for item in held}
-        # One pin has to stay: a server without any would have its next tools pinned unseen.
-        gone = (
-            [one for one in known if one.name not in {item.name for item in items}] if kept else []
-        )
         try:
-            if not known:
-                trust.approve(self.home, self.entry.root, items)
-            elif gone:
-                trust.revoke(self.home, self.entry.root, gone)
+            keep_pins(self.home, self.entry, found, approvals)
         except KodeError as error:
             self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
-        return tuple(item.name.removeprefix(f"{self.name}:") for item in held)
+        return held_back(self.entry, found, approvals)
 
     def _report(self, fault: str) -> None:
         fault = fault.removeprefix(f"The MCP server {self.name} failed: ")
@@ -209,6 +193,36 @@ def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Defin
         )
         for one in found
     }
+
+
+def held_back(
+    entry: Entry, found: Mapping[str, Definition], approvals: Approvals
+) -> tuple[str, ...]:
+    """The names of the tools that are off because they are not as they were approved. None of a
+    server's first definitions is: the server itself was approved, and there is nothing to compare
+    with."""
+    if not _pins(entry, approvals):
+        return ()
+    items = zip(found, pins_of(entry, found), strict=True)
+    return tuple(name for name, item in items if trust.state(item, approvals) != "trusted")
+
+
+def keep_pins(
+    home: Path, entry: Entry, found: Mapping[str, Definition], approvals: Approvals
+) -> None:
+    """Pins a server's first definitions; drops the pins of tools that it no longer has.
+
+    Raises: StorageError, BusyError; then its pins are as before.
+    """
+    known, items = _pins(entry, approvals), pins_of(entry, found)
+    if not known:
+        trust.approve(home, entry.root, items)
+        return
+    names = {item.name for item in items}
+    gone = [one for one in known if one.name not in names]
+    # One pin has to stay: a server without any would have its next tools pinned unseen.
+    if gone and len(held_back(entry, found, approvals)) < len(found):
+        trust.revoke(home, entry.root, gone)
 
 
 def _pins(entry: Entry, approvals: Approvals) -> list[Approved]:

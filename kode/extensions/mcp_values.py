@@ -85,7 +85,8 @@ class Connection(Protocol):
     @property
     def instructions(self) -> str: ...
 
-    async def tools(self) -> tuple[Definition, ...]: ...
+    async def tools(self) -> Mapping[str, Definition]:
+        """Its tools by name. Of two with one name the first counts: the second would hide it."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
         """Calls a tool. Cancelling it notifies the server."""

@@ -104,6 +104,35 @@ def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
     assert taken_in(place)
 
 
+def test_a_server_that_was_tested_offers_its_tools_without_being_waited_for(
+    place: Place, model
+) -> None:
+    shutil.copy(SERVER, place.project)
+    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
+    assert "tool      read" in place.run("mcp", "test", "files").out
+    config = place.home / "config.json"
+    slow = ["-c", f"import time, runpy; time.sleep(5); runpy.run_path({SERVER.name!r})"]
+    entry = {"command": PLAIN_PYTHON, "args": slow}
+    config.write_text(json.dumps({"mcpServers": {"files": entry}}))
+
+    done = place.run("run", "hello", "--allow", "mcp(files)", *model(CALL, {"text": "done"}))
+
+    assert done.code == 0
+    assert taken_in(place) == ["the MCP server files"]
+
+
+def test_a_test_marks_what_has_changed_since_it_was_tested_before(place: Place) -> None:
+    shutil.copy(SERVER, place.project)
+    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
+    place.run("mcp", "test", "files")
+    config = place.home / "config.json"
+    config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
+
+    tested = place.run("mcp", "test", "files")
+
+    assert "read (changed since it was approved: off)" in tested.out
+
+
 def test_doctor_names_what_is_trusted_from_the_home_and_what_waits(place: Place) -> None:
     place.run("mcp", "add", "mine", "--", "true")
     bring(place)

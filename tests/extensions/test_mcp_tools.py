@@ -31,15 +31,15 @@ class Fake:
 
     async def tools(self):
         schema = {"type": "object", "properties": {}}
-        return tuple(
-            Definition(
+        return {
+            name: Definition(
                 name=name,
                 description=self.description,
                 parameters=schema,
                 whole={"name": name, "description": self.description},
             )
             for name in self.names
-        )
+        }
 
     async def prompts(self):
         return (Named(key="greet", arguments=("name!", "tone")),)

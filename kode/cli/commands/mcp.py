@@ -20,7 +20,7 @@ from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
-from kode.extensions.mcp_server import pins_of
+from kode.extensions.mcp_server import held_back, keep_pins, pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
 from kode.messages import plural
@@ -200,7 +200,7 @@ async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:
     if not _approved(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _opened(entry, cwd) as connection:
-        found = {one.name: one for one in await connection.tools()}
+        found = await connection.tools()
     items = pins_of(entry, found)
     return EXIT_OK if _approved(entry, items, unasked=unasked) else EXIT_FAILED
 
@@ -216,18 +216,21 @@ def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
 
 async def _test(entry: Entry, cwd: Path) -> int:
     """Raises: ConfigError for an unapproved server; ServerError."""
-    if trust.state(entry.item, _approvals(entry)) != "trusted":
+    approvals = _approvals(entry)
+    if trust.state(entry.item, approvals) != "trusted":
         raise ConfigError(
             f"The MCP server {entry.name} is the project's and not approved in its current form: "
             f"`kode mcp approve {entry.name}` shows it."
         )
     async with _opened(entry, cwd) as connection:
-        found = {one.name: one for one in await connection.tools()}
+        found = await connection.tools()
+        held = held_back(entry, found, approvals)
+        # From now on a session offers them without waiting for the server.
+        keep_pins(paths.home(), entry, found, approvals)
         lines = [f"{entry.name} answers."]
         lines += [connection.instructions] if connection.instructions else []
-        for item, one in zip(pins_of(entry, found), found.values(), strict=True):
-            held = trust.state(item, _approvals(entry)) == "changed"
-            mark = " (changed since it was approved: off)" if held else ""
+        for one in found.values():
+            mark = " (changed since it was approved: off)" if one.name in held else ""
             lines.append(f"  tool      {one.name}{mark}: {one.description.partition(chr(10))[0]}")
         for resource in await connection.resources():
             lines.append(f"  resource  @{entry.name}:{resource.key}: {resource.description}")
@@ -287,7 +290,10 @@ def _show_login(page: str) -> None:
 
 
 def _approvals(entry: Entry) -> trust.Approvals:
-    return trust.load(paths.home(), entry.root)
+    found = trust.load(paths.home(), entry.root)
+    if found.problem:  # once: the damaged file is then out of the way
+        print(clean(f"kode: {found.problem}"), file=sys.stderr)
+    return found
 
 
 def _entry(name: str, cwd: Path) -> Entry:
