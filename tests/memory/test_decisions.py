@@ -15,7 +15,7 @@ from kode.memory.proposals import Proposals
 from kode.memory.tiered.episode_files import Episode
 from kode.memory.tiered.facts import parse
 from tests.memory.journal import life as journal_life
-from tests.memory.life import NOON, SESSION, Model, lived, opened, turn, use, user_file
+from tests.memory.life import NOON, SESSION, Model, env_file, lived, opened, turn, use, user_file
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
 
@@ -68,6 +68,27 @@ async def test_of_two_that_contradict_each_other_stays_what_the_person_chose(
     await memory_command(system, ["undo", done.change_id])
     assert facts(tmp_path) == (OLD, NEW)
     assert await waiting(system) == [("contradiction", (OLD, NEW))]
+
+
+@pytest.mark.parametrize(
+    ("choice", "kept"),
+    [("first", ((OLD,), ())), ("second", ((), (NEW,))), ("both", ((OLD,), (NEW,)))],
+)
+async def test_of_two_in_different_files_stays_what_the_person_chose(tmp_path, choice, kept):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", OLD])
+    await memory_command(system, ["add", "env", NEW])
+    assert await waiting(system) == [("near", (OLD, NEW))]
+
+    done = await chosen(system, choice)
+
+    assert (facts(tmp_path), parse(env_file(tmp_path).read_text())) == kept
+    assert await waiting(system) == []
+    if choice != "both":
+        stays = OLD if choice == "first" else NEW
+        assert f'"{stays}" counts instead' in await memory_command(system, ["log"])
+        await memory_command(system, ["undo", done.change_id])
+    assert (facts(tmp_path), parse(env_file(tmp_path).read_text())) == ((OLD,), (NEW,))
 
 
 async def test_why_says_of_the_one_that_was_dropped_what_superseded_it(tmp_path):

@@ -4,15 +4,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kode.errors import MemoryRefused
 from kode.memory import scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import SCOPES, TARGETS, Action, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.review import Review
+from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.review import Review, Side
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.memory.waiting import Choice, Pair
 
@@ -39,15 +38,7 @@ class FactMemory(BaseMemory):
 
     def files(self, *, notice: bool = False) -> list[FactFile]:
         """The same without doubts."""
-        read = []
-        for target in TARGETS:
-            for scope in SCOPES:
-                try:
-                    read.append(self._store.read(target, scope))
-                except MemoryRefused as error:
-                    if notice:
-                        self._notice(str(error))
-        return read
+        return self._store.files(self._notice if notice else lambda _: None)
 
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
@@ -61,7 +52,7 @@ class FactMemory(BaseMemory):
             disputed = {
                 pair.new: pair.entry
                 for pair in pairs
-                if pair.target == name and pair.entry in file.entries
+                if pair.target == name and not pair.is_across and pair.entry in file.entries
             }
             files.append(
                 replace(
@@ -144,18 +135,15 @@ class FactMemory(BaseMemory):
 
     def pairs(self) -> list[Pair]:
         return [
-            Pair(
-                first=Entry(target=pair.target, key=pair.entry, text=pair.entry),
-                second=Entry(target=pair.target, key=pair.new, text=pair.new),
-                contradict=pair.contradict,
-            )
+            Pair(first=first, second=second, contradict=pair.contradict)
             for pair in self._review.waiting()
+            for first, second in [map(_entry, pair.sides)]
         ]
 
     async def settle(self, pair: Pair, choice: Choice) -> str:
         self._check_writable()
-        texts = {"first": pair.first.key, "second": pair.second.key}
-        kept = tuple(text for name, text in texts.items() if choice in (name, "both"))
+        sides = {"first": pair.first, "second": pair.second}
+        kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
@@ -197,3 +185,8 @@ class FactMemory(BaseMemory):
         return self._report(
             replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
         )
+
+
+def _entry(side: Side) -> Entry:
+    target, text = side
+    return Entry(target=target, key=text, text=text)

@@ -162,8 +162,9 @@ def replaced(file: FactFile, old_text: str, text: str) -> Edit:
     )
 
 
-def removed(file: FactFile, old_text: str) -> Edit:
-    """Removes the one entry that `old_text` means. Raises: MemoryRefused."""
+def removed(file: FactFile, old_text: str, *, instead: str = "") -> Edit:
+    """Removes the one entry that `old_text` means, possibly because another one counts `instead`.
+    Raises: MemoryRefused."""
     at = find(file, old_text)
     old = file.entries[at]
     return Edit(
@@ -172,6 +173,7 @@ def removed(file: FactFile, old_text: str) -> Edit:
         entries=[*file.entries[:at], *file.entries[at + 1 :]],
         before=(old,),
         position=at,
+        reason=f"{_quote(instead)} counts instead" if instead else "",
     )
 
 

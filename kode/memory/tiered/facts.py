@@ -7,7 +7,7 @@ This module defines the format and the places, and reads and replaces files unde
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,6 +189,18 @@ class FactStore:
         Raises: MemoryRefused if it is not readable UTF-8 text.
         """
         return self._read(self.path(target, scope), target, scope)
+
+    def files(self, notice: Callable[[str], None]) -> list[FactFile]:
+        """The files that apply here, global before project; an unreadable one is skipped and
+        reported to `notice`."""
+        read = []
+        for target in TARGETS:
+            for scope in SCOPES:
+                try:
+                    read.append(self.read(target, scope))
+                except MemoryRefused as error:
+                    notice(str(error))
+        return read
 
     def read_named(self, name: str) -> FactFile:
         """Reads the file with this name in the history, of any project.

@@ -225,16 +225,7 @@ class Judge:
         """Decides about a text, with at most one question."""
         if text in entries:
             return Plan(known=text)
-        if not self._settings.merge_on_write or not entries:
-            return Plan()
-        decision = decide(
-            text,
-            entries,
-            merge_threshold=self._settings.merge_threshold,
-            add_threshold=self._settings.add_threshold,
-            similarities=await self._similarities(text, entries),
-        )
-        near = tuple(entries[at] for at in decision.candidates)
+        decision, near = await self._decide(text, entries)
         if decision.action == "add":
             return Plan(reason=decision.reason)
         if decision.action == "duplicate":
@@ -251,6 +242,24 @@ class Judge:
             return Plan(word=word, reason=reason)
         entry = near[number]
         return Plan(entry=entry, word=word, kept=kept(word, text, entry), reason=reason)
+
+    async def near(self, text: str, entries: Sequence[str]) -> tuple[str, ...]:
+        """The entries, other texts, that may be about the same thing; asks no model."""
+        decision, near = await self._decide(text, entries)
+        return near if decision.action == "judge" else ()
+
+    async def _decide(self, text: str, entries: Sequence[str]) -> tuple[Decision, tuple[str, ...]]:
+        """The decision, with its candidates."""
+        if not self._settings.merge_on_write or not entries:
+            return Decision("add", (), ""), ()
+        decision = decide(
+            text,
+            entries,
+            merge_threshold=self._settings.merge_threshold,
+            add_threshold=self._settings.add_threshold,
+            similarities=await self._similarities(text, entries),
+        )
+        return decision, tuple(entries[at] for at in decision.candidates)
 
     async def review(
         self, pairs: Sequence[tuple[str, str]], timeout_s: float

@@ -26,20 +26,32 @@ MOST_KEPT = 500
 """Facts are limited: older pairs are about texts that were replaced long ago."""
 
 
+Side = tuple[str, str]
+"""A fact file, as named in the history, and one of its entries."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WaitingPair:
     target: str
-    """The fact file, as named in the history."""
+    """The fact file of the entry, as named in the history."""
     entry: str
     new: str
+    new_target: str = ""
+    """The fact file of the new text; "" for the same file."""
     attempts: int = 0
     """Questions asked about it."""
     contradict: bool = False
     """Whether the two contradict each other: then a person decides, not a model."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.target, self.entry, self.new
+    def sides(self) -> tuple[Side, Side]:
+        """The older first."""
+        return (self.target, self.entry), (self.new_target or self.target, self.new)
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the two are in different files."""
+        return len({name for name, _ in self.sides}) > 1
 
 
 class Review:
@@ -55,26 +67,33 @@ class Review:
         return self._read() or []
 
     async def note(
-        self, target: str, entries: Sequence[str], new: str, *, contradict: bool = False
+        self,
+        target: str,
+        entries: Sequence[str],
+        new: str,
+        *,
+        new_target: str = "",
+        contradict: bool = False,
     ) -> None:
-        """Stores a pair of a new text and each entry, once. Raises: StorageError, BusyError."""
-        fresh = WaitingPair(target=target, entry="", new=new, contradict=contradict)
+        """Stores a pair of each entry and a new text, once. Raises: StorageError, BusyError."""
+        fresh = WaitingPair(
+            target=target, entry="", new=new, new_target=new_target, contradict=contradict
+        )
         async with locked(self._folder):
-            pairs = {pair.key: pair for pair in self._read_or_set_aside()}
+            pairs = {pair.sides: pair for pair in self._read_or_set_aside()}
             for pair in (replace(fresh, entry=entry) for entry in entries):
-                if contradict or pair.key not in pairs:
-                    pairs[pair.key] = pair
+                if contradict or pair.sides not in pairs:
+                    pairs[pair.sides] = pair
             self._write(list(pairs.values()))
 
     async def hand_over(self, target: str, old: str, new: str) -> None:
         """Transfers a text's pairs to the one that superseded it. Raises as `note`."""
-        others = {
-            pair.entry if pair.new == old else pair.new
-            for pair in self.waiting()
-            if pair.target == target and old in (pair.entry, pair.new)
-        }
-        if others - {new}:
-            await self.note(target, sorted(others - {new}), new)
+        replaced, others = (target, old), set[Side]()
+        for pair in self.waiting():
+            if replaced in pair.sides:
+                others |= {*pair.sides} - {replaced}
+        for where, other in sorted(others - {(target, new)}):
+            await self.note(where, [other], new, new_target=target)
 
     async def take(self, targets: Collection[str]) -> list[WaitingPair]:
         """Returns the next pairs of these files to ask a model about, up to `MAX_PAIRS`. They stay
@@ -84,17 +103,21 @@ class Review:
             return []
         async with locked(self._folder):
             pairs = self._read_or_set_aside()
-            ours = [one for one in pairs if one.target in targets and not one.contradict]
+            ours = [
+                one
+                for one in pairs
+                if not one.contradict and all(name in targets for name, _ in one.sides)
+            ]
             ours = ours[:MAX_PAIRS]
-            taken = {pair.key: replace(pair, attempts=pair.attempts + 1) for pair in ours}
-            self._write([taken.get(pair.key, pair) for pair in pairs])
+            taken = {pair.sides: replace(pair, attempts=pair.attempts + 1) for pair in ours}
+            self._write([taken.get(pair.sides, pair) for pair in pairs])
         return list(taken.values())
 
     async def remove(self, pairs: Collection[WaitingPair]) -> None:
         """Deletes pairs. Raises as `note`."""
-        gone = {pair.key for pair in pairs}
+        gone = {pair.sides for pair in pairs}
         async with locked(self._folder):
-            self._write([pair for pair in self._read_or_set_aside() if pair.key not in gone])
+            self._write([pair for pair in self._read_or_set_aside() if pair.sides not in gone])
 
     def _read(self) -> list[WaitingPair] | None:
         """None if the file is unreadable."""

@@ -264,8 +264,8 @@ class Tiered(FactMemory):
             self._report_outcome(outcome)
         if settled.disputed:
             self._notice(
-                f"{settled.disputed} facts contradict others that come from a source that counts "
-                "for more. Both stay until you decide: `kode memory review`.",
+                f"{settled.disputed} facts contradict others that they cannot replace. Both stay "
+                "until you decide: `kode memory review`.",
                 level="info",
             )
         if settled.given_up:

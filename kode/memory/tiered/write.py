@@ -6,12 +6,14 @@ lock, read again, and apply the decision to the current file, history first.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from kode.errors import MemoryRefused
 from kode.memory import base, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
+from kode.memory.lineage import Entry
 from kode.memory.precedence import Standing, source_rank, supersedes
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
@@ -87,9 +89,10 @@ class FactWriter:
             )
         if plan.entry and plan.entry not in removed:
             await self._prepare(name, plan.entry, plan.kept, wins)
+        elsewhere = [] if plan.known else await self._note_elsewhere(name, text)
         return await self._change(
             lambda: self._store.read(target, scope),
-            lambda file: _plan(file, text, plan, author, wins),
+            lambda file: _plan(file, text, plan, author, wins, elsewhere),
             author,
         )
 
@@ -131,14 +134,26 @@ class FactWriter:
         """Applies an edit to the file with this name in the history. Raises as `add`."""
         return await self._change(lambda: self._store.read_named(name), edit, author)
 
-    async def settle_pair(self, pair: Pair, kept: tuple[str, ...], author: Author) -> Outcome:
+    async def settle_pair(self, pair: Pair, kept: tuple[Entry, ...], author: Author) -> Outcome:
         """Keeps what the person chose of a waiting pair. Raises as `add`."""
-        name, first, second = pair.first.target, pair.first.key, pair.second.key
+        first, second = pair.first, pair.second
         reason = CONTRADICT if pair.contradict else ""
-        done = await self.tend(
-            name, lambda file: edits.settled(file, first, second, kept, reason=reason), author
+        texts = tuple(one.key for one in kept)
+        if first.target == second.target:
+            done = await self.tend(
+                first.target,
+                lambda file: edits.settled(file, first.key, second.key, texts, reason=reason),
+                author,
+            )
+        else:
+            done = Outcome(line="kept both")
+            for gone in (one for one in (first, second) if one not in kept):
+                edit = partial(edits.removed, old_text=gone.key, instead=kept[0].key)
+                done = await self.tend(gone.target, edit, author)
+        settled = WaitingPair(
+            target=first.target, entry=first.key, new=second.key, new_target=second.target
         )
-        await self._review.remove([WaitingPair(target=name, entry=first, new=second)])
+        await self._review.remove([settled])
         return done
 
     async def undo(self, change: Change, author: Author) -> Outcome:
@@ -211,15 +226,25 @@ class FactWriter:
         settled = [pair for pair in taken if pair not in standing]
         disputed = given_up = 0
         for pair, word in zip(standing, words, strict=True):
-            wins = word != "update" or self._stands_higher(pair)
+            if pair.is_across and word == "same":
+                word = "distinct"
+            # One may hold everywhere and the other in this project alone, so a model's word removes
+            # nothing across files.
+            wins = word != "update" or (not pair.is_across and self._stands_higher(pair))
+            if not wins:
+                await self._review.note(
+                    pair.target,
+                    [pair.entry],
+                    pair.new,
+                    new_target=pair.new_target,
+                    contradict=True,
+                )
+                disputed += 1
+                continue
             if word in ("same", "update"):
                 kept = merge.kept(word, pair.new, pair.entry)
                 gone = pair.new if kept == pair.entry else pair.entry
                 await self._prepare(pair.target, gone, kept, wins)
-            if not wins:
-                disputed += 1
-                continue
-            if word in ("same", "update"):
                 changes.append(await self._merge_pair(pair, word, author))
             elif word is None and pair.attempts >= MAX_ATTEMPTS:
                 given_up += 1
@@ -253,6 +278,18 @@ class FactWriter:
         elif old != new:
             await self._review.hand_over(name, old, new)
 
+    async def _note_elsewhere(self, name: str, text: str) -> list[str]:
+        """Before a text is written to this file: pairs it with what is near in the others that
+        prompts here show beside it. Returns those entries."""
+        found: list[str] = []
+        for file in self._store.files(lambda _: None):
+            where = self._store.name_of(file)
+            near = await self._judge.near(text, file.standing) if where != name else ()
+            if near:
+                await self._review.note(where, near, text, new_target=name)
+                found += near
+        return found
+
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     async def _merge_pair(self, pair: WaitingPair, word: merge.Word, author: Author) -> Outcome:
@@ -270,10 +307,9 @@ class FactWriter:
 
     def _both_stand(self, pair: WaitingPair) -> bool:
         try:
-            entries = self._store.read_named(pair.target).entries
+            return all(text in self._store.read_named(name).entries for name, text in pair.sides)
         except MemoryRefused:
             return False
-        return pair.entry in entries and pair.new in entries
 
     async def _change(
         self, read: Callable[[], FactFile], edit: Callable[[FactFile], Edit], author: Author
@@ -313,9 +349,16 @@ class FactWriter:
         return Outcome(file=after, line=edit.line, detail=detail, change_id=change.id)
 
 
-def _plan(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> Edit:
+def _plan(
+    file: FactFile,
+    text: str,
+    plan: Plan,
+    author: Author,
+    wins: bool,
+    elsewhere: Sequence[str],
+) -> Edit:
     """Applies the plan to the current file: if a compared entry is gone meanwhile, the text is
-    added, which loses nothing."""
+    added, which loses nothing. `elsewhere` are near entries of other files."""
     for entry in (text, plan.known):
         if entry in file.entries:
             is_new = author.source_hash or author.since or author.until
@@ -326,7 +369,7 @@ def _plan(file: FactFile, text: str, plan: Plan, author: Author, wins: bool) -> 
         return edits.superseded(file, plan.entry, text, reason=plan.reason)
     if plan.entry in file.entries:
         return edits.merged(file, plan.entry, text, plan.kept, reason=plan.reason)
-    near = [entry for entry in plan.unjudged if entry in file.entries]
+    near = [*(entry for entry in plan.unjudged if entry in file.entries), *elsewhere]
     supersedes = plan.entry if plan.word == "update" else ""
     return edits.added(file, text, near=near, reason=plan.reason, supersedes=supersedes)
 

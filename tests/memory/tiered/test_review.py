@@ -8,7 +8,17 @@ from kode.errors import ProviderError
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
 from kode.memory.tiered.review import MAX_ATTEMPTS, MOST_KEPT, Review
-from tests.memory.life import Model, lived, notices, opened, settings, use, user_file, write_facts
+from tests.memory.life import (
+    Model,
+    env_file,
+    lived,
+    notices,
+    opened,
+    settings,
+    use,
+    user_file,
+    write_facts,
+)
 
 OLD, NEW = "Lint with ruff check", "Lint with ruff check src"
 OTHER_OLD, OTHER_NEW = "Deploys need approval from Ann", "Deploys need approval from Anne"
@@ -182,6 +192,57 @@ async def test_two_sessions_that_end_together_settle_a_pair_once(tmp_path):
         if c.kind == "supersede"
     ]
     assert len(merges) == 1
+
+
+async def across_files(tmp_path):
+    """One fact about the person, a similar one about the environment."""
+    system = await opened(tmp_path)
+    await use(system, action="add", target="user", content=OLD)
+    told = await use(system, action="add", target="env", content=NEW)
+    assert waiting(tmp_path) == [(OLD, NEW)]
+    return told
+
+
+async def test_a_similar_fact_in_another_file_makes_a_pair_too(tmp_path):
+    told = await across_files(tmp_path)
+
+    assert f'similar to "{OLD}"' in told
+
+
+@pytest.mark.parametrize("word", ["same", "distinct"])
+async def test_a_model_merges_nothing_across_files(tmp_path, word):
+    await across_files(tmp_path)
+
+    await session_that_ends(tmp_path, f"1: {word}")
+
+    assert entries(tmp_path) == (OLD,)
+    assert parse(env_file(tmp_path).read_text()) == (NEW,)
+    assert waiting(tmp_path) == []
+
+
+async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
+    await across_files(tmp_path)
+    events = []
+
+    await session_that_ends(tmp_path, "1: update", emit=events.append)
+
+    assert entries(tmp_path) == (OLD,)
+    assert parse(env_file(tmp_path).read_text()) == (NEW,)
+    (pair,) = (await opened(tmp_path)).pairs()
+    assert pair.contradict
+    assert (pair.first.target, pair.second.target) == ("facts/user.md", "facts/env.md")
+    assert "until you decide: `kode memory review`" in notices(events)[0]
+    assert (await session_that_ends(tmp_path, "1: same")).asked == []
+
+
+async def test_a_text_that_is_replaced_hands_over_its_pair_with_another_file(tmp_path):
+    await across_files(tmp_path)
+    system = await opened(tmp_path)
+    newer = "Lint with ruff check src tests"
+
+    await use(system, action="replace", target="env", old_text=NEW, content=newer)
+
+    assert (OLD, newer) in waiting(tmp_path)
 
 
 async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
