@@ -275,6 +275,8 @@ def _index_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
 
 
 LONGEST_CLAIM_S = 3_600.0
+_SAID = "User: "
+"""Begins a message of the user in a transcript."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +301,27 @@ class Pending:
     @property
     def id(self) -> str:
         return self.session_id
+
+    @property
+    def raw_note(self) -> str:
+        """A narrative without a model: what the user asked, in their own words."""
+        lines = self.transcript.split("\n")
+        asked = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
+        listed = "; ".join(shorten(line, 120) for line in asked[:3] + asked[3:][-3:])
+        return f"Asked: {listed}" if listed else shorten(self.transcript, 300)
+
+    @property
+    def as_episode(self) -> Episode:
+        """What can be shown of the session until its note is written."""
+        return Episode(
+            session_id=self.session_id,
+            turns=self.turns,
+            created_at=self.at,
+            updated_at=self.at,
+            narrative=self.raw_note,
+            tainted=self.tainted,
+            project=self.project,
+        )
 
 
 class PendingFolder(WaitingFolder[Pending]):

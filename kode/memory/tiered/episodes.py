@@ -311,7 +311,7 @@ class EpisodeKeeper:
         """Both without what may not be remembered; the narrative is never empty."""
         good = [fact for fact in facts if not scan.scan(fact)]
         if scan.scan(narrative) or not narrative:
-            narrative = _raw_note(pending.transcript)
+            narrative = pending.raw_note
         if scan.scan(narrative):
             narrative = f"(A session of {pending.turns} turns; the scan refused its note.)"
         if len(good) < len(facts):
@@ -369,13 +369,6 @@ def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     facts = list(known)
     facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
     return tuple(facts[-MAX_FACTS:])
-
-
-def _raw_note(text: str) -> str:
-    """A narrative without a model: what the user asked, in their own words."""
-    asked = [line[6:] for line in text.split("\n") if line.startswith("User: ")]
-    listed = "; ".join(shorten(line, 120) for line in asked[:3] + asked[3:][-3:])
-    return _cut(f"Asked: {listed}" if listed else shorten(text, 300), MAX_NARRATIVE_CHARS)
 
 
 def _cut(text: str, max_chars: int) -> str:

@@ -8,13 +8,13 @@ from operator import itemgetter
 
 from kode.contracts import Hit
 from kode.errors import MemoryRefused
-from kode.memory import rank, when
+from kode.memory import rank, scan, when
 from kode.memory.ask import keep_ends
 from kode.memory.base import only_one
 from kode.memory.rank import Ranked, Text, fits
 from kode.memory.search import CANDIDATES, POOL, Finder, Found
 from kode.memory.tiered import report
-from kode.memory.tiered.episode_files import Episode
+from kode.memory.tiered.episode_files import Episode, PendingFolder
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import FactFile
 
@@ -155,11 +155,22 @@ class Searcher:
         return f"{text}\n{note}" if note else text
 
     async def _newest(self) -> Episode | None:
-        """From another session, and allowed to be shown."""
-        for episode in await self._index.newest(NEWEST_READ, of_project=True):
+        """From another session, and allowed to be shown; without its note if that is pending."""
+        found = [*self._pending(), *await self._index.newest(NEWEST_READ, of_project=True)]
+        for episode in sorted(found, key=lambda one: one.updated_at, reverse=True):
             if episode.recallable and episode.session_id != self._session_id:
                 return None if episode.session_id in self._shown else episode
         return None
+
+    def _pending(self) -> list[Episode]:
+        """This project's newest sessions whose notes are not written yet."""
+        folder = PendingFolder(self._index.files.folder / "pending")
+        read = (folder.read(id) for id in sorted(folder.ids(), reverse=True)[:NEWEST_READ])
+        return [
+            one.as_episode
+            for one in read
+            if one and one.project == self._index.project and not scan.scan(one.raw_note)
+        ]
 
 
 def _in_archives(files: Sequence[FactFile]) -> list[Place]:

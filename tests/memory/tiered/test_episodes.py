@@ -668,6 +668,27 @@ async def test_the_newest_is_neither_the_own_nor_one_that_waits_nor_shown_again(
 
 
 @pytest.mark.parametrize(
+    ("tainted", "cwd", "is_shown"),
+    [(False, None, True), (True, None, False), (False, NOWHERE, False)],
+)
+async def test_a_session_whose_note_is_pending_is_shown_by_what_was_asked(
+    tmp_path, tainted, cwd, is_shown
+):
+    await store(tmp_path, episode("20260228-000000-aaaaaa", "Rewrote the uploader"))
+    down = Model([ProviderError("down")])
+    system = await opened(tmp_path, model=down, tainted=lambda: tainted)
+    await system.before_drop(THREE, "exit")
+    where = {} if cwd is None else {"cwd": cwd}
+
+    later = await opened(tmp_path, session_id=OTHER_SESSION, **where)
+    first = await later.recall(turn(1, "hello"))
+
+    assert ("Asked: fix the tokenizer; add a test; run it" in first) == is_shown
+    assert ("Rewrote the uploader" in first) != is_shown
+    assert await later.recall(turn(1, "hello")) == ""
+
+
+@pytest.mark.parametrize(
     "text", ["continue where we stopped yesterday", "what did we do last time?", "2026-02-28"]
 )
 async def test_a_question_of_time_recalls_by_time(tmp_path, text):
