@@ -7,7 +7,16 @@ from typing import Any
 
 STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf'(?s){STRING}|["{{}}\[\]]')
-_WORD_CHARACTER = re.compile(r"\w")
+_SPACE = re.compile(r"\s*")
+_CUT = re.compile(r"\Z|```|~~~|<")
+_AFTER_STRING = rf"\s*(?:[,:}}\]]|{_CUT.pattern})"
+_QUOTED = re.compile(
+    rf"""(?s)"(?!"")(?:[^"\\]|\\.|"(?!{_AFTER_STRING}))*"|'(?:[^'\\]|\\.|'(?!{_AFTER_STRING}))*'"""
+)
+"""A quote that nobody escaped belongs to the string only where none could end it."""
+_ESCAPE = re.compile(r'(?s)\\(u[0-9a-fA-F]{4}|.)|"')
+_BARE = re.compile(r"[\w.+-]+")
+_CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 def object_of(text: str | bytes) -> dict[str, Any] | None:
@@ -35,6 +44,106 @@ def value_at(text: str, at: int) -> tuple[Any, int] | None:
         return None
 
 
+def loose_value_at(text: str, at: int) -> tuple[Any, int] | None:
+    """The value that begins at index `at` as models write it, and the index where it ends; None if
+    there is none.
+
+    Read are Python's quotes and constants, keys without quotes, extra commas, doubled braces,
+    brackets missing before a fence, a tag or the end, and quotes in a string that cannot end it.
+    Strings are taken with all they hold; comments are not, since they explain.
+    """
+    reader = _LooseReader(text, at)
+    try:
+        return reader.value(), reader.at
+    except (ValueError, RecursionError):
+        return None
+
+
+class _LooseReader:
+    """Raises ValueError for everything that it cannot read."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+
+    def value(self) -> Any:
+        if self._skip("{"):
+            return self._object()
+        if self._skip("["):
+            return self._list()
+        quoted = _QUOTED.match(self.text, self.at)
+        if quoted:
+            self.at = quoted.end()
+            return _unquoted(quoted[0])
+        word = self._word()
+        return _CONSTANTS[word] if word in _CONSTANTS else json.loads(word)
+
+    def _object(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not self._ends("}"):
+            if not found and self.text[self.at] == "{":  # doubled, as in a format string
+                inner: dict[str, Any] = self.value()
+                if not self._ends("}"):
+                    raise ValueError("an object in place of a key")
+                return inner
+            key = self.value() if self.text[self.at] in "\"'" else self._word()
+            self._skip_space()
+            if not self._skip(":"):
+                raise ValueError("no colon")
+            self._skip_space()
+            found[key] = self.value()
+            self._separate("}")
+        return found
+
+    def _list(self) -> list[Any]:
+        found: list[Any] = []
+        while not self._ends("]"):
+            found.append(self.value())
+            self._separate("]")
+        return found
+
+    def _separate(self, closing: str) -> None:
+        self._skip_space()
+        cut = _CUT.match(self.text, self.at) is not None
+        if not self._skip(",") and not cut and self.text[self.at] != closing:
+            raise ValueError("no comma")
+
+    def _ends(self, closing: str) -> bool:
+        self._skip_space()
+        return self._skip(closing) or _CUT.match(self.text, self.at) is not None
+
+    def _skip(self, character: str) -> bool:
+        found = self.text.startswith(character, self.at)
+        self.at += found
+        return found
+
+    def _skip_space(self) -> None:
+        space = _SPACE.match(self.text, self.at)
+        self.at = space.end() if space else self.at
+
+    def _word(self) -> str:
+        word = _BARE.match(self.text, self.at)
+        if word is None:
+            raise ValueError("no value")
+        self.at = word.end()
+        return word[0]
+
+
+def _unquoted(quoted: str) -> str:
+    """The content of a string in either quotes; a backslash that escapes nothing stays."""
+
+    def escape(found: re.Match[str]) -> str:
+        escaped = found[1]
+        if escaped is None:
+            return '\\"'
+        if escaped == "'":
+            return escaped
+        return found[0] if escaped[0] in 'u"\\/bfnrt' and escaped != "u" else f"\\\\{escaped}"
+
+    text: str = json.loads(f'"{_ESCAPE.sub(escape, quoted[1:-1])}"', strict=False)
+    return text
+
+
 def is_closed(text: str) -> bool:
     """Whether every bracket and string of the first object is closed."""
     depth = 0
@@ -50,12 +159,6 @@ def is_closed(text: str) -> bool:
     return False
 
 
-def ends_in_string(text: str) -> bool:
-    """Whether the text ends inside a string."""
-    quotes = [token[0] for token in _TOKEN.finditer(text) if token[0][0] == '"']
-    return bool(quotes) and quotes[-1] == '"'
-
-
 def repair(text: str, opening: str) -> Any:
     """Repairs by guessing what the first `opening` bracket begins; None without one."""
     start = text.find(opening)
@@ -67,14 +170,3 @@ def repair(text: str, opening: str) -> Any:
         return json_repair.loads(text[start:])
     except (ValueError, RecursionError, TypeError):
         return None
-
-
-def repair_without_loss(text: str) -> Any:
-    """The object in a broken text, if repairing it touches only brackets, commas and quotes: all
-    letters and digits stay, in order. None otherwise."""
-    if ends_in_string(text):
-        return None
-    value = repair(text, "{")
-    said = json.dumps(value, ensure_ascii=False)
-    same = _WORD_CHARACTER.findall(said) == _WORD_CHARACTER.findall(text)
-    return value if isinstance(value, dict) and same else None
