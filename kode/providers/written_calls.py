@@ -45,6 +45,8 @@ MAX_LEAD_CHARS = 300
 MAX_TEXT_CHARS = 400_000
 MAX_OBJECTS = 2_000
 """So many objects in earlier messages are compared with a call."""
+MAX_YAML_CHARS = 20_000
+"""Its parser reads 100,000 characters a second."""
 MAX_ENDS = 50
 """So many places are tried as the end of a call in Python's notation: strings may hold markup."""
 
@@ -385,7 +387,11 @@ class _Reader:
 
         end = _YAML_END.search(self.text, self.at)
         written = self.text[self.at : end.start() if end else len(self.text)]
+        if len(written) > MAX_YAML_CHARS:
+            raise NoCallError
         try:
+            if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)):
+                raise NoCallError  # a few lines of aliases are gigabytes of JSON
             value = yaml.load(written, yaml.BaseLoader)  # only strings: the tool says the types
         except (yaml.YAMLError, ValueError):
             raise NoCallError from None
