@@ -87,6 +87,9 @@ _LINE_START = re.compile(
 """What a tool, a comment, a quotation or a patch puts in front of each line."""
 _NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{_MARKUP.pattern}")
 """What differs between the same call in a file, in a string, and in Python."""
+_LAYOUT = re.compile(rf"\\+[nrt]?|['\"\s]|{_FENCE}")
+"""What differs between the same text in a file and in a fence."""
+_MORE_THAN_NAME = re.compile(r"[^\w.-]")
 _INSIDE = re.compile(r"[{<]")
 _VALUE_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
 _YAML_AT = re.compile(r"[A-Za-z_][\w ]*:[ \t\n].*\n[A-Za-z_]")
@@ -204,19 +207,24 @@ def _is_quoted(
 ) -> bool:
     if not before:
         return False
-    if _quotes([call.text for call in found] or [rest], before):
+    if _quotes([call.text for call in found], before) or _holds(before, rest, _LAYOUT):
         return True
     shown = _shown(before, tools) if found else []
     return any((call.name, call.arguments) in shown for call in found)
 
 
 def _quotes(texts: Sequence[str], before: str) -> bool:
-    """Whether one of these texts was said before, in any notation."""
-    squeezed = _NOTATION.sub("", before)
-    whole = [html.unescape(text) for text in texts]
+    """Whether one of these calls was said before, in any notation; a bare name is not enough."""
+    calls = [text for text in texts if _MORE_THAN_NAME.search(_NOTATION.sub("", text))]
+    return any(_holds(before, text, _NOTATION) for text in calls)
+
+
+def _holds(before: str, text: str, ignored: re.Pattern[str]) -> bool:
+    whole = html.unescape(text)
+    squeezed = ignored.sub("", before)
     # In a source that is one string, nothing stands in front of lines.
-    said = [*whole, *(_LINE_START.sub("", text) for text in whole)]
-    return any(one in squeezed for one in (_NOTATION.sub("", text) for text in said) if one)
+    forms = (ignored.sub("", form) for form in (whole, _LINE_START.sub("", whole)))
+    return any(form in squeezed for form in forms if form)
 
 
 def _shown(before: str, tools: Mapping[str, ToolSpec]) -> list[Call]:
