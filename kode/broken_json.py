@@ -14,6 +14,7 @@ _QUOTED = re.compile(
     rf"""(?s)"(?!"")(?:[^"\\]|\\.|"(?!{_AFTER_STRING}))*"|'(?:[^'\\]|\\.|'(?!{_AFTER_STRING}))*'"""
 )
 """A quote that nobody escaped belongs to the string only where none could end it."""
+_KEY = re.compile(r"""\"[^"\\\n]*"|'[^'\\\n]*'|[\w.-]+""")
 _ESCAPE = re.compile(r'(?s)\\(u[0-9a-fA-F]{4}|.)|"')
 _BARE = re.compile(r"[\w.+-]+")
 _CONSTANTS = {"True": True, "False": False, "None": None}
@@ -80,37 +81,45 @@ class _LooseReader:
 
     def _object(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while not self._ends("}"):
-            if not found and self.text[self.at] == "{":  # doubled, as in a format string
-                inner: dict[str, Any] = self.value()
-                if not self._ends("}"):
-                    raise ValueError("an object in place of a key")
-                return inner
-            key = self.value() if self.text[self.at] in "\"'" else self._word()
+        self._skip_space()
+        if self.text.startswith("{", self.at):  # doubled, as in a format string
+            found = self.value()
             self._skip_space()
-            if not self._skip(":"):
-                raise ValueError("no colon")
+            if not self._skip("}"):
+                raise ValueError("an object in place of a key")
+            return found
+        while not self._skip("}"):
+            key = _KEY.match(self.text, self.at)
+            self.at = key.end() if key else self.at
             self._skip_space()
-            found[key] = self.value()
-            self._separate("}")
+            if key is None or not self._skip(":"):
+                raise ValueError("no key")
+            self._skip_space()
+            found[key[0].strip("\"'")] = self.value()
+            if self._is_last():
+                break
         return found
 
     def _list(self) -> list[Any]:
         found: list[Any] = []
-        while not self._ends("]"):
+        self._skip_space()
+        while not self._skip("]"):
             found.append(self.value())
-            self._separate("]")
+            if self._is_last():
+                break
         return found
 
-    def _separate(self, closing: str) -> None:
+    def _is_last(self) -> bool:
+        """Whether the text ends after this value, without a bracket. A comma means that more was to
+        come."""
         self._skip_space()
-        cut = _CUT.match(self.text, self.at) is not None
-        if not self._skip(",") and not cut and self.text[self.at] != closing:
+        has_comma = self._skip(",")
+        self._skip_space()
+        if has_comma or self.text.startswith(("}", "]"), self.at):
+            return False
+        if _CUT.match(self.text, self.at) is None:
             raise ValueError("no comma")
-
-    def _ends(self, closing: str) -> bool:
-        self._skip_space()
-        return self._skip(closing) or _CUT.match(self.text, self.at) is not None
+        return True
 
     def _skip(self, character: str) -> bool:
         found = self.text.startswith(character, self.at)

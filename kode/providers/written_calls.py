@@ -307,9 +307,11 @@ class _Reader:
         between = _BEFORE_ARGUMENTS.match(self.text, self.at)
         begin = between.end() if between else self.at
         if self.text[begin : begin + 1] != "{":
-            if tag or self.is_marked:
-                return [fitting(tool, {})]
-            raise NoCallError
+            if not tag and not self.is_marked:
+                raise NoCallError
+            if "<" not in self.text[self.at : begin]:
+                raise UnfitError  # cut behind the name
+            return [fitting(tool, {})]
         self.at = begin
         arguments = self._value()
         if self.text[self.at : self.at + 1] == ")":
@@ -367,6 +369,8 @@ class _Reader:
             ends = _ENDS.match(self.text, self.at)
             if ends and element[4] in ends[0]:
                 raise UnfitError  # the value itself holds such an element
+        if properties_of(tool) and set(found) - set(properties_of(tool)):
+            raise UnfitError
         return found
 
     def _value(self) -> Any:
@@ -409,8 +413,10 @@ class _Reader:
         name, arguments = named_call(said, self.tools)
         if not set(said) & set(ARGUMENT_KEYS):
             raise NoCallError
-        if _YAML_COMMENT.search(written):
-            raise UnfitError  # it may have been meant as part of a value
+        is_begun = bool(self.text[: self.at].strip())
+        if _YAML_COMMENT.search(written) or (is_begun and self.text.endswith(written)):
+            # The comment may have been meant as part of a value, and a fence or tag never ends.
+            raise UnfitError
         self.at += len(written)
         known = properties_of(self.tools[name])
         return name, {
