@@ -60,8 +60,8 @@ _FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\s`]*[ \t]*$)|```+\w*"
 _MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
 """Closing brackets too: many calls end with one too many."""
 _TEMPLATE_BEGINS = re.compile(rf"\s*(?:{_TOKEN}|<\w)")
-_MARK = re.compile(rf"(?!</){_TAG}")
-"""The beginning of a template's markup, which is neither words nor Markdown."""
+_MARK = re.compile(_TAG)
+"""Neither words nor Markdown. An end too: some templates begin the thinking in the prompt."""
 _NAME_AT = re.compile(r"[>*`]*(?:functions?\.)?([A-Za-z_][\w.-]*)(?::\d+)?[*`]*")
 _NAME_ELEMENT = re.compile(r"<(\w+)>\s*([\w.-]+)\s*</\1>\s*(?:<\w+>)?")
 _HEAD = re.compile(rf"(?:[\w.:=-]++|\s++|{_TAG}|{_FENCE}){{1,20}}?(?=\{{)")
