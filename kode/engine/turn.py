@@ -70,7 +70,8 @@ LEAST_PARTIAL_CHARS = 60_000
 
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
-    "Call tools through the tool interface, with all required arguments. The tools: {tools}. "
+    "Call tools through the tool interface, with all required arguments and no words before them. "
+    "The tools: {tools}. "
     "To show a call without making it, write a sentence after it."
 )
 SILENT = "Your reply was empty. Continue with the task, or give your answer."

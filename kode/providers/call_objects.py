@@ -43,17 +43,20 @@ def calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[Call]:
     wrapped = set(value) - _OF_MESSAGES
     if len(wrapped) == 1 and wrapped <= _WRAPPERS:
         return calls_in(value[wrapped.pop()], tools)
-    if isinstance(value.get("function"), dict) and set(value) <= {"function", *_LABELS}:
-        return calls_in(value["function"], tools)
+    rest = set(value) - _LABELS
+    if len(rest) == 1 and rest <= set(NAME_KEYS) and isinstance(inner := value[rest.pop()], dict):
+        return calls_in(inner, tools)
     if tool := _tool_of_arguments(value, tools):
         return [fitting(tool, value)]
-    return [_named_call(value, tools)]
+    return [named_call(value, tools)]
 
 
-def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call:
+def named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call:
+    """The call that an object says by keys for the tool and for its arguments, or with the
+    arguments beside the tool. Raises: NoCallError, UnfitError."""
     key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), None)
     if key is None:
-        raise NoCallError
+        raise UnfitError if _resembles_call(value, tools) else NoCallError
     tool = tools.get(value[key].removeprefix("functions."))
     known = {*_LABELS, *ARGUMENT_KEYS, *(properties_of(tool) if tool else ())}
     before = list(value)[: list(value).index(key)]
@@ -69,14 +72,26 @@ def _named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call
         return fitting(tool, flat)
     keys = [one for one in ARGUMENT_KEYS if one in rest]
     if len(keys) != 1 or set(rest) - {*keys, *_LABELS}:
-        raise NoCallError
+        raise UnfitError if _resembles_call(value, tools) else NoCallError
     given = rest[keys[0]]
-    given = broken_json.whole(given) if isinstance(given, str) else given
+    while isinstance(given, str):
+        given = broken_json.whole(given)
     if isinstance(given, dict) and "properties" in given:
         raise NoCallError  # a schema, which describes the tool
     if not isinstance(given, dict):
         raise UnfitError
     return fitting(tool, given)
+
+
+def _resembles_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether an object is a tool's name and its arguments under keys that no template uses: data
+    can be that, so it does not run."""
+    named = [tools[one] for one in value.values() if isinstance(one, str) and one in tools]
+    given = [one for one in value.values() if isinstance(one, dict) and one]
+    if not len(named) == len(given) == 1 or len(value) != 2:
+        return False
+    required = named[0].parameters.get("required", ())
+    return set(required) <= set(given[0]) <= set(properties_of(named[0]))
 
 
 def _tool_of_arguments(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> ToolSpec | None:

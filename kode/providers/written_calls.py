@@ -3,21 +3,22 @@
 Servers of local models parse calls by the model's template. If the template is not used, or the
 model strays from it, the call arrives as the answer. It is recognized here by its form alone:
 
-    reply      [a paragraph of whole sentences], then calls to the end, nothing between or after
+    reply      calls from start to end, or a paragraph of whole sentences and calls in a template's
+               markup; nothing between or after
     call       an object that says the tool and its arguments (`call_objects`), the name of a tool
-               in front of its arguments, Python's notation, or elements
+               in front of its arguments, Python's notation, elements, or YAML
     markup     around calls: special tokens, tags about tools and functions, fences
 
 It counts only if it names an offered tool and has every required argument. Followed by more text,
-after a colon, or quoted from a person or a tool, it is shown, not made. A reply that looks like a
-call and cannot be one gets the stop `malformed_call`, and so does a call right after a colon: the
-model knows which it was.
+or quoted from memory, a person or a tool, it is shown, not made. A reply that looks like a call and
+cannot be one gets the stop `malformed_call`. So does a call that may as well be shown: after words
+in Markdown, after a colon, or as in the model's own earlier answer. The model knows which it was.
 """
 
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -34,6 +35,7 @@ from kode.providers.call_objects import (
     UnfitError,
     calls_in,
     fitting,
+    named_call,
     properties_of,
 )
 from kode.providers.draft import MAX_CALLS, new_call_id
@@ -43,39 +45,58 @@ MAX_LEAD_CHARS = 300
 MAX_TEXT_CHARS = 400_000
 MAX_OBJECTS = 2_000
 """So many objects in earlier messages are compared with a call."""
+MAX_YAML_CHARS = 20_000
+"""Its parser reads 100,000 characters a second."""
+MAX_ENDS = 50
+"""So many places are tried as the end of a call in Python's notation: strings may hold markup."""
 
 _TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
 _TAG = (
-    rf"{_TOKEN}|</[A-Za-z_][^<>\n]{{0,60}}(?:>|\Z)|\[/?[A-Z][A-Z_]{{2,30}}\]"
-    r"|<(?!\w*_(?:response|result|output))\w*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
+    rf"{_TOKEN}|</[A-Za-z_|｜][^<>\n]{{0,60}}(?:>|\Z)|\[/?[A-Z][A-Z_]{{2,30}}\]"
+    r"|<(?:[|｜]\w+[|｜])?(?!\w*_(?:response|result|output))[\w:]*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
 )
 """What templates put around a call. Other elements hold other things, such as a tool's output."""
-_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\n`]*$)|```+\w*"
+_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\s`]*[ \t]*$)|```+\w*"
 _MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
 """Closing brackets too: many calls end with one too many."""
 _TEMPLATE_BEGINS = re.compile(rf"\s*(?:{_TOKEN}|<\w)")
-_NAME_AT = re.compile(rf"(?:functions?(?:\.|{_TOKEN}))?([A-Za-z_][\w.-]*)(?::\d+)?")
+_MARK = re.compile(_TAG)
+"""Neither words nor Markdown. An end too: some templates begin the thinking in the prompt."""
+_NAME_AT = re.compile(r"[>*`]*(?:functions?\.)?([A-Za-z_][\w.-]*)(?::\d+)?[*`]*")
+_NAME_ELEMENT = re.compile(r"<(\w+)>\s*([\w.-]+)\s*</\1>\s*(?:<\w+>)?")
+_HEAD = re.compile(rf"(?:[\w.:=-]++|\s++|{_TAG}|{_FENCE}){{1,20}}?(?=\{{)")
+"""What templates put between a special token and the arguments: the name, an id, a channel."""
+_HEAD_NAME = re.compile(rf"{_TAG}|([\w-]+)")
 _BEFORE_ARGUMENTS = re.compile(rf"(?:[\s:(]|{_FENCE}|{_TAG})*")
 _NAMED_TAG = re.compile(r"<(?:\w+\s*=\s*|\w+\s+name\s*=\s*)?\"?([\w.-]+)\"?\s*>")
 _ELEMENT = re.compile(
-    r"\s*<(?:(?:parameter|param|arg)(?:\s*=\s*|\s+name\s*=\s*))?\"?([\w.-]+)\"?\s*>(.*?)"
-    r"</(?:parameter|param|arg|\1)>",
+    r"\s*<(?:(parameter|param|arg)(?:\s*=\s*|\s+name\s*=\s*))?\"?([\w.-]+)\"?\s*>(.*?)"
+    r"(</(?(1)\1|\2)>)",
     re.DOTALL,
 )
 _ATTRIBUTES = re.compile(r"<(\w+)((?:\s+[\w.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))+)\s*/?>")
 _ATTRIBUTE = re.compile(r"([\w.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _PAIR = re.compile(
-    r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL | re.IGNORECASE
+    r"\s*<(arg)_key>(.*?)</arg_key>\s*<arg_value>(.*?)(</arg_value>)", re.DOTALL | re.IGNORECASE
 )
+_ENDS = re.compile(r"(?:\s*</[\w.:-]+>)*")
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
-_LINE_START = re.compile(r"^[ \t]*(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)?[ \t]*", re.MULTILINE)
+_LINE_START = re.compile(
+    r"^[ \t]*(?:(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)[ \t]*)*", re.MULTILINE
+)
 """What a tool, a comment, a quotation or a patch puts in front of each line."""
 _NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{_MARKUP.pattern}")
 """What differs between the same call in a file, in a string, and in Python."""
+_LAYOUT = re.compile(rf"\\+[nrt]?|['\"\s]|{_FENCE}")
+"""What differs between the same text in a file and in a fence."""
+_MORE_THAN_NAME = re.compile(r"[^\w.-]")
 _INSIDE = re.compile(r"[{<]")
 _VALUE_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
-_PYTHON_AT = re.compile(r"\[?\s*([A-Za-z_]\w*)\(")
-_BROKEN_CALL = re.compile(r'[\[{]\s*(?:\{\s*)?"(\w+)"\s*:\s*"([\w.-]+)')
+_YAML_AT = re.compile(r"[A-Za-z_][\w ]*:[ \t\n].*\n[A-Za-z_]")
+_YAML_END = re.compile(r"^(?:```|~~~|<)|<[|｜]|\Z", re.MULTILINE)
+_YAML_COMMENT = re.compile(r"(?m)(?:^|\s)#")
+_PYTHON_AT = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
+_BROKEN_CALL = re.compile(r"[\[{\s]*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
 
 
 @dataclass(frozen=True)
@@ -105,16 +126,15 @@ def read_written_calls(message: Message, request: Request) -> Message:
             continue
         except UnfitError:
             found = []
-        before = _said_before(request.messages)
-        if _quotes([call.text for call in found] or [rest], before):
+        if _is_quoted(found, rest, _said_before(request), tools):
             return message
-        shown = _shown(before, tools) if found else []
-        if any((call.name, call.arguments) in shown for call in found):
-            return message
-        announced = not said or (_is_paragraph(said) and lead.endswith("\n"))
+        in_markup = _MARK.match(rest) is not None
+        announced = not said or (in_markup and _is_paragraph(said))
+        if announced and _is_quoted(found, rest, _answered_before(request.messages), tools):
+            announced = False
         if found and announced:
             return _with_calls(message, lead, rest, found)
-        unclear = announced or (found and len(said) <= MAX_LEAD_CHARS)
+        unclear = announced or (found and (in_markup or len(said) <= MAX_LEAD_CHARS))
         malformed = unclear and message.stop == "end"
         return replace(message, stop="malformed_call") if malformed else message
     return message
@@ -141,9 +161,8 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
     call, and in the middle of a line."""
     thinking = WRITTEN_THINKING.match(text)
     start = thinking.end() if thinking else 0
-    line, inside = _BEGINNING.search(text, start), _INSIDE.search(text, start)
-    places = (start, line.start() if line else start, inside.start() if inside else start)
-    for at in dict.fromkeys(places):
+    found = (one.search(text, start) for one in (_BEGINNING, _INSIDE, _MARK))
+    for at in sorted({start, *(place.start() for place in found if place)}):
         if not text[:at].endswith("`"):  # else it is quoted
             yield text[:at], text[at:]
 
@@ -154,22 +173,58 @@ def _is_paragraph(said: str) -> bool:
     return whole and len(said) <= MAX_LEAD_CHARS and "\n\n" not in said
 
 
-def _said_before(messages: Sequence[Message]) -> str:
-    """The earlier messages of a person or a tool, without what stands in front of lines."""
-    return "\0".join(
-        _LINE_START.sub("", html.unescape(part.text))
+def _said_before(request: Request) -> str:
+    """The system prompt, which holds memory, and what a person or a tool said."""
+    return _material([request.system, *_texts(request.messages, ("user", "tool"))])
+
+
+def _answered_before(messages: Sequence[Message]) -> str:
+    """What the model said in its answers; nothing while it is asked what its last reply was."""
+    replies = [message for message in messages if message.role == "assistant"]
+    if replies and replies[-1].stop == "malformed_call":
+        return ""
+    answers = [one for one in replies if one.stop == "end" and not calls_of(one)]
+    return _material(_texts(answers, ("assistant",)))
+
+
+def _texts(messages: Sequence[Message], roles: Collection[str]) -> Iterator[str]:
+    return (
+        part.text
         for message in messages
-        if message.role != "assistant"
+        if message.role in roles
         for part in message.parts
         if isinstance(part, Text | ToolResult)
     )
 
 
+def _material(texts: Iterable[str]) -> str:
+    """Texts without what stands in front of lines."""
+    return "\0".join(_LINE_START.sub("", html.unescape(text)) for text in texts)
+
+
+def _is_quoted(
+    found: Sequence[_Written], rest: str, before: str, tools: Mapping[str, ToolSpec]
+) -> bool:
+    if not before:
+        return False
+    if _quotes([call.text for call in found], before) or _holds(before, rest, _LAYOUT):
+        return True
+    shown = _shown(before, tools) if found else []
+    return any((call.name, call.arguments) in shown for call in found)
+
+
 def _quotes(texts: Sequence[str], before: str) -> bool:
-    """Whether one of these texts was said before, in any notation."""
-    squeezed = _NOTATION.sub("", before)
-    said = (_NOTATION.sub("", _LINE_START.sub("", html.unescape(text))) for text in texts)
-    return any(one in squeezed for one in said if one)
+    """Whether one of these calls was said before, in any notation; a bare name is not enough."""
+    calls = [text for text in texts if _MORE_THAN_NAME.search(_NOTATION.sub("", text))]
+    return any(_holds(before, text, _NOTATION) for text in calls)
+
+
+def _holds(before: str, text: str, ignored: re.Pattern[str]) -> bool:
+    whole = html.unescape(text)
+    squeezed = ignored.sub("", before)
+    # In a source that is one string, nothing stands in front of lines.
+    forms = (ignored.sub("", form) for form in (whole, _LINE_START.sub("", whole)))
+    return any(form in squeezed for form in forms if form)
 
 
 def _shown(before: str, tools: Mapping[str, ToolSpec]) -> list[Call]:
@@ -191,6 +246,8 @@ class _Reader:
         self.is_all = is_all
         """Whether nothing precedes it."""
         self.at = 0
+        self.is_marked = False
+        """Whether a template's markup was the last that is not a call."""
 
     def read(self) -> list[_Written]:
         """The calls, at least one. Raises: NoCallError, UnfitError."""
@@ -201,7 +258,9 @@ class _Reader:
                 calls = self._next()
             except NoCallError:
                 # A model that continues after a call of its template makes up the result.
-                if found and self.is_all and _TEMPLATE_BEGINS.match(self.text):
+                if self.is_all and (
+                    _TEMPLATE_BEGINS.match(self.text) if found else self._is_in_markup()
+                ):
                     raise UnfitError from None
                 raise
             found += (_Written(*call, self.text[begin : self.at]) for call in calls)
@@ -213,6 +272,11 @@ class _Reader:
             raise NoCallError
         return found
 
+    def _is_in_markup(self) -> bool:
+        """Whether markup of calls, not words, stands at both ends."""
+        begins = _MARK.match(self.text.lstrip())
+        return begins is not None and self.text.rstrip().endswith((">", "}", "]", "```"))
+
     def _is_over(self) -> bool:
         """Whether only markup is left; skips to the next possible call."""
         while self.at < len(self.text):
@@ -220,6 +284,8 @@ class _Reader:
             if markup is None or self._tool_of_tag() or self._attributes():
                 return False
             self.at = markup.end()
+            if markup[0].strip(" \n\r\t,;"):
+                self.is_marked = _MARK.match(markup[0]) is not None
         return True
 
     def _next(self) -> list[Call]:
@@ -230,25 +296,45 @@ class _Reader:
             return [self._call_of_attributes(attributes)]
         if self.text[self.at] in "{[":
             return calls_in(self._value(), self.tools)
+        if self.text[self.at] == '"':
+            return calls_in(broken_json.whole(self._string()), self.tools)
+        if _YAML_AT.match(self.text, self.at):
+            return [self._call_of_yaml()]
         tag = self._tool_of_tag()
-        name = tag or _NAME_AT.match(self.text, self.at)
-        tool = self.tools.get(name[1]) if name else None
-        if name is None or tool is None:
-            raise NoCallError
-        self.at = name.end()
+        tool = self._tool_here(tag)
         if elements := self._elements(tool):
             return [fitting(tool, elements)]
         between = _BEFORE_ARGUMENTS.match(self.text, self.at)
         begin = between.end() if between else self.at
         if self.text[begin : begin + 1] != "{":
-            if tag:
-                return [fitting(tool, {})]
-            raise NoCallError
+            if not tag and not self.is_marked:
+                raise NoCallError
+            if "<" not in self.text[self.at : begin]:
+                raise UnfitError  # cut behind the name
+            return [fitting(tool, {})]
         self.at = begin
         arguments = self._value()
         if self.text[self.at : self.at + 1] == ")":
             self.at += 1
         return [fitting(tool, arguments)]
+
+    def _tool_here(self, tag: re.Match[str] | None) -> ToolSpec:
+        """The tool whose name is in a tag, in an element, in front of arguments, or somewhere
+        between a template's token and the arguments. Raises: NoCallError."""
+        element = _NAME_ELEMENT.match(self.text, self.at) if self.is_marked else None
+        if element and element[2] in self.tools:
+            self.at = element.end()
+            return self.tools[element[2]]
+        head = _HEAD.match(self.text, self.at) if self.is_marked and not tag else None
+        named = {word for word in _HEAD_NAME.findall(head[0]) if word in self.tools} if head else ()
+        if head and len(named) == 1:
+            self.at = head.end()
+            return self.tools[named.pop()]
+        name = tag or _NAME_AT.match(self.text, self.at)
+        if name is None or name[1] not in self.tools:
+            raise NoCallError
+        self.at = name.end()
+        return self.tools[name[1]]
 
     def _tool_of_tag(self) -> re.Match[str] | None:
         """The tag here, if it has the name of a tool."""
@@ -265,7 +351,8 @@ class _Reader:
         name, values = _said_by(tag)
         tool = self.tools[name]
         if len(values) == 1 and (whole := "".join(values.get(key, "") for key in ARGUMENT_KEYS)):
-            return fitting(tool, broken_json.repair_without_loss(whole))
+            value = broken_json.loose_value_at(whole.strip(), 0)
+            return fitting(tool, value[0] if value else None)
         known = properties_of(tool)
         typed = {key: _typed(text, known.get(key, {})) for key, text in values.items()}
         return fitting(tool, typed)
@@ -275,44 +362,83 @@ class _Reader:
         pairs of key and value."""
         found: dict[str, Any] = {}
         while element := (_PAIR.match(self.text, self.at) or _ELEMENT.match(self.text, self.at)):
-            key = element[1].strip()
-            found[key] = _typed(element[2], properties_of(tool).get(key, {}))
+            key = element[2].strip()
+            text = element[3].removeprefix("\n").removesuffix("\n")
+            found[key] = _typed(text, properties_of(tool).get(key, {}))
             self.at = element.end()
+            ends = _ENDS.match(self.text, self.at)
+            if ends and element[4] in ends[0]:
+                raise UnfitError  # the value itself holds such an element
+        if properties_of(tool) and set(found) - set(properties_of(tool)):
+            raise UnfitError
         return found
 
     def _value(self) -> Any:
-        """The JSON value that begins here; if it is broken, everything up to the following
-        markup."""
-        exact = broken_json.value_at(self.text, self.at)
-        if exact is not None:
-            value, self.at = exact
-            return value
-        end = _VALUE_END.search(self.text, self.at)
-        stop = end.start() if end else len(self.text)
-        value = broken_json.repair_without_loss(self.text[self.at : stop])
-        if value is None:
+        """The JSON value that begins here."""
+        found = broken_json.value_at(self.text, self.at)
+        found = found or broken_json.loose_value_at(self.text, self.at)
+        if found is None:
             begun = _BROKEN_CALL.match(self.text, self.at)
             of_tool = begun and begun[1] in NAME_KEYS and begun[2] in self.tools
             raise UnfitError if of_tool else NoCallError
-        self.at = stop
+        value, self.at = found
         return value
 
-    def _python_calls(self) -> list[Call]:
-        """Calls in Python's notation up to the end or the fence: `[read_file(path="a.py")]`."""
-        begins = _PYTHON_AT.match(self.text, self.at)
-        if begins is None or begins[1] not in self.tools:
-            return []
-        end = _VALUE_END.search(self.text, self.at)
-        stop = end.start() if end else len(self.text)
+    def _string(self) -> str:
+        found = broken_json.value_at(self.text, self.at)
+        if found is None or not isinstance(found[0], str):
+            raise NoCallError
+        text: str = found[0]
+        self.at = found[1]
+        return text
+
+    def _call_of_yaml(self) -> Call:
+        """A mapping of the tool and its arguments, which also is ReAct's form. Other YAML has too
+        much in common with calls."""
+        import yaml
+
+        end = _YAML_END.search(self.text, self.at)
+        written = self.text[self.at : end.start() if end else len(self.text)]
+        if len(written) > MAX_YAML_CHARS:
+            raise NoCallError
         try:
-            calls = [
-                fitting(self.tools[name], _named(self.tools[name], by_position) | by_name)
-                for name, by_position, by_name in _python_calls(self.text[self.at : stop])
-            ]
-        except (SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
+            if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)):
+                raise NoCallError  # a few lines of aliases are gigabytes of JSON
+            value = yaml.load(written, yaml.BaseLoader)  # only strings: the tool says the types
+        except (yaml.YAMLError, ValueError):
+            raise NoCallError from None
+        if not isinstance(value, dict):
+            raise NoCallError
+        said = {str(key).strip().lower().replace(" ", "_"): one for key, one in value.items()}
+        name, arguments = named_call(said, self.tools)
+        if not set(said) & set(ARGUMENT_KEYS):
+            raise NoCallError
+        is_begun = bool(self.text[: self.at].strip())
+        if _YAML_COMMENT.search(written) or (is_begun and self.text.endswith(written)):
+            # The comment may have been meant as part of a value, and a fence or tag never ends.
+            raise UnfitError
+        self.at += len(written)
+        known = properties_of(self.tools[name])
+        return name, {
+            key: _typed(one, known.get(key, {})) if isinstance(one, str) else one
+            for key, one in arguments.items()
+        }
+
+    def _python_calls(self) -> list[Call]:
+        """Calls in Python's notation up to the end or to markup: `[read_file(path="a.py")]`."""
+        if not _PYTHON_AT.match(self.text, self.at):
             return []
-        self.at = stop
-        return calls
+        for end in islice(_VALUE_END.finditer(self.text, self.at), MAX_ENDS):
+            with suppress(SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
+                calls = [
+                    fitting(self.tools[name], _named(self.tools[name], by_position) | by_name)
+                    for name, by_position, by_name in _python_calls(
+                        self.text[self.at : end.start()], self.tools
+                    )
+                ]
+                self.at = end.start()
+                return calls
+        return []
 
 
 def _said_by(tag: re.Match[str]) -> tuple[str, dict[str, str]]:
@@ -331,19 +457,28 @@ def _named(tool: ToolSpec, values: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(properties_of(tool), values, strict=False))
 
 
-def _python_calls(text: str) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
-    """Raises: what parsing does; AttributeError and ValueError for anything but calls with plain
-    values.
+def _python_calls(
+    text: str, tools: Mapping[str, ToolSpec]
+) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+    """Raises: what parsing does; AttributeError, KeyError and ValueError for anything but calls of
+    tools with plain values.
     """
     import ast
     import warnings
 
     with warnings.catch_warnings(action="ignore"):  # of odd escapes, which are the model's
-        statements: list[Any] = list(ast.parse(text.strip()).body)
+        statements: list[Any] = list(ast.parse(text := text.strip()).body)
+    last = text.splitlines()[statements[-1].end_lineno - 1 :] if statements else [""]
+    if "".join([last[0].encode()[statements[-1].end_col_offset :].decode(), *last[1:]]).strip(" ;"):
+        raise ValueError("a comment explains the calls")
     for statement in statements:
-        for call in getattr(statement.value, "elts", [statement.value]):
+        for outer in getattr(statement.value, "elts", [statement.value]):
+            # Gemma's template prints what a call returns.
+            is_printed = getattr(outer.func, "id", "") == "print" and len(outer.args) == 1
+            call = outer.args[0] if is_printed else outer
+            (name,) = [part for part in ast.unparse(call.func).split(".") if part in tools]
             by_name = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
-            yield call.func.id, [ast.literal_eval(one) for one in call.args], by_name
+            yield name, [ast.literal_eval(one) for one in call.args], by_name
 
 
 def _sendable(arguments: Mapping[str, Any]) -> str:
@@ -353,7 +488,6 @@ def _sendable(arguments: Mapping[str, Any]) -> str:
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     """The value of an element: JSON, unless a string is expected."""
-    text = text.removeprefix("\n").removesuffix("\n")
     if schema.get("type") == "string":
         return text
     value = broken_json.whole(text)

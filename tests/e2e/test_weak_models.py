@@ -81,3 +81,52 @@ def test_an_answer_that_explains_a_call_runs_nothing(place: Place) -> None:
 
     assert (done.json["status"], done.json["result"]) == ("success", answer)
     assert list(place.project.iterdir()) == []
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_an_answer_that_ends_in_an_example_is_asked_about_and_runs_nothing(
+    place: Place, provider: str
+) -> None:
+    shown = written("shell", command="touch made")["text"]
+    answer = f"A call has a name and arguments.\n\n{shown}"
+    whole = f"{answer}\n\nThat would make a file."
+    with ScriptedServer([{"text": answer}, {"text": whole}]) as server:
+        place.extra = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        place.url = server.openai_url
+        done = place.run(
+            *("run", "how do you call tools?", "--provider", provider),
+            *("--permission-mode", "full", "--output-format", "json"),
+        )
+
+    assert (done.json["status"], done.json["result"]) == ("success", whole)
+    assert list(place.project.iterdir()) == []
+
+
+def test_a_call_after_words_runs_once_it_comes_alone(place: Place) -> None:
+    call = written("shell", command="touch made")["text"]
+    replies = [{"text": f"I'll make it:\n\n{call}"}, {"text": call}, {"text": "Made."}]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "make it", "--permission-mode", "full", "--output-format", "json")
+
+    assert (done.json["status"], done.json["result"]) == ("success", "Made.")
+    assert (place.project / "made").exists()
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_tags_of_calls_around_something_else_are_no_answer(
+    place: Place, provider: str, output: str
+) -> None:
+    text = "<tool_call>\nread the file a.py\n</tool_call>"
+    with ScriptedServer([{"text": text}], repeat_last=True) as server:
+        place.extra = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        place.url = server.openai_url
+        done = place.run("run", "read it", "--provider", provider, "--output-format", output)
+
+    assert done.code == 1
+    if output == "text":
+        assert (done.out.strip(), "--jinja" in done.err) == ("", True)
+    else:
+        last = json.loads(done.out.splitlines()[-1])
+        assert (last["status"], last["result"]) == ("error", "")

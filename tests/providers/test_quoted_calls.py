@@ -85,3 +85,20 @@ def test_a_call_that_a_person_has_described_runs(said: str) -> None:
         'shell(command="ls -l")',
     ):
         assert calls_of(read(text, Message(role="user", parts=(Text(text=said),))))
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_call>\nread it\n</tool_call>", "<tool_call>shell</tool_call>"]
+)
+def test_words_in_tags_of_calls_are_no_quotation_of_the_words(text: str) -> None:
+    said = Message(role="user", parts=(Text(text="Use the shell to read it."),))
+    source = ToolResult(call_id="c", name="read_file", text=f"1\t{text}")
+
+    assert read(text, said).stop == "malformed_call"
+    assert read(text, Message(role="tool", parts=(source,))).stop == "end"
+
+
+def test_a_call_without_arguments_runs_although_its_name_was_said() -> None:
+    said = Message(role="user", parts=(Text(text="Call list_files."),))
+
+    assert calls_of(read("<tool_call>list_files\n</tool_call>", said))

@@ -151,9 +151,26 @@ def test_a_call_that_a_file_holds_is_quoted(shown: str) -> None:
     fenced = f"```json\n{shown}\n```"
     assert read(fenced, *before) == reply(fenced)
     assert read(READ, user_message(f"What does {shown} mean?")) == reply(READ)
-    # The model itself may make the same call again.
-    again = Message(role="assistant", parts=(Text(text=READ),), stop="end")
-    assert made(read(READ, again))
+    again = Request(system=f"# Memory\n- {shown}", messages=(ASKED,), tools=ALL)
+    assert read_written_calls(reply(READ), again) == reply(READ)
+
+
+def test_a_call_from_an_own_answer_runs_only_once_the_model_is_asked() -> None:
+    shown = reply(f"A call:\n\n{READ}\n\nIt reads a file.")
+    bare = user_message("Only the call, please.")
+
+    asked = read(READ, shown, bare)
+
+    assert asked == reply(READ, stop="malformed_call")
+    assert made(read(READ, shown, bare, asked, user_message("Was that a call?")))
+
+
+def test_a_call_that_ran_may_be_made_again() -> None:
+    call = calls_of(read(READ))[0]
+    result = ToolResult(call_id=call.id, name=call.name, text="x = 1")
+    ran = Message(role="assistant", parts=(call,), stop="tool_calls")
+
+    assert made(read(READ, ran, Message(role="tool", parts=(result,))))
 
 
 def test_nothing_is_read_where_calls_could_not_be_made() -> None:

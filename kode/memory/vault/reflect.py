@@ -66,7 +66,8 @@ LEAST_CHARS = 1_000
 UNREAD = "the model wrote its tool calls as text that cannot be read"
 UNREAD_CALL = (
     "Nothing was written: your reply has a tool call in its text, and it cannot be read as one. "
-    "Call tools through the tool interface, with all required arguments, or answer nothing."
+    "Call tools through the tool interface, with all required arguments and no words before them, "
+    "or answer nothing."
 )
 INSTRUCTIONS = """\
 You look back on a task that a coding agent has finished with its user, and keep what is worth \
