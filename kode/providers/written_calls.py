@@ -12,7 +12,8 @@ model strays from it, the call arrives as the answer. It is recognized here by i
 It counts only if it names an offered tool and has every required argument. Followed by more text,
 or quoted from memory, a person or a tool, it is shown, not made. A reply that looks like a call and
 cannot be one gets the stop `malformed_call`. So does a call that may as well be shown: after words
-in Markdown, after a colon, or as in the model's own earlier answer. The model knows which it was.
+in Markdown, after a colon, or as in the model's own earlier answer. The model knows which it was,
+and is asked: a call at the end of its next reply is made, whatever words introduce it.
 """
 
 import html
@@ -129,9 +130,12 @@ def read_written_calls(message: Message, request: Request) -> Message:
         if _is_quoted(found, rest, _said_before(request), tools):
             return message
         in_markup = _MARK.match(rest) is not None
-        announced = not said or (in_markup and _is_paragraph(said))
-        if announced and _is_quoted(found, rest, _answered_before(request.messages), tools):
-            announced = False
+        if _was_asked(request.messages):
+            announced = len(said) <= MAX_LEAD_CHARS
+        else:
+            announced = not said or (in_markup and _is_paragraph(said))
+            if announced and _is_quoted(found, rest, _answered_before(request.messages), tools):
+                announced = False
         if found and announced:
             return _with_calls(message, lead, rest, found)
         unclear = announced or (found and (in_markup or len(said) <= MAX_LEAD_CHARS))
@@ -178,12 +182,15 @@ def _said_before(request: Request) -> str:
     return _material([request.system, *_texts(request.messages, ("user", "tool"))])
 
 
-def _answered_before(messages: Sequence[Message]) -> str:
-    """What the model said in its answers; nothing while it is asked what its last reply was."""
+def _was_asked(messages: Sequence[Message]) -> bool:
+    """Whether the model is asked what its last reply was, and was told how to show a call."""
     replies = [message for message in messages if message.role == "assistant"]
-    if replies and replies[-1].stop == "malformed_call":
-        return ""
-    answers = [one for one in replies if one.stop == "end" and not calls_of(one)]
+    return bool(replies) and replies[-1].stop == "malformed_call"
+
+
+def _answered_before(messages: Sequence[Message]) -> str:
+    """What the model said in its answers."""
+    answers = [one for one in messages if one.stop == "end" and not calls_of(one)]
     return _material(_texts(answers, ("assistant",)))
 
 

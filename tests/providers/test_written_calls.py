@@ -165,6 +165,18 @@ def test_a_call_from_an_own_answer_runs_only_once_the_model_is_asked() -> None:
     assert made(read(READ, shown, bare, asked, user_message("Was that a call?")))
 
 
+@pytest.mark.parametrize("words", ["I will look.", "I need to read the file:", "**Reading**"])
+def test_a_call_after_words_runs_once_the_model_is_asked(words: str) -> None:
+    text = f"{words}\n\n```json\n{READ}\n```"
+
+    asked = read(text)
+
+    assert asked == reply(text, stop="malformed_call")
+    assert made(read(text, asked, user_message("Was that a call?")))
+    shown = f"{text}\n\nThat is how a file is read."
+    assert read(shown, asked, user_message("Was that a call?")) == reply(shown)
+
+
 def test_a_call_that_ran_may_be_made_again() -> None:
     call = calls_of(read(READ))[0]
     result = ToolResult(call_id=call.id, name=call.name, text="x = 1")
