@@ -309,7 +309,7 @@ async def _ask(run: Run) -> Message:
             if overflowed:
                 raise
             overflowed = True
-            await reduce_after_overflow(agent, context, run.emit)
+            await reduce_after_overflow(agent, context, run.emit, request)
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message

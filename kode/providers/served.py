@@ -67,9 +67,7 @@ async def served_window(
             asyncio.timeout(MAX_LOADING_S),
             httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers) as client,
         ):
-            window_of = partial(
-                _window_of, client, url, row.models_path, endpoint.model, loading
-            )
+            window_of = partial(_window_of, client, url, row.models_path, endpoint.model, loading)
             try:
                 return await window_of()
             except LoadingError:
