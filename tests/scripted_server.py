@@ -119,6 +119,10 @@ class ScriptedServer:
         """What was asked about the server itself: its models, its window."""
         self.answers: dict[str, Any] = {}
         """Path, or path with query → what is answered there, instead of what the script says."""
+        self.key = ""
+        """Needed for everything but the list of models, as by llama.cpp; "": nothing."""
+        self.loading = False
+        """Whether it is still loading its model."""
         self.count = 0
         """Of the requests, over the server's life."""
         self.open_connections = 0
@@ -310,7 +314,22 @@ class Connection(asyncio.Protocol):
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
+    def _refuses(self, request: Recorded) -> dict[str, Any] | None:
+        """The error for a request that comes too early or without the key."""
+        error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+        if self.server.loading:
+            return error
+        key = self.server.key
+        given = request.headers.get("authorization", "")
+        if not key or given == f"Bearer {key}" or request.path.endswith("/models"):
+            return None
+        return {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}
+
     def _answer(self, request: Recorded) -> None:
+        if error := self._refuses(request):
+            text = json.dumps({"error": error})
+            self.transport.write(whole_response(error["code"], text, "application/json"))
+            return
         answers = self.server.answers
         fixed = answers.get(request.target) or answers.get(request.path) or fixed_answer(request)
         if fixed is not None:

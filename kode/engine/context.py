@@ -63,7 +63,7 @@ class Context:
     """Tokens of the first `known_messages` messages, system and tools included."""
     known_messages: int = 0
     token_scale: float = 1.0
-    """Factor for kode's token estimates, raised when a server refuses a request that by them fits."""
+    """Factor for kode's estimates, raised when a server refuses a request that fits by them."""
     fruitless: int = 0
     """Consecutive compactions that freed nothing."""
     memory_declined_at: int = 0

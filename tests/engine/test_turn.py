@@ -299,6 +299,20 @@ async def test_a_server_that_loads_its_model_is_waited_for_and_one_line_says_so(
     assert ["loading" in notice.text for notice in run.of(Notice)] == [True]
 
 
+async def test_a_server_that_loads_for_too_long_is_waited_for_only_once(
+    bench: MakeBench, monkeypatch
+) -> None:
+    monkeypatch.setattr("kode.engine.reply.LOADING_PAUSE_S", 0.0)
+    monkeypatch.setattr("kode.engine.reply.MAX_LOADING_S", 0.0)
+    run = bench(*[TransientError("503", loading=True)] * 9)
+
+    ended = await run.turn()
+
+    assert ended.status == "error"
+    assert "has been loading for" in ended.error
+    assert run.of(RetryScheduled) == []
+
+
 async def test_after_five_attempts_the_turn_ends_with_the_next_step(
     bench: MakeBench, monkeypatch
 ) -> None:
