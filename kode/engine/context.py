@@ -65,7 +65,7 @@ class Context:
     token_scale: float = 1.0
     """Factor for kode's estimates, raised when a server refuses a request that fits by them."""
     fruitless: int = 0
-    """Consecutive compactions that freed nothing."""
+    """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
     """Message count when memory wanted to process some and failed."""
     chain: Chain = field(default_factory=Chain)
@@ -281,14 +281,17 @@ async def compact(
     messages = list(session.messages)
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(messages, "window")
-    room = min(int(window * KEPT_TAIL_SHARE), before_tokens // 4)
-    start = compaction.first_kept(messages, drop.keep, room)
+    # The prompt, instructions and memory may leave less room than usual.
+    share = 0.5**context.fruitless
+    room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
+    start = compaction.first_kept(messages, drop.keep, int(room))
     tail = messages[start:]
     before = compaction.words_before(session, tail)
     summary = drop.recap
     if summary is None:
         summary = await compaction.summary_of(agent, session, messages[:start], wish)
-    words = compaction.own_words(before, min(agent.limits.keep_user_tokens, window // 5))
+    room = min(agent.limits.keep_user_tokens, window / 5) * share
+    words = compaction.own_words(before, int(room))
     read, changed = compaction.files_of(agent, [*before, *tail])
     first = tail[0] if tail else None
     kept_from = first.id if isinstance(first, MessageEntry) else None
