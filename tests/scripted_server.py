@@ -80,6 +80,8 @@ class Recorded:
     body: bytes
     number: int = 0
     """From 1 over the server's life."""
+    target: str = ""
+    """The path with its query."""
     cached: int | None = None
     """Bytes of its beginning that the server had read before; None where it keeps nothing."""
     usage: dict[str, int] = field(default_factory=dict)
@@ -116,7 +118,11 @@ class ScriptedServer:
         self.questions: deque[Recorded] = deque(maxlen=keep)
         """What was asked about the server itself: its models, its window."""
         self.answers: dict[str, Any] = {}
-        """Path → what is answered there, instead of what the script says."""
+        """Path, or path with query → what is answered there, instead of what the script says."""
+        self.key = ""
+        """Needed for everything but the list of models, as by llama.cpp; "": nothing."""
+        self.loading = False
+        """Whether it is still loading its model."""
         self.count = 0
         """Of the requests, over the server's life."""
         self.open_connections = 0
@@ -303,12 +309,29 @@ class Connection(asyncio.Protocol):
         method, path, *_ = lines[0].split(" ")
         asks_model = method == "POST" and not path.startswith("/api/")
         self.server.count += asks_model
-        request = Recorded(method, path.partition("?")[0], headers, body, self.server.count)
+        bare = path.partition("?")[0]
+        request = Recorded(method, bare, headers, body, self.server.count, target=path)
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
+    def _refuses(self, request: Recorded) -> dict[str, Any] | None:
+        """The error for a request that comes too early or without the key."""
+        error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+        if self.server.loading:
+            return error
+        key = self.server.key
+        given = request.headers.get("authorization", "")
+        if not key or given == f"Bearer {key}" or request.path.endswith("/models"):
+            return None
+        return {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}
+
     def _answer(self, request: Recorded) -> None:
-        fixed = self.server.answers.get(request.path) or fixed_answer(request)
+        if error := self._refuses(request):
+            text = json.dumps({"error": error})
+            self.transport.write(whole_response(error["code"], text, "application/json"))
+            return
+        answers = self.server.answers
+        fixed = answers.get(request.target) or answers.get(request.path) or fixed_answer(request)
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return

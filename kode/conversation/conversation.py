@@ -4,8 +4,10 @@
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -142,6 +144,8 @@ class Conversation:
     own_agents_folder: Path | None = None
     """Where records of subagents are written; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waited_s: float = 0.0
+    """How long the next turn has waited for the server, which may be loading its model."""
     delegation: "Delegation | None" = None
     """What all subagents of this session share; None before they can start."""
     background: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -192,7 +196,7 @@ class Conversation:
         async with self.opening:
             if self.opened:
                 return
-            await learn_window(self.config, self.agent.provider, self.emit)
+            await self._learn_window()
             small = is_small(self.config, self.agent.provider)
             if small:
                 self.agent = simplify(self.agent, self.config)
@@ -231,6 +235,14 @@ class Conversation:
             if self.sharing is not None:
                 self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
+
+    async def _learn_window(self) -> None:
+        """Lets the provider ask its server for the window, at most for a turn's time limit."""
+        began = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.agent.limits.timeout_s):
+                await learn_window(self.config, self.agent.provider, self.emit)
+        self.waited_s = time.monotonic() - began
 
     def _say_small(self) -> None:
         provider = self.agent.provider
@@ -274,7 +286,7 @@ class Conversation:
         server's prompt needs more arguments; ServerError.
         """
         if self.opened:  # else `open` does it
-            await learn_window(self.config, self.agent.provider, self.emit)
+            await self._learn_window()
         await self.open()
         if self.unread_results:
             await self._read_late_results()
@@ -313,8 +325,9 @@ class Conversation:
         attachments, self.attachments = (*self.attachments, *notes), ()
         planned = self.mode == "plan"
         ended = await run_turn(
-            self.agent, self.context, text, self.emit, attachments, self.steering
+            self.agent, self.context, text, self.emit, attachments, self.steering, self.waited_s
         )
+        self.waited_s = 0.0
         self.interrupted = ended.status == "interrupted"
         self.reported = ended.error or ""
         self.unread_results = ended.status != "success"

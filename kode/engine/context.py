@@ -32,6 +32,9 @@ MIN_COMPACTED_TOKENS = 1_000
 """Limit of a hand-over note with its lists."""
 SPARE_SHARE = 0.06
 """Share of the window by which kode's token estimate may be too low."""
+MAX_TOKEN_SCALE = 2.0
+"""No tokenizer makes more than twice the estimate of ordinary text; a server that refuses smaller
+requests has a smaller window than kode knows."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
 MEMORY_HEADING = "# Memory"
@@ -59,8 +62,10 @@ class Context:
     known_tokens: int = 0
     """Tokens of the first `known_messages` messages, system and tools included."""
     known_messages: int = 0
+    token_scale: float = 1.0
+    """Factor for kode's estimates, raised when a server refuses a request that fits by them."""
     fruitless: int = 0
-    """Consecutive compactions that freed nothing."""
+    """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
     """Message count when memory wanted to process some and failed."""
     chain: Chain = field(default_factory=Chain)
@@ -146,10 +151,10 @@ def context_tokens(context: Context) -> int:
     """How full the window is: the provider's last count, plus an estimate for newer messages."""
     messages = context.session.messages
     if context.known_messages == 0 or context.known_messages > len(messages):
-        context.known_tokens = fixed_tokens(context)
+        context.known_tokens = int(fixed_tokens(context) * context.token_scale)
         context.known_messages = 0
     for message in messages[context.known_messages :]:
-        context.known_tokens += tokens_of(message)
+        context.known_tokens += int(tokens_of(message) * context.token_scale)
     context.known_messages = len(messages)
     return context.known_tokens
 
@@ -276,14 +281,17 @@ async def compact(
     messages = list(session.messages)
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(messages, "window")
-    room = min(int(window * KEPT_TAIL_SHARE), before_tokens // 4)
-    start = compaction.first_kept(messages, drop.keep, room)
+    # The prompt, instructions and memory may leave less room than usual.
+    share = 0.5**context.fruitless
+    room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
+    start = compaction.first_kept(messages, drop.keep, int(room))
     tail = messages[start:]
     before = compaction.words_before(session, tail)
     summary = drop.recap
     if summary is None:
         summary = await compaction.summary_of(agent, session, messages[:start], wish)
-    words = compaction.own_words(before, min(agent.limits.keep_user_tokens, window // 5))
+    room = min(agent.limits.keep_user_tokens, window / 5) * share
+    words = compaction.own_words(before, int(room))
     read, changed = compaction.files_of(agent, [*before, *tail])
     first = tail[0] if tail else None
     kept_from = first.id if isinstance(first, MessageEntry) else None
@@ -324,9 +332,17 @@ async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
     await compact(agent, context, emit, drop)
 
 
-async def reduce_after_overflow(agent: Agent, context: Context, emit: Emit) -> None:
+async def reduce_after_overflow(
+    agent: Agent, context: Context, emit: Emit, refused: Request
+) -> None:
     """Runs the same two stages after the provider refused a request as too large, whatever kode's
     own count says. Raises as `compact`."""
+    # Servers refuse a request that exceeds the window together with its output limit: by the
+    # server's count it held at least the rest of the window.
+    counted = agent.provider.info.context_window - (refused.max_output_tokens or 0)
+    too_low = max(1.0, counted / max(1, context_tokens(context)))
+    context.token_scale = min(MAX_TOKEN_SCALE, context.token_scale * too_low)
+    context.known_messages = 0
     entries = len(context.session.entries)
     prune(agent, context, emit)
     if len(context.session.entries) == entries:

@@ -77,15 +77,24 @@ async def ask(
 
 
 async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Message:
-    """Makes one attempt, and more as long as the server says that it is loading its model."""
+    """Makes one attempt, and more as long as the server says that it is loading its model.
+
+    Raises: as `Provider.reply`; ProviderError if it loads for too long.
+    """
     ends_at = time.monotonic() + MAX_LOADING_S
     said = False
     while True:
         try:
             return await provider.reply(request, emit)
         except TransientError as error:
-            if not error.loading or time.monotonic() > ends_at:
+            if not error.loading:
                 raise
+            if time.monotonic() > ends_at:
+                raise ProviderError(
+                    f"{error} It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the "
+                    "server's log, and send it again when the server is ready.",
+                    status=error.status,
+                ) from error
         if not said:
             said = True
             emit(loading_notice(provider.model))

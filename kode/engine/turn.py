@@ -97,10 +97,12 @@ async def run_turn(
     emit: Emit,
     attachments: Sequence[Text | Image] = (),
     steering: Callable[[], Sequence[str]] = tuple,
+    waited_s: float = 0.0,
 ) -> TurnEnded:
     """Runs one turn to its end and returns how it ended; everything is on disk by then. `steering`
     returns what the person has typed since its last call; the model gets it with its next step, and
-    the turn continues as long as there is any.
+    the turn continues as long as there is any. `waited_s` is how long the person has waited for the
+    server already; it counts towards the time limit.
 
     Status `interrupted` means that the calling task was cancelled, `timeout` that time ran out,
     `error` any fault of provider, limits or disk.
@@ -110,12 +112,13 @@ async def run_turn(
     session = context.session
     number, begins_at = session.turns + 1, len(session.entries)
     run = Run(agent=agent, context=context, emit=emit, steering=steering)
+    run.started -= waited_s
     status: Status = "success"
     error: str | None = None
     timeout_s = agent.limits.timeout_s
     agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(None if timeout_s is None else timeout_s - waited_s):
             recalled = await agent.memory.recall(
                 Turn(number=number, text=text, tainted=session.tainted)
             )
@@ -310,7 +313,7 @@ async def _ask(run: Run) -> Message:
             if overflowed:
                 raise
             overflowed = True
-            await reduce_after_overflow(agent, context, run.emit)
+            await reduce_after_overflow(agent, context, run.emit, request)
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message

@@ -63,7 +63,11 @@ _OVERFLOW = re.compile(
     r"|request too large for|request_too_large|greater than the context|exceeds? context",
     re.IGNORECASE | re.DOTALL,
 )
-_SIZE = re.compile(r"context (?:length|size|window)\D{1,20}(\d{3,8})", re.IGNORECASE)
+_SIZE = re.compile(
+    r"\bn_ctx\W{1,3}(\d{1,8})|context (?:length|size|window)(?: is| of| only){0,2}\W{1,2}(\d{3,8})",
+    re.IGNORECASE,
+)
+"""The window's size in such words: other numbers there count the request's tokens."""
 # Status 429 is about rates ("too many tokens"); only these words are about the request's size.
 _OVERFLOW_429 = re.compile(
     r"request too large for|context_length_exceeded|maximum context length|prompt is too long",
@@ -405,7 +409,7 @@ def _window_said(body: Any, message: str) -> int | None:
     if isinstance(given, int) and given > 0:
         return given
     size = _SIZE.search(message)
-    return int(size[1]) if size else None
+    return int(size[1] or size[2]) if size else None
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:

@@ -78,7 +78,7 @@ class ServedModels:
         return names
 
 
-def models_at(base_url: str, timeout_s: float = SERVER_TIMEOUT_S) -> tuple[str, ...] | None:
+def models_at(base_url: str) -> tuple[str, ...] | None:
     """The names of a local server's models; None for another server, and one that lists none."""
     url = urlsplit(base_url)
     if url.scheme != "http" or url.hostname not in LOCAL_HOSTS:
@@ -87,7 +87,8 @@ def models_at(base_url: str, timeout_s: float = SERVER_TIMEOUT_S) -> tuple[str, 
 
     faults = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError)
     with contextlib.suppress(*faults):
-        connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout_s)
+        port = url.port or 80
+        connection = http.client.HTTPConnection(url.hostname, port, timeout=SERVER_TIMEOUT_S)
         with contextlib.closing(connection):
             # Addresses of the one format end in /v1, those of the other need not.
             connection.request("GET", f"{url.path.rstrip('/') or '/v1'}/models")

@@ -69,6 +69,19 @@ async def test_compactions_that_free_nothing_end_with_a_sentence(bench: MakeBenc
     assert "does not fit the window" in ended.error
 
 
+async def test_a_prompt_that_fills_most_of_the_window_leaves_the_words_of_the_person_less_room(
+    bench: MakeBench,
+) -> None:
+    """As instructions and memory do in a window of 4,096 tokens."""
+    run = bench(*[says("n " * 300) for _ in range(99)], window=4_000)
+    run.agent = replace(run.agent, render_system=lambda late: {"kode": "word " * 1_800})
+
+    ended = [await run.turn(f"question {number}: " + "word " * 150) for number in range(12)]
+
+    assert [one.status for one in ended] == ["success"] * 12, ended[-1].error
+    assert "question 11: word" in str(run.provider.requests[-1].messages)
+
+
 async def test_memory_may_ask_for_a_drop_and_give_its_own_recap(bench: MakeBench) -> None:
     class Windowed(NullMemory):
         dropped = 0

@@ -1,8 +1,11 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from kode.contracts import Request
 from kode.engine.context import Context
+from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -11,6 +14,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import (
+    Emit,
     Notice,
     Replied,
     RetryScheduled,
@@ -295,6 +299,20 @@ async def test_a_server_that_loads_its_model_is_waited_for_and_one_line_says_so(
     assert ["loading" in notice.text for notice in run.of(Notice)] == [True]
 
 
+async def test_a_server_that_loads_for_too_long_is_waited_for_only_once(
+    bench: MakeBench, monkeypatch
+) -> None:
+    monkeypatch.setattr("kode.engine.reply.LOADING_PAUSE_S", 0.0)
+    monkeypatch.setattr("kode.engine.reply.MAX_LOADING_S", 0.0)
+    run = bench(*[TransientError("503", loading=True)] * 9)
+
+    ended = await run.turn()
+
+    assert ended.status == "error"
+    assert "has been loading for" in ended.error
+    assert run.of(RetryScheduled) == []
+
+
 async def test_after_five_attempts_the_turn_ends_with_the_next_step(
     bench: MakeBench, monkeypatch
 ) -> None:
@@ -348,6 +366,33 @@ async def test_a_second_overflow_in_a_row_ends_the_turn(bench: MakeBench) -> Non
     await run.turn("one")
     ended = await run.turn("two")
     assert (ended.status, ended.error) == ("error", "still too big")
+
+
+async def test_kode_learns_that_a_server_counts_more_tokens_than_it_estimates(
+    bench: MakeBench,
+) -> None:
+    window = 4_000
+    refused = 0
+
+    def counts_more(request: Request, emit: Emit) -> Message:
+        nonlocal refused
+        if not request.tools:
+            return says("note")
+        tools = "".join(f"{t.name}{t.description}{t.parameters}" for t in request.tools)
+        texts = tokens_of_text(request.system) + tokens_of_text(tools)
+        held = 1.4 * (texts + sum(map(tokens_of, request.messages)))
+        if held + request.max_output_tokens > window:
+            refused += 1
+            raise ContextOverflow("too long", window=window)
+        return says("word " * 700)
+
+    run = bench(*[counts_more] * 40, window=window)
+    run.provider.info = replace(run.provider.info, max_output_tokens=window // 2)
+
+    ended = [await run.turn("word " * 300) for _ in range(8)]
+
+    assert [one.status for one in ended] == ["success"] * 8
+    assert refused <= 2
 
 
 async def test_a_disk_that_says_no_ends_the_turn_and_confirms_nothing(

@@ -1,5 +1,6 @@
 """The window as servers say it: answers of llama.cpp as recorded, of the others as documented."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,29 @@ async def test_ollama_is_let_load_a_model_before_it_is_asked_again() -> None:
 
         asked = [(one.path, one.json) for one in server.questions if one.method == "POST"]
     assert asked == [("/api/generate", {"model": "m"}), ("/api/show", {"model": "m"})]
+
+
+async def test_ollama_that_loads_for_too_long_has_its_default_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(served, "ASK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(served, "LOAD_TIMEOUT_S", 0.3)
+    ask, said = served._ask, list[int]()
+
+    async def slow_to_load(client: Any, url: str, body: Any = None, timeout_s: float = 3.0) -> Any:
+        if url.endswith("/api/generate"):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.sleep(60)
+        return await ask(client, url, body)
+
+    monkeypatch.setattr(served, "_ask", slow_to_load)
+    with ScriptedServer() as server:
+        server.answers = {"/api/ps": {"models": []}}
+        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        window = await served_window("openai", endpoint, lambda: said.append(1))
+
+    assert window == served.OLLAMA_DEFAULT
+    assert said == [1]
 
 
 @pytest.mark.parametrize("row", OVERFLOWS, ids=lambda row: row["server"])

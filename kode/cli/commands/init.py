@@ -23,6 +23,7 @@ from kode.registry import COMPATIBLE, owner_of_key
 
 if TYPE_CHECKING:
     from kode.cli.commands.diagnosis import Reached
+    from kode.config.choice import ProviderChoice
 
 LOCAL_SERVERS = (
     ("Ollama", 11434),
@@ -50,8 +51,7 @@ MAX_TRIES = 3
 @dataclass(frozen=True, kw_only=True)
 class LocalServer:
     name: str
-    base_url: str
-    models: tuple[str, ...]
+    reached: "Reached"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -112,7 +112,9 @@ def choose() -> dict[str, Any] | None:
     """
     servers = find_local_servers()
     options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
-    options += [(f"{s.name} on this machine ({s.base_url})", str(i)) for i, s in enumerate(servers)]
+    options += [
+        (f"{s.name} on this machine ({s.reached.url})", str(i)) for i, s in enumerate(servers)
+    ]
     options += [("a server at another address", "address")]
     options += [("a demo first: everything works, no key needed", "demo")]
     _say("How should kode reach a model?")
@@ -129,19 +131,18 @@ def choose() -> dict[str, Any] | None:
         return _with_key()
     if choice == "address":
         return _with_address()
-    return _with_server(servers[int(choice)])
+    return _with_local(servers[int(choice)])
 
 
 def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
-    from kode.providers.offered import models_at
+    from kode.cli.commands.diagnosis import reach
 
     found = []
     for name, port in LOCAL_SERVERS:
-        base_url = f"http://127.0.0.1:{port}/v1"
-        models = models_at(base_url, LIST_TIMEOUT_S)
-        if models is not None:
-            found.append(LocalServer(name=name, base_url=base_url, models=models))
+        reached = reach(_choice(_settings_for(f"http://127.0.0.1:{port}/v1")), LIST_TIMEOUT_S)
+        if reached.state in ("ok", "refused", "loading"):
+            found.append(LocalServer(name=name, reached=reached))
     return found
 
 
@@ -164,7 +165,7 @@ def _with_key() -> dict[str, Any]:
             continue
         settings, reached = _tried(key)
         if reached.state != "refused":
-            return _with_model(settings, reached)
+            return _with_model(settings, reached, has_default=owner_of_key(key) is not None)
         _say(f"{reached.url}: {reached.detail}." + (" Try again, or q to quit." if left else ""))
     raise UserError("No working key was entered. Run `kode init` again, or try `kode demo`.")
 
@@ -183,28 +184,49 @@ def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
 
 def _test(settings: dict[str, Any]) -> "Reached":
     from kode.cli.commands.diagnosis import reach
-    from kode.config.choice import ProviderChoice
 
     _say("Testing it ...")
-    choice = ProviderChoice(
+    return reach(_choice(settings))
+
+
+def _choice(settings: dict[str, Any]) -> "ProviderChoice":
+    from kode.config.choice import ProviderChoice
+
+    return ProviderChoice(
         name=settings["provider"],
         model=None,
         base_url=settings.get("base_url"),
         api_key=settings.get("api_key"),
     )
-    return reach(choice)
+
+
+def _settings_for(base_url: str) -> dict[str, Any]:
+    return {"provider": COMPATIBLE, "base_url": base_url}
 
 
 def _with_address() -> dict[str, Any]:
-    settings = {"provider": COMPATIBLE, "base_url": _asked_url()}
-    reached = _test(settings)
+    settings = _settings_for(_asked_url())
+    return _with_server(settings, _test(settings))
+
+
+def _with_local(server: LocalServer) -> dict[str, Any]:
+    if server.reached.state == "loading":
+        raise UserError(
+            f"{server.name} is still loading its model. Run `kode init` again when it is ready."
+        )
+    if server.reached.state == "ok" and not server.reached.models:
+        raise UserError(f"{server.name} has no model loaded. Load one there, then `kode init`.")
+    return _with_server(_settings_for(server.reached.url), server.reached)
+
+
+def _with_server(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
     if reached.state == "refused":
         _say("It requires a key.")
         settings["api_key"] = _asked_key()
         reached = _test(settings)
     if reached.state == "refused":
         raise UserError(f"{reached.url}: {reached.detail}. Run `kode init` again.")
-    return _with_model(settings, reached)
+    return _with_model(settings, reached, has_default=False)
 
 
 def _base_url(key: str) -> str:
@@ -227,13 +249,15 @@ def _asked_url() -> str:
     raise UserError("No address was entered. Run `kode init` again, or try `kode demo`.")
 
 
-def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
+def _with_model(
+    settings: dict[str, Any], reached: "Reached", *, has_default: bool
+) -> dict[str, Any]:
     """OpenAI and Anthropic have a default; for others asks for the model."""
     if reached.state == "ok":
         _say(f"It works: {reached.url} answers.")
     else:
         _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
-    if "base_url" not in settings or owner_of_key(settings.get("api_key", "")):
+    if has_default:
         return settings
     names = reached.models
     if len(names) == 1:
@@ -248,16 +272,6 @@ def _with_model(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
         hint = f" Closest: {', '.join(map(one_line, near))}." if near else ""
         _say(f"There is no model with that name.{hint}")
     raise UserError("No model chosen. Run `kode init` again, or try `kode demo`.")
-
-
-def _with_server(server: LocalServer) -> dict[str, Any]:
-    model = server.models[0] if server.models else ""
-    if len(server.models) > 1:
-        _say("Its models:")
-        model = _pick(server.models, "Number")
-    if not model:
-        raise UserError(f"{server.name} has no model loaded. Load one there, then `kode init`.")
-    return {"provider": "openai", "base_url": server.base_url, "model": model}
 
 
 def _pick(names: Sequence[str], question: str) -> str:

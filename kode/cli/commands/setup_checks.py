@@ -10,6 +10,9 @@ from kode.errors import KodeError
 from kode.events import Event, Notice
 
 SHOWN_MODELS = 5
+AGAIN = "run `kode doctor` again when it is ready"
+LOADING_S = 10.0
+"""How long to wait for a server that is loading its model."""
 
 
 def config(case: Case) -> Finding:
@@ -63,6 +66,8 @@ def server(case: Case) -> Finding:
             f"{reached.url} cannot be reached ({reached.detail})",
             "start it, or check the address, the network, a proxy and a firewall",
         )
+    if reached.state == "loading":
+        return optional(f"{reached.url}: {reached.detail}", AGAIN)
     if reached.state == "odd":
         hint = "" if reached.url.rstrip("/").endswith("/v1") else ", which mostly ends in /v1"
         return optional(
@@ -80,7 +85,13 @@ def model(case: Case) -> Finding:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:
         return missing(str(error))
-    asyncio.run(learn_window(case.loaded.config, provider))
+    try:
+        asyncio.run(asyncio.wait_for(learn_window(case.loaded.config, provider), LOADING_S))
+    except TimeoutError:
+        return optional(
+            f"the server is still loading {provider.model}",
+            AGAIN,
+        )
     window = f"{provider.info.context_window:,} tokens"
     if case.reached is not None and case.reached.offers(provider.model) is False:
         names = ", ".join(case.reached.models[:SHOWN_MODELS])

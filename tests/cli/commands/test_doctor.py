@@ -245,3 +245,23 @@ def test_instructions_are_named_with_their_lines_and_faults(tmp_path: Path) -> N
     )
     (tmp_path / "CLAUDE.md").write_bytes(b"a\0b")
     assert found(tmp_path, "instructions").state == "optional"
+
+
+def test_a_server_that_is_loading_its_model_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kode.cli.commands.setup_checks.LOADING_S", 0.5)
+    with ScriptedServer() as server:
+        server.loading = True
+        configured(tmp_path, f'{{"base_url": "{server.openai_url}", "model": "m"}}')
+
+        assert "is still loading its model" in found(tmp_path, "server").detail
+        assert "is still loading m" in found(tmp_path, "model").detail
+
+
+def test_a_key_is_missing_where_only_the_list_of_models_needs_none(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        server.key = "sk-local"
+        configured(tmp_path, f'{{"base_url": "{server.openai_url}", "model": "m"}}')
+
+        assert found(tmp_path, "key").state == "missing"

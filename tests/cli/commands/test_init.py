@@ -56,11 +56,13 @@ def test_the_names_of_a_server_s_models_do_not_control_the_terminal(
 ) -> None:
     """Whoever has an account on the machine can listen on the port of a server."""
     names = ("a\x1b]52;c;ZXZpbA==\x07", "b")
-    server = init.LocalServer(name="vLLM", base_url="http://127.0.0.1:8000/v1", models=names)
+    url = "http://127.0.0.1:8000/v1"
+    found = Reached(url=url, state="ok", detail="", models=names)
+    server = init.LocalServer(name="vLLM", reached=found)
     monkeypatch.setattr(init, "find_local_servers", lambda: [server])
     said += ["2", "2"]
 
-    assert init.choose() == {"provider": "openai", "base_url": server.base_url, "model": "b"}
+    assert init.choose() == {"provider": "openai", "base_url": url, "model": "b"}
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -168,3 +170,47 @@ def test_each_server_that_was_looked_for_is_named_once(
     said += ["3"]
     assert init.choose() is None
     assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out
+
+
+def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    monkeypatch.setattr(init, "LOCAL_SERVERS", (("Local", server.port),))
+
+
+def test_a_local_server_that_lists_its_model_to_anybody_is_asked_whether_it_needs_a_key(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    """llama.cpp with `--api-key`."""
+    with ScriptedServer() as server:
+        only_port(monkeypatch, server)
+        server.key = "sk-local"
+        said += ["2", "sk-local"]
+        settings = init.choose()
+
+    assert settings == {
+        "provider": "openai",
+        "base_url": server.openai_url,
+        "api_key": "sk-local",
+        "model": "scripted-model",
+    }
+
+
+def test_a_local_server_without_a_model_says_so(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    with ScriptedServer() as server:
+        only_port(monkeypatch, server)
+        server.answers = {"/v1/models": {"object": "list", "data": None}}  # Ollama
+        said += ["2"]
+        with pytest.raises(UserError, match="Local has no model loaded"):
+            init.choose()
+
+
+def test_a_local_server_that_loads_its_model_is_offered(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    with ScriptedServer() as server:
+        only_port(monkeypatch, server)
+        server.loading = True
+        said += ["2"]
+        with pytest.raises(UserError, match="Local is still loading its model"):
+            init.choose()
