@@ -217,6 +217,7 @@ def record_request(agent: Agent, context: Context, request: Request) -> None:
         chain=context.chain,
         before=session.last_request,
     )
+    entry = replace(entry, context_window=agent.provider.info.context_window)
     if entry.tools and session.path is not None:
         entry = replace(entry, tools_kept=keep_tools(agent.place.home, request.tools))
     session.append(entry)

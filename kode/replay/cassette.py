@@ -27,6 +27,7 @@ from kode.session.content_store import MEGABYTE, is_digest
 from kode.session.entries import MessageEntry, RequestEntry, line_of
 from kode.session.messages import turns_of
 from kode.session.reading import ID, read
+from kode.tools.files import Binary, Encoding, decode
 
 VERSION = 1
 MAX_CONTENTS_BYTES = 32 * MEGABYTE
@@ -142,7 +143,7 @@ def _unpack(path: Path, folder: Path) -> dict[str, object]:
 
 def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
     """(path, state, content) of what undo keeps, and of files that are still as a change left them.
-    Texts are masked, and files that hold keys left out: not every key looks like one."""
+    Masked, and without files that hold keys: not every key looks like one."""
     found: dict[str, tuple[str, str, bytes]] = {}
     for group in recording.groups:
         for path, changes in group.files.items():
@@ -165,9 +166,10 @@ def _holds_keys(path: str) -> bool:
 
 def _mask(data: bytes) -> bytes:
     try:
-        return redact(data.decode("utf-8")).encode("utf-8")
-    except UnicodeDecodeError:
-        return data
+        text, encoding = decode(data)
+    except Binary:
+        text, encoding = data.decode("latin-1"), Encoding(codec="latin-1")
+    return encoding.bom + redact(text).encode(encoding.codec)
 
 
 def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
@@ -183,10 +185,10 @@ def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
 
 def _log(recording: Recording) -> str:
     try:
-        text = (recording.contents.folder / LOG).read_bytes().decode("utf-8", "replace")
+        data = (recording.contents.folder / LOG).read_bytes()
     except OSError:
-        text = ""
-    return text
+        data = b""
+    return redact(data.decode("utf-8", "replace"))
 
 
 def _tools(recording: Recording) -> dict[str, bytes]:

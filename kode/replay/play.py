@@ -69,10 +69,13 @@ class Replay:
     sandbox: Sandbox | None
     """Where commands can run in the copy; None: there is none."""
 
+    is_whole: bool
+    """Whether every recorded step was played."""
+
     @property
     def same(self) -> bool:
-        """Whether every step matches the record."""
-        return all(step.same for step in self.steps)
+        """Whether the steps are those of the record, and each matches."""
+        return self.is_whole and all(step.same for step in self.steps)
 
 
 async def play(
@@ -117,9 +120,10 @@ async def play(
                 break
         return Replay(
             steps=tuple(played.steps),
-            notes=(*scratch.notes, *_notes(player)),
+            notes=(*scratch.notes, *player.cut, *_notes(player)),
             ended=ended,
             sandbox=answers.confined,
+            is_whole=not player.cut,
         )
     finally:
         session.close()
@@ -151,6 +155,8 @@ class _Player:
     answers: Answers
     agent: Agent = field(init=False)
     """The agent of the process being played."""
+    cut: list[str] = field(default_factory=list)
+    """Turns that ended before their last recorded step, a sentence each."""
     skills: tuple[str, ...] = ()
     """As recorded; they lie outside the project."""
 
@@ -180,6 +186,9 @@ class _Player:
         if ended.status == "interrupted" and not played.interrupted:
             raise asyncio.CancelledError  # cancelled by the person now
         played.interrupted = False
+        if played.is_cut and not (played.live is not None and played.live.begun):
+            why = ended.error or f"it ended with {ended.status}"
+            self.cut.append(f"Turn {turn.number} ended early in the replay: {why}")
         played.compare_rest(self.context.session)
         return ended
 
@@ -201,6 +210,8 @@ class _Player:
         """Repeats what happened between two turns."""
         context = self.context
         match entry:
+            case CompactionEntry() | PlanEntry() | SystemEntry() if not context.session.turns:
+                pass  # only a damaged record has one before its first turn
             case CompactionEntry():
                 self.played.skip_to(at)
                 await compact(self.agent, context, silent, by_person=True)

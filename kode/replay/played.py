@@ -116,8 +116,10 @@ class Played:
     @property
     def info(self) -> ModelInfo:
         """See `contracts.Provider`."""
-        live = self.live
-        return live.provider.info if live is not None and live.begun else self._info
+        if self.live is not None and self.live.begun:
+            return self.live.provider.info
+        window = self._window()
+        return self._info if window is None else replace(self._info, context_window=window)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
@@ -147,6 +149,15 @@ class Played:
         if self.live is not None:
             await self.live.provider.aclose()
 
+    def _window(self) -> int | None:
+        """The recorded context window for the next request: it decides when a conversation is
+        compacted. None if it was not kept."""
+        ahead = self.recording.entries[self.at :] if self.turn is None else self.upcoming()
+        requests = [e for e in ahead if isinstance(e, RequestEntry) and e.purpose == "turn"]
+        # A server may say only with an overflow how large its window is.
+        overflowed = self.turn is not None and self._overflowed_at == self._next_reply()
+        return requests[-1 if overflowed else 0].context_window if requests else None
+
     def upcoming(self) -> tuple[AnyEntry, ...]:
         """The entries from the reply that was played last up to the turn's next one, or its end."""
         assert self.turn is not None
@@ -174,6 +185,11 @@ class Played:
             for part in entry.parts
             if isinstance(part, Text) and part.source == "steering"
         ]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the turn ended although the record has another reply for it."""
+        return self._next_reply() is not None
 
     def compare_rest(self, session: Session) -> None:
         """After a turn: compares what followed its last request."""

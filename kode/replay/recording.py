@@ -1,11 +1,12 @@
 """A session's files as a replay needs them: entries in turns, file changes, and the contents kept
 for undo."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from kode import paths
 from kode.contracts import ToolSpec
@@ -160,9 +161,11 @@ class Recording:
     def tools_of(self, request: RequestEntry) -> tuple[ToolSpec, ...] | None:
         """The tools of a request, in order; None if their texts are no longer kept."""
         texts = kept_tools(self.tools_home, request.tools_kept) if request.tools_kept else {}
-        if any(part.name not in texts for part in request.tools or ()):
+        try:
+            kept = (texts[part.name] for part in request.tools or ())
+            return tuple(map(TypeAdapter(ToolSpec).validate_json, kept))
+        except (KeyError, ValueError):
             return None
-        return tuple(ToolSpec(**json.loads(texts[part.name])) for part in request.tools or ())
 
 
 def load(home: Path, session_id: str) -> Recording:

@@ -36,7 +36,7 @@ def lines(recording: Recording, replay: Replay) -> Iterator[str]:
     yield (
         f"Identical: all {plural(len(replay.steps), 'step')}."
         if replay.same
-        else f"Differs: {same} of {plural(len(replay.steps), 'step')} as recorded."
+        else f"Differs: {same} of {plural(recording.steps(), 'step')} as recorded."
     )
 
 

@@ -33,6 +33,7 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), "TIME"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|sec|secs|seconds)\b"), "DURATION"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
+    (re.compile(r"(/outputs/[\w.-]+-)[0-9a-f]{8}(?=\.)"), r"\1NONCE"),
     (re.compile(r"(?<=/tmp/)[\w.-]+"), "NAME"),
     (re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"), "HASH"),
     # One in 27 short hashes has no letter: recognized by where git prints it.

@@ -150,38 +150,110 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         )
         _copy(original, made.project)
         made.home.mkdir(mode=0o700)
-        made.put_back(recording.groups)
+        # First: what is put back may be a stranger's, a repository's own files too.
         _rewind_repository(made)
+        made.put_back(recording.groups)
         if newer := _newer(made):
             named = ", ".join(first_of(newer, NAMED_FILES))
             made.notes.append(f"Changed since the session began, and as they are now: {named}.")
         yield made
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_copy(folder)
+
+
+def _remove_copy(folder: Path) -> None:
+    """Removes read-only folders too: a project may have some, such as a cache of Go modules."""
+    for inner, folders, _ in os.walk(folder):
+        for path in (os.path.join(inner, name) for name in folders):
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _rewind_repository(made: Scratch) -> None:
-    """Moves the copy's current branch back to where it was when the session began, according to the
-    reflog. The files stay unchanged."""
-    if not (made.project / ".git").is_dir():
-        if (made.project / ".git").exists():
-            made.notes.append("The project is a linked worktree: its commits are as they are now.")
+    """Moves the copy's branches back to where they were when the session began, according to the
+    reflogs. The files stay unchanged."""
+    if not os.path.lexists(made.project / ".git"):
         return
-    began = made.recording.first_reply_at()
+    if not _holds_repository(made):
+        made.notes.append("The repository lies outside the project: its commits are as now.")
+        return
     try:
-        log = run_git(made.project, ["reflog", "show", "--format=%H %gd", "--date=unix", "HEAD"])
-        moves = re.findall(rb"^([0-9a-f]+) HEAD@\{(\d+)\}", log, re.MULTILINE)
-        before = [commit.decode() for commit, at in moves if int(at) <= began]
-        if len(before) == len(moves):
-            return
-        if before:
-            run_git(made.project, ["update-ref", "HEAD", before[0]])
-            run_git(made.project, ["read-tree", before[0]])
-        else:
-            run_git(made.project, ["update-ref", "-d", "HEAD"])
-            run_git(made.project, ["read-tree", "--empty"])
+        if not run_git(made.project, ["for-each-ref", "--count=1", "refs/heads"]):
+            return  # no commit yet
+        moves = _moves(made.project, "HEAD")
+        left = [move for move in moves if move.at <= made.recording.first_reply_at()]
+        # The log has whole seconds, and a first step may commit in the second of its reply.
+        if (head := _head_before(made.recording)) is not None:
+            commits = [move.commit for move in left]
+            left = left[commits.index(head) :] if head in commits else [] if not head else left
+        if undone := moves[: len(moves) - len(left)]:
+            _rewind_branches(made.project, undone, left)
     except GitError as error:
         made.notes.append(f"The repository is as it is now ({error}).")
+
+
+def _holds_repository(made: Scratch) -> bool:
+    """Whether all that git would write lies in the copy: a link, or a worktree's settings, lead to
+    the person's own repository."""
+    git = made.project / ".git"
+    inside = (
+        os.path.join(folder, name)
+        for folder, folders, names in os.walk(git)
+        for name in (*folders, *names)
+    )
+    links = filter(os.path.islink, (str(git), *inside))
+    return git.is_dir() and not (git / "commondir").exists() and all(map(made.holds, links))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Move:
+    """A line of a reflog."""
+
+    commit: str
+    at: int
+    came_from: str
+    """The branch or commit that a checkout left; "" for any other move."""
+
+
+def _moves(root: Path, ref: str) -> list[_Move]:
+    """The moves of a ref, the newest first. Raises: GitError."""
+    log = run_git(root, ["reflog", "show", "--format=%H %gd %gs", "--date=unix", ref])
+    found = re.findall(
+        r"^([0-9a-f]+) \S+@\{(\d+)\} (?:checkout: moving from (\S+) to )?",
+        log.decode("utf-8", "replace"),
+        re.MULTILINE,
+    )
+    return [_Move(commit=commit, at=int(at), came_from=left) for commit, at, left in found]
+
+
+def _head_before(recording: Recording) -> str | None:
+    """The commit before the session's first move to another, "" if there was none; None if the
+    session made no such move."""
+    changes = (one for group in recording.groups for one in group.repositories)
+    moved = (one for one in changes if one.head or one.switched or not one.stashes)
+    return next((one.head for one in moved if one.root == recording.project), None)
+
+
+def _rewind_branches(root: Path, undone: Sequence[_Move], left: Sequence[_Move]) -> None:
+    """Undoes the moves of HEAD, and those of branches since; `left` are the moves of HEAD that
+    stay. Raises: GitError."""
+    since = undone[-1].at
+    listed = run_git(root, ["for-each-ref", "--format=%(refname)", "refs/heads"])
+    branches = listed.decode("utf-8", "surrogateescape").splitlines()
+    for branch in branches:
+        moves = _moves(root, branch)
+        stay = [move for move in moves if move.at < since]
+        if len(stay) < len(moves):
+            to = [branch, stay[0].commit] if stay else ["-d", branch]
+            run_git(root, ["update-ref", *to])
+    came_from = next((move.came_from for move in reversed(undone) if move.came_from), "")
+    if f"refs/heads/{came_from}" in branches:
+        run_git(root, ["symbolic-ref", "HEAD", f"refs/heads/{came_from}"])
+    elif left and run_git(root, ["rev-parse", "HEAD"]).decode().strip() != left[0].commit:
+        run_git(root, ["update-ref", "--no-deref", "HEAD", left[0].commit])
+    run_git(root, ["read-tree", left[0].commit if left else "--empty"])
 
 
 def _check_size(original: Path) -> None:

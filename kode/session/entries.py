@@ -212,6 +212,8 @@ class RequestEntry(Entry):
     model: str = ""
     max_output_tokens: int | None = None
     """None: the server decides."""
+    context_window: int | None = None
+    """The model's, as it was known then; only in the record of a turn's request."""
     system: tuple[PartDigest, ...] | None = None
     """The sections in order; None: as in the turn's previous request."""
     tools: tuple[PartDigest, ...] | None = None
@@ -296,8 +298,8 @@ KNOWN_TYPES = frozenset(kind.type for kind in (Header, *get_args(AnyEntry)))
 _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
-    "cached_tokens cache_write_tokens permission_mode max_output_tokens system tools "
-    "tools_kept opening".split()
+    "cached_tokens cache_write_tokens permission_mode max_output_tokens "
+    "context_window system tools tools_kept opening".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 

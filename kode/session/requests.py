@@ -132,8 +132,11 @@ def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
 def kept_tools(home: Path, name: str) -> dict[str, str]:
     """Tools stored by `keep_tools`: name → masked JSON; empty if missing or damaged."""
     data = _kept(home).data(name)
-    tools = json.loads(data) if data is not None else []
-    return {tool["name"]: _json(tool).decode() for tool in tools}
+    try:
+        tools = json.loads(data) if data is not None else []
+        return {tool["name"]: _json(tool).decode() for tool in tools}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def _kept(home: Path) -> Contents:

@@ -1,6 +1,7 @@
 """`kode replay` of sessions that the installed command made."""
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -216,6 +217,130 @@ def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
     assert "nothing to replay" in done.err
 
 
+def git(folder: Path, *arguments: str) -> str:
+    person = ("-c", "user.name=n", "-c", "user.email=e@x")
+    done = subprocess.run(
+        ["git", *person, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+COMMIT = {
+    "calls": [
+        {
+            "name": "shell",
+            "arguments": {
+                "command": "echo y > b.py && git add b.py && "
+                "git -c user.name=n -c user.email=e@x commit -qm two && git branch"
+            },
+        }
+    ]
+}
+
+
+def test_a_repository_that_a_project_only_links_to_keeps_its_branches(place: Place) -> None:
+    """As `git-new-workdir` makes them: with branches and objects of another folder."""
+    needs_a_whole_sandbox(place)
+    main = place.folder / "main"
+    write(main, {"a.py": "x = 1\n"})
+    git(main, "init", "-q")
+    git(main, "add", "-A")
+    git(main, "commit", "-qm", "one")
+    linked = place.project / ".git"
+    linked.mkdir()
+    for name in ("config", "refs", "objects", "info"):
+        (linked / name).symlink_to(main / ".git" / name)
+    (linked / "HEAD").write_text((main / ".git" / "HEAD").read_text())
+    git(place.project, "reset", "-q", "--hard")
+    session_id = play(
+        place,
+        {
+            **EDIT,
+            "files": {},
+            "turns": [
+                {
+                    "task": "commit",
+                    "flags": ["--permission-mode", "full"],
+                    "replies": [
+                        {"text": "wait", "calls": [{"name": "list_files", "arguments": {}}]},
+                        {"delay_s": 1.1, **COMMIT},
+                        {"text": "done"},
+                    ],
+                }
+            ],
+        },
+    )
+    before = git(place.project, "rev-parse", "HEAD"), git(place.project, "status", "--short")
+
+    done = replay(place, session_id)
+
+    assert (git(place.project, "rev-parse", "HEAD"), git(place.project, "status", "--short")) == (
+        before
+    )
+    assert any("The repository lies outside the project" in note for note in done.json["notes"])
+
+
+FULL = {
+    "name": "a compaction",
+    "files": {"long.txt": "a line of a long text that goes on and on\n" * 1500},
+    "config": {"context": {"window": 12_000}},
+    "turns": [
+        {
+            "task": "read it",
+            "flags": [],
+            "replies": [
+                {"match": "^<transcript>", "text": "They read long.txt."},
+                *(
+                    {
+                        "calls": [
+                            {
+                                "name": "read_file",
+                                "arguments": {"path": "long.txt", "offset": at, "limit": 400},
+                            }
+                        ]
+                    }
+                    for at in (1, 500, 900)
+                ),
+                {"text": "done"},
+            ],
+        }
+    ],
+}
+
+
+def test_a_compaction_is_repeated_where_another_window_is_set(place: Place, tmp_path: Path) -> None:
+    session_id = play(place, FULL)
+    assert '"type":"compaction"' in place.session_files[-1].read_text()
+    path = exported(place, session_id)
+    other = beside(tmp_path, "other")
+    write(other.project, FULL["files"])
+
+    done = other.run("replay", str(path), "--json")
+
+    assert parts(done) == [[], [], [], []]
+    assert done.json["identical"] is True
+
+
+def test_a_replay_that_ends_before_the_record_is_not_identical(place: Place) -> None:
+    """An older kode did not record the window: a smaller one may compact where nothing was."""
+    long = "word " * 9_000
+    turns = [
+        {"task": task, "flags": [], "replies": [{"text": "hi"}]}
+        for task in (f"one {long}", f"two {long}", "three")
+    ]
+    session_id = play(place, {"name": "long tasks", "files": {}, "turns": turns})
+    path = place.session_files[-1]
+    path.write_text(re.sub(r'"context_window":\d+,', "", path.read_text()))
+    (place.home / "config.json").write_text(json.dumps({"context": {"window": 24_000}}))
+
+    done = replay(place, session_id)
+    text = place.run("replay", session_id, cwd=place.folder)
+
+    assert (done.code, done.json["identical"]) == (1, False)
+    assert "the record does not" in " ".join(done.json["notes"])
+    assert "Differs: 1 of 3 steps as recorded." in text.out
+
+
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 
 
@@ -261,6 +386,29 @@ def test_keys_are_masked_in_a_cassette_and_what_is_personal_is_named_first(place
     assert b"x = 2" in held
     assert KEY.encode() not in held
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.cfg", f"# café\nx = 1 # {KEY}\n".encode("latin-1")),
+        ("a.txt", f"x = 1 # {KEY}\r\n".encode("utf-16")),
+        ("a.dat", f"\0x = 1 {KEY} ".encode() + b"\xff"),
+    ],
+)
+def test_keys_are_masked_in_whatever_encoding_a_file_has(
+    place: Place, name: str, data: bytes
+) -> None:
+    (place.project / name).write_bytes(data)
+    change = {"calls": [{"name": "shell", "arguments": {"command": f"rm {name}"}}]}
+    flags = ["--permission-mode", "full"]
+    turn = {"task": "rm", "flags": flags, "replies": [change, {"text": "ok"}]}
+    path = exported(place, play(place, {"name": "rm", "files": {}, "turns": [turn]}))
+
+    with zipfile.ZipFile(path) as file:
+        held = [file.read(one) for one in file.namelist() if one.startswith("contents/")]
+    assert held
+    assert KEY.encode() not in b"".join(held).replace(b"\0", b"")
 
 
 @pytest.mark.parametrize(
@@ -343,6 +491,15 @@ def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
     assert done.code == 1
     assert f"{named} differs" in done.err
     assert (ci.project / "a.py").read_text() == files.get("a.py", "x = 1\n")
+
+
+@pytest.mark.parametrize("name", [".", "missing/run.cassette"])
+def test_a_cassette_that_cannot_be_written_is_said_before_the_run(place: Place, name: str) -> None:
+    done = place.run("run", "x", "--record", name)
+
+    assert done.code == 3
+    assert "name a file in a folder that exists" in done.err
+    assert not (place.home / "sessions").exists()
 
 
 def test_recording_and_replaying_exclude_each_other(place: Place) -> None:

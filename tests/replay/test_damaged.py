@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kode import paths
 from kode.errors import KodeError, SessionError
 from kode.replay.cassette import open_cassette
+from kode.session.content_store import Contents
+from kode.session.requests import kept_tools
 
 ABOUT = {"version": 1, "session": "20260101-000000-aaaaaa", "project": "/p", "home": "/h"}
 
@@ -45,3 +48,12 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
 
     with pytest.raises(KodeError), open_cassette(file):
         pass
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b"3", b'["read_file"]', b'[{"text": 1}]'])
+def test_tools_that_somebody_else_kept_wrongly_are_as_if_not_kept(
+    tmp_path: Path, data: bytes
+) -> None:
+    contents = Contents(folder=paths.tool_texts(tmp_path), max_file_bytes=1000, max_bytes=1000)
+
+    assert kept_tools(tmp_path, contents.put(data)) == {}

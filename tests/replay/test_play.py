@@ -260,6 +260,45 @@ async def test_files_put_back_do_not_leave_the_copy(
     assert (victim / "b.py").read_text() == "untouched\n"
 
 
+async def test_a_copy_of_read_only_folders_is_deleted(
+    opened: Open, config: Config, project: Path
+) -> None:
+    (project / "cache").mkdir()
+    (project / "cache" / "go.mod").write_text("module m\n")
+    (project / "cache").chmod(0o555)
+    talk = await opened(READ, DONE)
+    await talk.turn("look")
+
+    replay = await again(talk, config)
+
+    assert replay.same
+    (project / "cache").chmod(0o755)
+
+
+async def test_what_a_damaged_record_has_before_its_first_turn_is_not_repeated(
+    opened: Open, config: Config, project: Path
+) -> None:
+    (project / "a.py").write_text("x = 1\n" + "# a long line that fills the window\n" * 400)
+    talk = await opened(READ, DONE, READ, DONE, NOTE)
+    await talk.turn("look")
+    assert await talk.compact() is not None
+    await talk.turn("look again")
+    session_id = talk.session.id
+    assert session_id is not None
+    await talk.close()
+    file = session_path(paths.home(), session_id)
+    header, *lines = file.read_text().splitlines(keepends=True)
+    first = [line for line in lines if '"type":"compaction"' in line]
+    file.write_text("".join([header, *first, *lines]))
+    recording = load(paths.home(), session_id)
+
+    with scratch(recording, Path(recording.header.cwd)) as copy:
+        replay = await play(recording, config, copy)
+
+    assert len(first) == 1
+    assert len(replay.steps) == 4
+
+
 async def test_without_a_sandbox_a_command_has_its_recorded_result(
     opened: Open, config: Config, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

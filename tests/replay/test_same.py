@@ -33,6 +33,7 @@ def result(text: str) -> Message:
             "3885510 fix\n[main (root-commit) 1234567] fix",
         ),
         ("/tmp/tmpab12/x", "/tmp/tmpzz99/x"),
+        ("/h/outputs/shell-call_1-71810826.txt", "/h/outputs/shell-call_1-1a2b3c4d.txt"),
         ('<outside-0123456789abcdef source="x">', '<outside-fedcba9876543210 source="x">'),
     ],
 )

@@ -1,6 +1,9 @@
 """A cassette of somebody else: what its calls, its answers and its live model may reach."""
 
+import asyncio
+import hashlib
 import json
+import subprocess
 import zipfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -200,3 +203,39 @@ async def test_what_a_live_model_left_is_not_judged_by_a_command_outside_of_a_sa
 
     with pytest.raises(ConfigError, match="--verify"):
         await played(theirs, config, project, changes)
+
+
+async def test_a_repository_that_a_stranger_puts_into_the_copy_moves_no_branch_of_mine(
+    record: Record, config: Config, project: Path
+) -> None:
+    def git(*arguments: str) -> str:
+        person = ("-c", "user.name=n", "-c", "user.email=e@x")
+        done = subprocess.run(
+            ["git", *person, *arguments], cwd=project, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    edit = {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}
+    theirs = await record(
+        reads("a.py"), {"calls": [{"name": "edit_file", "arguments": edit}]}, DONE
+    )
+    await asyncio.sleep(1.1)
+    git("commit", "-qam", "two")
+    mine = f"{project}/.git\n".encode()
+    state = hashlib.sha256(mine).hexdigest()
+    with zipfile.ZipFile(theirs) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    change = {"kind": "change", "turn": 1, "path": f"{project}/.git/commondir", "before": state}
+    held["changes.jsonl"] = json.dumps({**change, "done": True}).encode()
+    held[f"contents/{state}"] = mine
+    with zipfile.ZipFile(theirs, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data)
+    before = git("rev-parse", "HEAD")
+
+    await played(theirs, config, project)
+
+    assert git("rev-parse", "HEAD") == before

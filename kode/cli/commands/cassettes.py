@@ -35,6 +35,8 @@ def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(
             "--record needs a saved session: it cannot be used with --no-session. Drop one."
         )
+    if record and (record.is_dir() or not record.parent.is_dir()):
+        raise ConfigError(f"--record {record}: name a file in a folder that exists.")
     if not record and not replay:
         return {}
     # A cassette needs no key, whatever provider the settings name.
