@@ -21,7 +21,7 @@ from kode.session.entries import (
 )
 from kode.session.requests import digest_of, message_bytes, part_object
 from kode.session.sent import Piece, Sent, pieces
-from kode.session.spending import step_of
+from kode.session.spending import Step, step_of
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
@@ -77,7 +77,7 @@ class Break:
     """Why the server had to read again what it had read before."""
 
     step: str
-    """The id of the answer's entry, see `spending.Step`; "" if none came."""
+    """The id of the answer's entry, see `spending.Step`."""
     at: str
     kind: str
     """`model`, `tool`, `folder`, `day`, `place`, `kode`, `instructions`, `skills`, `memory`,
@@ -107,8 +107,8 @@ class _Difference:
 def break_of(
     home: Path, before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
 ) -> Break | None:
-    """Compares a request with the previous one of its session; `between` are the entries after that
-    one's record. None if the beginning stayed and the cache held."""
+    """Compares an answered request with the previous one of its session; `between` are the entries
+    after that one's record. None if the beginning stayed and the cache held."""
     found = _of_model(before, now) or _in_pieces(home, before, now) or _in_messages(before, now)
     if found is None:
         return _of_cache(before, now, between, price)
@@ -124,13 +124,12 @@ def break_of(
 def first_break(
     home: Path, before: Sent, now: Sent, folders: tuple[str, str], price: Price
 ) -> Break | None:
-    """Compares a session's first request with one of an earlier session; `folders` are those of the
-    two. A different prompt of the person is not a break."""
+    """Compares a session's first answered request with one of an earlier session; `folders` are
+    those of the two. A different prompt of the person is not a break."""
     found = _in_pieces(home, before, now) or _in_messages(before, now)
     again = _sent_again(home, before, now)
     if found is None or found.kind == "message":
-        cold = now.step is not None and not now.step.usage.cached_tokens
-        if not cold or again < LEAST_CACHED_TOKENS:
+        if _answer(now).usage.cached_tokens or again < LEAST_CACHED_TOKENS:
             return None
         found = _Difference(kind="cache", cause=CACHE_LOST)
     elif folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
@@ -151,10 +150,9 @@ def _of_model(before: Sent, now: Sent) -> _Difference | None:
 
 def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price) -> Break | None:
     """A break with the same beginning: the server read less from its cache than it could."""
-    if before.step is None or now.step is None:
-        return None
-    could = min(before.step.usage.input_tokens, now.step.usage.input_tokens)
-    missing = could - now.step.usage.cached_tokens
+    usage = _answer(now).usage
+    could = min(_answer(before).usage.input_tokens, usage.input_tokens)
+    missing = could - usage.cached_tokens
     if missing <= max(SMALL_TOKENS, could * SMALL_SHARE):
         return None
     others = [step for entry in between if (step := step_of(entry)) and step.purpose != "turn"]
@@ -169,24 +167,28 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
 def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price) -> Break:
     """A break after which `again` tokens were sent a second time; those not read from a cache
     cost."""
-    made = Break(
-        step="",
-        at=now.record.at,
-        kind=found.kind,
-        cause=found.cause,
-        spot=found.spot,
-        since=before.record.at,
-    )
-    if now.step is None:
-        return made
-    model, usage = now.step.model, now.step.usage
+    model, usage = _answer(now).model, _answer(now).usage
     tokens = max(0, min(again, usage.input_tokens) - usage.cached_tokens)
     cached = usage.cached_tokens + tokens
     written = max(0, usage.cache_write_tokens - tokens)
     paid = price(model, usage)
     spared = price(model, replace(usage, cached_tokens=cached, cache_write_tokens=written))
     cost = None if paid is None or spared is None else paid - spared
-    return replace(made, step=now.step.entry, tokens=tokens, cost_usd=cost)
+    return Break(
+        step=_answer(now).entry,
+        at=now.record.at,
+        kind=found.kind,
+        cause=found.cause,
+        spot=found.spot,
+        since=before.record.at,
+        tokens=tokens,
+        cost_usd=cost,
+    )
+
+
+def _answer(sent: Sent) -> Step:
+    assert sent.step is not None, "only answered requests are compared"
+    return sent.step
 
 
 def _sent_again(home: Path, before: Sent, now: Sent) -> int:
@@ -198,8 +200,7 @@ def _sent_again(home: Path, before: Sent, now: Sent) -> int:
     parts += [(digest_of(one), len(one)) for one in data]
     whole = sum(size for _, size in parts)
     again = sum(size for digest, size in parts if digest in was)
-    tokens = now.step.usage.input_tokens if now.step else 0
-    return round(tokens * again / whole) if whole else 0
+    return round(_answer(now).usage.input_tokens * again / whole) if whole else 0
 
 
 # ── system prompt and tools ──────────────────────────────────────────────────────────────────

@@ -39,6 +39,12 @@ class SessionCost:
     recorded: bool = True
     """Whether requests are on record; without records, breaks are unknown."""
 
+    @property
+    def caches(self) -> bool:
+        """Whether the server reported cached tokens."""
+        usage = self.total.usage
+        return usage.cached_tokens + usage.cache_write_tokens > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class SessionTotal:
@@ -71,12 +77,12 @@ def session_cost(home: Path, session_id: str, price: Price | None = None) -> Ses
     if price is None:
         return found
     sent = requests_of(header, entries)
-    caches = any(s.usage.cached_tokens or s.usage.cache_write_tokens for s in steps)
-    breaks = [_first(home, header, sent[0], price)] if sent else []
-    for before, now in pairwise(sent):
+    answered = _answered(sent)
+    breaks = [_first(home, header, answered[0], price)] if answered else []
+    for before, now in pairwise(answered):
         between = entries[before.number + 1 : now.number]
         breaks.append(break_of(home, before, now, between, price))
-    kept = (one for one in breaks if one is not None and (caches or one.kind != "cache"))
+    kept = (one for one in breaks if one is not None and (found.caches or one.kind != "cache"))
     return replace(found, breaks=tuple(kept), recorded=bool(sent))
 
 
@@ -111,11 +117,12 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     """Compares the session's first request with the latest one to the same model in any session."""
     best: Sent | None = None
     where = header
-    for summary in _used_before(home, header, now.record.model):
+    for summary in _used_before(home, now):
         if best is not None and summary.updated_at < best.record.at:
             break
         other, entries, _ = read(session_path(home, summary.id))
-        earlier = [one for one in requests_of(other, entries) if _is_before(one, now)]
+        sent = _answered(requests_of(other, entries))
+        earlier = [one for one in sent if _is_before(one, now)]
         if earlier and (best is None or best.record.at < earlier[-1].record.at):
             best, where = earlier[-1], other
     if best is None:
@@ -124,11 +131,16 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
     return replace(found, session_before=where.id) if found else None
 
 
-def _used_before(home: Path, header: Header, model: str) -> list[index.Summary]:
-    """Sessions with this model that began before this one, last used first."""
+def _answered(sent: list[Sent]) -> list[Sent]:
+    """Those to compare: a server may not have read a request that it never answered."""
+    return [one for one in sent if one.step is not None]
+
+
+def _used_before(home: Path, now: Sent) -> list[index.Summary]:
+    """Sessions that began before this request, last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
     known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
-    found = [one for one in known if one.model == model and one.created_at < header.created_at]
+    found = [one for one in known if one.created_at < now.record.at]
     return sorted(found, key=lambda one: one.updated_at, reverse=True)
 
 
