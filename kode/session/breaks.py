@@ -8,6 +8,7 @@ entries between the two; and how much after it was sent, and paid for, again.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from kode.messages import Message, Part, Text, Usage, plural
@@ -102,40 +103,74 @@ class _Difference:
     kind: str
     cause: str
     spot: Spot | None = None
+    in_messages: bool = False
 
 
 def break_of(
-    home: Path, before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
+    home: Path,
+    before: Sent,
+    now: Sent,
+    between: Sequence[AnyEntry],
+    price: Price,
+    *,
+    caches: bool = True,
 ) -> Break | None:
     """Compares an answered request with the previous one of its session; `between` are the entries
-    after that one's record. None if the beginning stayed and the cache held."""
-    found = _of_model(before, now) or _in_pieces(home, before, now) or _in_messages(before, now)
+    after that one's record; `caches` tells whether the server reports cached tokens. None if the
+    beginning stayed and the cache held."""
+    changes = [entry for entry in between if type(entry) in _CHANGES]
+    found = _of_model(before, now) or _in_pieces(home, before, now)
+    if found is not None:
+        # Nothing else renders the system prompt again.
+        changes = [entry for entry in changes if isinstance(entry, CompactionEntry)]
+    found = found or _in_messages(before, now)
     if found is None:
-        return _of_cache(before, now, between, price)
-    change = next((e for e in reversed(between) if type(e) in _CHANGES), None)
-    if change is not None and found.spot is not None:
-        cause = _CHANGES[type(change)]
+        return _of_cache(before, now, between, price) if caches else None
+    if changes and found.spot is not None:
+        cause = _CHANGES[type(changes[-1])]
         if found.kind != "message":
             cause = f"{cause}; {found.cause}"
-        found = replace(found, kind=change.type, cause=cause)
-    return _break(before, now, found, _sent_again(home, before, now), price)
+        found = replace(found, kind=changes[-1].type, cause=cause)
+    beginning, again = _sent_again(home, before, now)
+    if caches and found.in_messages and _is_cold(now, beginning):
+        found = _after_lost_cache(found)
+    return _break(before, now, found, again, price)
 
 
 def first_break(
-    home: Path, before: Sent, now: Sent, folders: tuple[str, str], price: Price
+    home: Path,
+    before: Sent,
+    now: Sent,
+    folders: tuple[str, str],
+    price: Price,
+    *,
+    caches: bool = True,
 ) -> Break | None:
     """Compares a session's first answered request with one of an earlier session; `folders` are
-    those of the two. A different prompt of the person is not a break."""
+    those of the two; `caches` as in `break_of`. A different prompt of the person is not a break."""
     found = _in_pieces(home, before, now) or _in_messages(before, now)
-    again = _sent_again(home, before, now)
-    if found is None or found.kind == "message":
-        if _answer(now).usage.cached_tokens or again < LEAST_CACHED_TOKENS:
-            return None
-        found = _Difference(kind="cache", cause=CACHE_LOST)
-    elif folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
+    beginning, again = _sent_again(home, before, now)
+    if found is not None and folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
         cause = f"a new folder: {folders[0]} → {folders[1]}"
         found = replace(found, kind="folder", cause=cause)
-    return _break(before, now, found, again, price)
+    if found is not None and found.kind == "message":
+        found = None
+    if caches and (found is None or found.in_messages) and _is_cold(now, beginning):
+        found = _after_lost_cache(found)
+    return None if found is None else _break(before, now, found, again, price)
+
+
+def _is_cold(now: Sent, beginning: int) -> bool:
+    """Whether nothing came from a cache although so many tokens at the beginning are the same.
+
+    Not asked where the system prompt or a tool differs: a server may cache only whole prompts."""
+    return beginning >= LEAST_CACHED_TOKENS and not _answer(now).usage.cached_tokens
+
+
+def _after_lost_cache(found: "_Difference | None") -> "_Difference":
+    if found is None:
+        return _Difference(kind="cache", cause=CACHE_LOST)
+    return replace(found, kind="cache", cause=f"{CACHE_LOST}; after it, {found.cause}")
 
 
 def _of_model(before: Sent, now: Sent) -> _Difference | None:
@@ -191,16 +226,22 @@ def _answer(sent: Sent) -> Step:
     return sent.step
 
 
-def _sent_again(home: Path, before: Sent, now: Sent) -> int:
-    """How many tokens of a request were in the previous one too, by the size of its parts."""
-    was = {piece.digest for piece in pieces(home, before)}
-    was |= {digest_of(message_bytes(m)) for m in before.messages[: before.record.messages]}
-    parts = [(piece.digest, piece.size) for piece in pieces(home, now)]
-    data = map(message_bytes, now.messages[: now.record.messages])
-    parts += [(digest_of(one), len(one)) for one in data]
-    whole = sum(size for _, size in parts)
-    again = sum(size for digest, size in parts if digest in was)
-    return round(_answer(now).usage.input_tokens * again / whole) if whole else 0
+def _sent_again(home: Path, before: Sent, now: Sent) -> tuple[int, int]:
+    """(tokens up to the first part that differs from the previous request, tokens of all parts that
+    were in it), by the size of the parts."""
+    was, is_ = _parts(home, before), _parts(home, now)
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(was, is_, strict=False))
+    beginning, known = sum(size for (_, size), _ in same), dict(was)
+    again = sum(size for digest, size in is_ if digest in known)
+    share = _answer(now).usage.input_tokens / max(1, sum(size for _, size in is_))
+    return round(beginning * share), round(again * share)
+
+
+def _parts(home: Path, sent: Sent) -> list[tuple[str, int]]:
+    """(digest, size) of each section, tool and message."""
+    parts = [(piece.digest, piece.size) for piece in pieces(home, sent)]
+    data = map(message_bytes, sent.messages[: sent.record.messages])
+    return [*parts, *((digest_of(one), len(one)) for one in data)]
 
 
 # ── system prompt and tools ──────────────────────────────────────────────────────────────────
@@ -279,7 +320,7 @@ def _in_messages(before: Sent, now: Sent) -> _Difference | None:
     name = f"message {at + 1}" + (f", {kind}" if kind != "message" else "")
     spot = _spot(name, before_text, after_text)
     kind, cause = _of_section(kind, before_text, after_text)
-    return _Difference(kind=kind, cause=cause, spot=spot)
+    return _Difference(kind=kind, cause=cause, spot=spot, in_messages=True)
 
 
 def _differing(old: Message, new: Message) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from kode import paths
 from kode.session import index
 from kode.session.breaks import Break, Price, break_of, first_break
 from kode.session.entries import Header
+from kode.session.log import writable_path
 from kode.session.reading import read, session_path
 from kode.session.sent import Sent, requests_of
 from kode.session.spending import (
@@ -38,12 +39,6 @@ class SessionCost:
     breaks: tuple[Break, ...] = ()
     recorded: bool = True
     """Whether requests are on record; without records, breaks are unknown."""
-
-    @property
-    def caches(self) -> bool:
-        """Whether the server reported cached tokens."""
-        usage = self.total.usage
-        return usage.cached_tokens + usage.cache_write_tokens > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +73,18 @@ def session_cost(home: Path, session_id: str, price: Price | None = None) -> Ses
         return found
     sent = requests_of(header, entries)
     answered = _answered(sent)
-    breaks = [_first(home, header, answered[0], price)] if answered else []
+    caches = has_cache(found.total)
+    breaks = [_first(home, header, answered[0], price, caches)] if answered else []
     for before, now in pairwise(answered):
         between = entries[before.number + 1 : now.number]
-        breaks.append(break_of(home, before, now, between, price))
-    kept = (one for one in breaks if one is not None and (found.caches or one.kind != "cache"))
-    return replace(found, breaks=tuple(kept), recorded=bool(sent))
+        breaks.append(break_of(home, before, now, between, price, caches=caches))
+    kept = tuple(one for one in breaks if one is not None)
+    return replace(found, breaks=kept, recorded=bool(sent))
+
+
+def has_cache(spent: Spent) -> bool:
+    """Whether the server reported cached tokens."""
+    return spent.usage.cached_tokens + spent.usage.cache_write_tokens > 0
 
 
 def period_cost(
@@ -93,12 +94,13 @@ def period_cost(
     below it. Steps copied by a fork count once. Raises: StorageError."""
     by_session: dict[str, list[Step]] = {}
     entries = []
+    within = None if folder is None else writable_path(folder)
     folders: dict[str, str] = {}
     for session_id, cwd, entry in requests_by_folder(home, since):
         step = step_of(entry)
         if step is None or (until is not None and datetime.fromisoformat(entry.at) >= until):
             continue
-        if folder is None or Path(cwd).is_relative_to(folder):
+        if within is None or Path(cwd).is_relative_to(within):
             folders[session_id] = cwd
             by_session.setdefault(session_id, []).append(step)
             entries.append(entry)
@@ -113,10 +115,10 @@ def period_cost(
     return Period(sessions=tuple(totals), models=models, total=total(models))
 
 
-def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
+def _first(home: Path, header: Header, now: Sent, price: Price, caches: bool) -> Break | None:
     """Compares the session's first request with the latest one to the same model in any session."""
     best: Sent | None = None
-    where = header
+    where, cached_before = header, False
     for summary in _used_before(home, now):
         if best is not None and summary.updated_at < best.record.at:
             break
@@ -125,9 +127,11 @@ def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
         earlier = [one for one in sent if _is_before(one, now)]
         if earlier and (best is None or best.record.at < earlier[-1].record.at):
             best, where = earlier[-1], other
+            cached_before = has_cache(total(spending_of(entries)))
     if best is None:
         return None
-    found = first_break(home, best, now, (where.cwd, header.cwd), price)
+    folders, caches = (where.cwd, header.cwd), caches or cached_before
+    found = first_break(home, best, now, folders, price, caches=caches)
     return replace(found, session_before=where.id) if found else None
 
 

@@ -95,3 +95,13 @@ def test_a_first_request_is_compared_with_one_of_a_session_that_began_later(
     ask(opened(), "Likes tea.", WARM)
     ask(waiting, "Likes coffee.", COLD)
     assert [one.kind for one in costs(tmp_path, waiting).breaks] == ["memory"]
+
+
+@pytest.mark.parametrize(("usage", "kinds"), [(WARM, ["cache"]), (COLD, [])])
+def test_only_a_server_that_reports_cached_tokens_can_have_lost_them(
+    tmp_path: Path, opened: Opened, usage: Usage, kinds: list[str]
+) -> None:
+    ask(opened(), "Likes tea.", usage)
+    session = opened()
+    ask(session, "Likes tea.", COLD)
+    assert [one.kind for one in costs(tmp_path, session).breaks] == kinds
