@@ -5,6 +5,7 @@ period.
 """
 
 import argparse
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from kode.messages import shorten
 from kode.paths import short_path
 
 if TYPE_CHECKING:
+    from kode.memory.history import Change
     from kode.session.breaks import Break
     from kode.session.costs import Period, SessionCost
     from kode.session.spending import Spending, Spent
@@ -85,9 +87,14 @@ def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
     from kode.memory.history import History
 
     history = History(memory / "history.jsonl")
+    here = paths.path_hash(paths.project_root(Path(found.cwd)))
+
+    def is_of_another_project(change: "Change") -> bool:
+        return any(paths.is_path_hash(part) and part != here for part in change.target.split("/"))
 
     def named(one: "Break") -> "Break":
-        change = history.latest_between(one.since, one.at) if one.kind == "memory" else None
+        changes = history.between(one.since, one.at) if one.kind == "memory" else ()
+        change = next(itertools.filterfalse(is_of_another_project, changes), None)
         if change is None:
             return one
         sides = ("; ".join(texts) for texts in (change.before, change.after))
