@@ -182,15 +182,14 @@ class History:
                 changes.append(change)
         return Tail(changes=tuple(changes), damaged=damaged)
 
-    def latest_between(self, since: str, until: str) -> Change | None:
-        """The newest change between two times, both UTC in ISO 8601 to the second; None if there is
-        none. Raises: StorageError."""
+    def between(self, since: str, until: str) -> Iterator[Change]:
+        """The changes between two times, both UTC in ISO 8601 to the second, newest first. Raises:
+        StorageError."""
         for change in filter(None, map(_read, self._lines_backwards())):
             if change.at[:19] < since[:19]:
-                return None
+                return
             if change.at[:19] <= until[:19]:
-                return change
-        return None
+                yield change
 
     def find(self, id: str) -> list[Change]:
         """The changes whose id begins with `id`, newest first. An exact id is the only match."""

@@ -8,6 +8,7 @@ entries between the two; and how much after it was sent, and paid for, again.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from kode.messages import Message, Part, Text, Usage, plural
@@ -21,7 +22,7 @@ from kode.session.entries import (
 )
 from kode.session.requests import digest_of, message_bytes, part_object
 from kode.session.sent import Piece, Sent, pieces
-from kode.session.spending import step_of
+from kode.session.spending import Step, step_of
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
@@ -77,7 +78,7 @@ class Break:
     """Why the server had to read again what it had read before."""
 
     step: str
-    """The id of the answer's entry, see `spending.Step`; "" if none came."""
+    """The id of the answer's entry, see `spending.Step`."""
     at: str
     kind: str
     """`model`, `tool`, `folder`, `day`, `place`, `kode`, `instructions`, `skills`, `memory`,
@@ -102,41 +103,74 @@ class _Difference:
     kind: str
     cause: str
     spot: Spot | None = None
+    in_messages: bool = False
 
 
 def break_of(
-    home: Path, before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
+    home: Path,
+    before: Sent,
+    now: Sent,
+    between: Sequence[AnyEntry],
+    price: Price,
+    *,
+    caches: bool = True,
 ) -> Break | None:
-    """Compares a request with the previous one of its session; `between` are the entries after that
-    one's record. None if the beginning stayed and the cache held."""
-    found = _of_model(before, now) or _in_pieces(home, before, now) or _in_messages(before, now)
+    """Compares an answered request with the previous one of its session; `between` are the entries
+    after that one's record; `caches` tells whether the server reports cached tokens. None if the
+    beginning stayed and the cache held."""
+    changes = [entry for entry in between if type(entry) in _CHANGES]
+    found = _of_model(before, now) or _in_pieces(home, before, now)
+    if found is not None:
+        # Nothing else renders the system prompt again.
+        changes = [entry for entry in changes if isinstance(entry, CompactionEntry)]
+    found = found or _in_messages(before, now)
     if found is None:
-        return _of_cache(before, now, between, price)
-    change = next((e for e in reversed(between) if type(e) in _CHANGES), None)
-    if change is not None and found.spot is not None:
-        cause = _CHANGES[type(change)]
+        return _of_cache(before, now, between, price) if caches else None
+    if changes and found.spot is not None:
+        cause = _CHANGES[type(changes[-1])]
         if found.kind != "message":
             cause = f"{cause}; {found.cause}"
-        found = replace(found, kind=change.type, cause=cause)
-    return _break(before, now, found, _sent_again(home, before, now), price)
+        found = replace(found, kind=changes[-1].type, cause=cause)
+    beginning, again = _sent_again(home, before, now)
+    if caches and found.in_messages and _is_cold(now, beginning):
+        found = _after_lost_cache(found)
+    return _break(before, now, found, again, price)
 
 
 def first_break(
-    home: Path, before: Sent, now: Sent, folders: tuple[str, str], price: Price
+    home: Path,
+    before: Sent,
+    now: Sent,
+    folders: tuple[str, str],
+    price: Price,
+    *,
+    caches: bool = True,
 ) -> Break | None:
-    """Compares a session's first request with one of an earlier session; `folders` are those of the
-    two. A different prompt of the person is not a break."""
+    """Compares a session's first answered request with one of an earlier session; `folders` are
+    those of the two; `caches` as in `break_of`. A different prompt of the person is not a break."""
     found = _in_pieces(home, before, now) or _in_messages(before, now)
-    again = _sent_again(home, before, now)
-    if found is None or found.kind == "message":
-        cold = now.step is not None and not now.step.usage.cached_tokens
-        if not cold or again < LEAST_CACHED_TOKENS:
-            return None
-        found = _Difference(kind="cache", cause=CACHE_LOST)
-    elif folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
+    beginning, again = _sent_again(home, before, now)
+    if found is not None and folders[0] != folders[1] and found.kind in _OF_A_FOLDER:
         cause = f"a new folder: {folders[0]} → {folders[1]}"
         found = replace(found, kind="folder", cause=cause)
-    return _break(before, now, found, again, price)
+    if found is not None and found.kind == "message":
+        found = None
+    if caches and (found is None or found.in_messages) and _is_cold(now, beginning):
+        found = _after_lost_cache(found)
+    return None if found is None else _break(before, now, found, again, price)
+
+
+def _is_cold(now: Sent, beginning: int) -> bool:
+    """Whether nothing came from a cache although so many tokens at the beginning are the same.
+
+    Not asked where the system prompt or a tool differs: a server may cache only whole prompts."""
+    return beginning >= LEAST_CACHED_TOKENS and not _answer(now).usage.cached_tokens
+
+
+def _after_lost_cache(found: "_Difference | None") -> "_Difference":
+    if found is None:
+        return _Difference(kind="cache", cause=CACHE_LOST)
+    return replace(found, kind="cache", cause=f"{CACHE_LOST}; after it, {found.cause}")
 
 
 def _of_model(before: Sent, now: Sent) -> _Difference | None:
@@ -151,10 +185,9 @@ def _of_model(before: Sent, now: Sent) -> _Difference | None:
 
 def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price) -> Break | None:
     """A break with the same beginning: the server read less from its cache than it could."""
-    if before.step is None or now.step is None:
-        return None
-    could = min(before.step.usage.input_tokens, now.step.usage.input_tokens)
-    missing = could - now.step.usage.cached_tokens
+    usage = _answer(now).usage
+    could = min(_answer(before).usage.input_tokens, usage.input_tokens)
+    missing = could - usage.cached_tokens
     if missing <= max(SMALL_TOKENS, could * SMALL_SHARE):
         return None
     others = [step for entry in between if (step := step_of(entry)) and step.purpose != "turn"]
@@ -169,37 +202,46 @@ def _of_cache(before: Sent, now: Sent, between: Sequence[AnyEntry], price: Price
 def _break(before: Sent, now: Sent, found: _Difference, again: int, price: Price) -> Break:
     """A break after which `again` tokens were sent a second time; those not read from a cache
     cost."""
-    made = Break(
-        step="",
-        at=now.record.at,
-        kind=found.kind,
-        cause=found.cause,
-        spot=found.spot,
-        since=before.record.at,
-    )
-    if now.step is None:
-        return made
-    model, usage = now.step.model, now.step.usage
+    model, usage = _answer(now).model, _answer(now).usage
     tokens = max(0, min(again, usage.input_tokens) - usage.cached_tokens)
     cached = usage.cached_tokens + tokens
     written = max(0, usage.cache_write_tokens - tokens)
     paid = price(model, usage)
     spared = price(model, replace(usage, cached_tokens=cached, cache_write_tokens=written))
     cost = None if paid is None or spared is None else paid - spared
-    return replace(made, step=now.step.entry, tokens=tokens, cost_usd=cost)
+    return Break(
+        step=_answer(now).entry,
+        at=now.record.at,
+        kind=found.kind,
+        cause=found.cause,
+        spot=found.spot,
+        since=before.record.at,
+        tokens=tokens,
+        cost_usd=cost,
+    )
 
 
-def _sent_again(home: Path, before: Sent, now: Sent) -> int:
-    """How many tokens of a request were in the previous one too, by the size of its parts."""
-    was = {piece.digest for piece in pieces(home, before)}
-    was |= {digest_of(message_bytes(m)) for m in before.messages[: before.record.messages]}
-    parts = [(piece.digest, piece.size) for piece in pieces(home, now)]
-    data = map(message_bytes, now.messages[: now.record.messages])
-    parts += [(digest_of(one), len(one)) for one in data]
-    whole = sum(size for _, size in parts)
-    again = sum(size for digest, size in parts if digest in was)
-    tokens = now.step.usage.input_tokens if now.step else 0
-    return round(tokens * again / whole) if whole else 0
+def _answer(sent: Sent) -> Step:
+    assert sent.step is not None, "only answered requests are compared"
+    return sent.step
+
+
+def _sent_again(home: Path, before: Sent, now: Sent) -> tuple[int, int]:
+    """(tokens up to the first part that differs from the previous request, tokens of all parts that
+    were in it), by the size of the parts."""
+    was, is_ = _parts(home, before), _parts(home, now)
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(was, is_, strict=False))
+    beginning, known = sum(size for (_, size), _ in same), dict(was)
+    again = sum(size for digest, size in is_ if digest in known)
+    share = _answer(now).usage.input_tokens / max(1, sum(size for _, size in is_))
+    return round(beginning * share), round(again * share)
+
+
+def _parts(home: Path, sent: Sent) -> list[tuple[str, int]]:
+    """(digest, size) of each section, tool and message."""
+    parts = [(piece.digest, piece.size) for piece in pieces(home, sent)]
+    data = map(message_bytes, sent.messages[: sent.record.messages])
+    return [*parts, *((digest_of(one), len(one)) for one in data)]
 
 
 # ── system prompt and tools ──────────────────────────────────────────────────────────────────
@@ -278,7 +320,7 @@ def _in_messages(before: Sent, now: Sent) -> _Difference | None:
     name = f"message {at + 1}" + (f", {kind}" if kind != "message" else "")
     spot = _spot(name, before_text, after_text)
     kind, cause = _of_section(kind, before_text, after_text)
-    return _Difference(kind=kind, cause=cause, spot=spot)
+    return _Difference(kind=kind, cause=cause, spot=spot, in_messages=True)
 
 
 def _differing(old: Message, new: Message) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from kode import paths
 from kode.session import index
 from kode.session.breaks import Break, Price, break_of, first_break
 from kode.session.entries import Header
+from kode.session.log import writable_path
 from kode.session.reading import read, session_path
 from kode.session.sent import Sent, requests_of
 from kode.session.spending import (
@@ -71,13 +72,19 @@ def session_cost(home: Path, session_id: str, price: Price | None = None) -> Ses
     if price is None:
         return found
     sent = requests_of(header, entries)
-    caches = any(s.usage.cached_tokens or s.usage.cache_write_tokens for s in steps)
-    breaks = [_first(home, header, sent[0], price)] if sent else []
-    for before, now in pairwise(sent):
+    answered = _answered(sent)
+    caches = has_cache(found.total)
+    breaks = [_first(home, header, answered[0], price, caches)] if answered else []
+    for before, now in pairwise(answered):
         between = entries[before.number + 1 : now.number]
-        breaks.append(break_of(home, before, now, between, price))
-    kept = (one for one in breaks if one is not None and (caches or one.kind != "cache"))
-    return replace(found, breaks=tuple(kept), recorded=bool(sent))
+        breaks.append(break_of(home, before, now, between, price, caches=caches))
+    kept = tuple(one for one in breaks if one is not None)
+    return replace(found, breaks=kept, recorded=bool(sent))
+
+
+def has_cache(spent: Spent) -> bool:
+    """Whether the server reported cached tokens."""
+    return spent.usage.cached_tokens + spent.usage.cache_write_tokens > 0
 
 
 def period_cost(
@@ -87,12 +94,13 @@ def period_cost(
     below it. Steps copied by a fork count once. Raises: StorageError."""
     by_session: dict[str, list[Step]] = {}
     entries = []
+    within = None if folder is None else writable_path(folder)
     folders: dict[str, str] = {}
     for session_id, cwd, entry in requests_by_folder(home, since):
         step = step_of(entry)
         if step is None or (until is not None and datetime.fromisoformat(entry.at) >= until):
             continue
-        if folder is None or Path(cwd).is_relative_to(folder):
+        if within is None or Path(cwd).is_relative_to(within):
             folders[session_id] = cwd
             by_session.setdefault(session_id, []).append(step)
             entries.append(entry)
@@ -107,28 +115,36 @@ def period_cost(
     return Period(sessions=tuple(totals), models=models, total=total(models))
 
 
-def _first(home: Path, header: Header, now: Sent, price: Price) -> Break | None:
+def _first(home: Path, header: Header, now: Sent, price: Price, caches: bool) -> Break | None:
     """Compares the session's first request with the latest one to the same model in any session."""
     best: Sent | None = None
-    where = header
-    for summary in _used_before(home, header, now.record.model):
+    where, cached_before = header, False
+    for summary in _used_before(home, now):
         if best is not None and summary.updated_at < best.record.at:
             break
         other, entries, _ = read(session_path(home, summary.id))
-        earlier = [one for one in requests_of(other, entries) if _is_before(one, now)]
+        sent = _answered(requests_of(other, entries))
+        earlier = [one for one in sent if _is_before(one, now)]
         if earlier and (best is None or best.record.at < earlier[-1].record.at):
             best, where = earlier[-1], other
+            cached_before = has_cache(total(spending_of(entries)))
     if best is None:
         return None
-    found = first_break(home, best, now, (where.cwd, header.cwd), price)
+    folders, caches = (where.cwd, header.cwd), caches or cached_before
+    found = first_break(home, best, now, folders, price, caches=caches)
     return replace(found, session_before=where.id) if found else None
 
 
-def _used_before(home: Path, header: Header, model: str) -> list[index.Summary]:
-    """Sessions with this model that began before this one, last used first."""
+def _answered(sent: list[Sent]) -> list[Sent]:
+    """Those to compare: a server may not have read a request that it never answered."""
+    return [one for one in sent if one.step is not None]
+
+
+def _used_before(home: Path, now: Sent) -> list[index.Summary]:
+    """Sessions that began before this request, last used first."""
     changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
     known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
-    found = [one for one in known if one.model == model and one.created_at < header.created_at]
+    found = [one for one in known if one.created_at < now.record.at]
     return sorted(found, key=lambda one: one.updated_at, reverse=True)
 
 

@@ -149,9 +149,10 @@ def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | Usage
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
                 continue
             entry = _entry(line)
-            if entry is None:
+            at = None if entry is None else _time_of(entry.at)
+            if entry is None or at is None:
                 continue
-            if not _is_since(entry.at, since):
+            if at < since:
                 return
             yield entry
 
@@ -165,8 +166,10 @@ def _entry(line: bytes) -> MessageEntry | UsageEntry | None:
     return entry if isinstance(entry, MessageEntry | UsageEntry) else None
 
 
-def _is_since(at: str, since: datetime) -> bool:
+def _time_of(at: str) -> datetime | None:
+    """None for text that names no moment."""
     try:
-        return datetime.fromisoformat(at) >= since
-    except (ValueError, TypeError):
-        return False
+        found = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return None if found.tzinfo is None else found

@@ -20,6 +20,7 @@ from kode.session.entries import (
     MessageEntry,
     PruneEntry,
     RestoreEntry,
+    RewindEntry,
     SystemEntry,
     TrimEntry,
     UsageEntry,
@@ -171,25 +172,52 @@ def test_what_the_session_did_to_its_messages_is_the_cause(story: Story) -> None
     for text in ("two", "three", "four"):
         story.say(text, CACHED)
     story.add(PruneEntry(before=story.message_id(-3)))
-    story.say("five")
+    story.say("five", CACHED)
     assert found(story).kind == "prune"
     assert found(story).cause == "old tool output was dropped to save space"
 
     story.add(RestoreEntry(of=next(e.id for e in story.session.entries if e.type == "prune")))
-    story.say("six")
+    story.say("six", CACHED)
     assert found(story).kind == "restore"
 
     story.add(TrimEntry(kept_from=story.message_id(-4)))
-    story.say("seven")
+    story.say("seven", CACHED)
     assert found(story).kind == "trim"
 
     story.add(CompactionEntry(summary="All was said.", kept_from=story.message_id(-2)))
     story.sections = {**SECTIONS, "memory": "Nothing."}
-    story.say("eight")
+    story.say("eight", CACHED)
     assert found(story).kind == "compaction"
     assert found(story).cause.startswith(
         "the conversation was compacted; memory's part of the prompt"
     )
+
+
+def test_only_a_compaction_renders_the_system_prompt_again(story: Story) -> None:
+    story.say("two", CACHED)
+    story.add(TrimEntry(kept_from=story.message_id(-1)))
+    story.sections = {**SECTIONS, "memory": "§ Likes red."}
+    story.say("three")
+    assert (found(story).kind, found(story).cause) == ("memory", "memory's part of the prompt")
+
+
+def test_a_cold_cache_is_the_cause_whatever_else_changed_after_the_same_start(
+    story: Story,
+) -> None:
+    for number in range(10):
+        story.say(f"{number} words " * 100, CACHED)
+    story.add(RewindEntry(to=story.message_id(-2)))
+    story.say("other words", Usage(input_tokens=5_000))
+    assert found(story).kind == "cache"
+    assert found(story).cause.endswith("is the same; after it, the conversation was rewound")
+
+
+def test_without_a_cold_cache_what_changed_is_the_cause(story: Story) -> None:
+    for number in range(10):
+        story.say(f"{number} words " * 100, CACHED)
+    story.add(RewindEntry(to=story.message_id(-2)))
+    story.say("other words", Usage(input_tokens=5_000, cached_tokens=4_000))
+    assert found(story).kind == "rewind"
 
 
 def test_only_what_was_sent_before_and_follows_counts_as_read_again(story: Story) -> None:
@@ -286,7 +314,7 @@ def test_what_opens_a_conversation_is_told_apart(
     for sections in (was, is_):
         story = Story(tmp_path)
         story.session.append_message(opening(*sections))
-        story.ask()
+        story.ask(CACHED)
         sent += requests_of(story.session.header, story.session.entries)
     again = first_break(tmp_path, sent[0], sent[1], ("/a", "/a"), price)
     assert again is not None

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -77,6 +78,11 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     old = session(tmp_path, replied("m", 0.25))
     with (tmp_path / "sessions" / f"{old}.jsonl").open("ab") as file:
         file.write(b'{"type":"message","usage":{\n{"type":"message","usage":{}}\n\xff\n')
+    assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
+
+
+def test_a_time_that_cannot_be_read_hides_no_earlier_request(tmp_path: Path) -> None:
+    session(tmp_path, replied("m", 0.25), replace(replied("m", 8), at="?"))
     assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
 
 

@@ -5,6 +5,7 @@ period.
 """
 
 import argparse
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from kode.messages import shorten
 from kode.paths import short_path
 
 if TYPE_CHECKING:
+    from kode.memory.history import Change
     from kode.session.breaks import Break
     from kode.session.costs import Period, SessionCost
     from kode.session.spending import Spending, Spent
@@ -85,9 +87,14 @@ def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
     from kode.memory.history import History
 
     history = History(memory / "history.jsonl")
+    here = paths.path_hash(paths.project_root(Path(found.cwd)))
+
+    def is_of_another_project(change: "Change") -> bool:
+        return any(paths.is_path_hash(part) and part != here for part in change.target.split("/"))
 
     def named(one: "Break") -> "Break":
-        change = history.latest_between(one.since, one.at) if one.kind == "memory" else None
+        changes = history.between(one.since, one.at) if one.kind == "memory" else ()
+        change = next(itertools.filterfalse(is_of_another_project, changes), None)
         if change is None:
             return one
         sides = ("; ".join(texts) for texts in (change.before, change.after))
@@ -124,24 +131,22 @@ def _show_period(arguments: argparse.Namespace) -> int:
 def _time(day: str | None, since: str | None) -> tuple[datetime, datetime | None]:
     """The period that the flags name. Raises: ConfigError."""
     if day is not None:
-        chosen = date.today() if day == "today" else _date(day, "--day")
-        # Made local after the fact: on a day that changes the clocks midnight has another offset.
-        begins, ends = (
-            datetime.combine(one, datetime.min.time()).astimezone()
-            for one in (chosen, chosen + timedelta(days=1))
-        )
-        return begins, ends
+        chosen = str(date.today()) if day == "today" else day
+        return _midnight(chosen, "--day"), _midnight(chosen, "--day", days_later=1)
     if since is None:
         return datetime.fromtimestamp(0).astimezone(), None
     if ago := _AGO.fullmatch(since):
         return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])}), None
-    return datetime.combine(_date(since, "--since"), datetime.min.time()).astimezone(), None
+    return _midnight(since, "--since"), None
 
 
-def _date(text: str, flag: str) -> date:
+def _midnight(text: str, flag: str, days_later: int = 0) -> datetime:
+    """Raises: ConfigError if it is not a date, or one at the very ends of the calendar."""
     try:
-        return date.fromisoformat(text)
-    except ValueError:
+        day = date.fromisoformat(text) + timedelta(days=days_later)
+        # Made local after the fact: on a day that changes the clocks midnight has another offset.
+        return datetime.combine(day, datetime.min.time()).astimezone()
+    except (ValueError, OverflowError):
         also = " or a time like 12h, 7d, 2w" if flag == "--since" else ""
         raise ConfigError(
             f"kode cost: {flag} takes a date like 2026-11-22{also}, not {text!r}."
@@ -174,11 +179,15 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
 
 
 def _why_lines(found: "SessionCost") -> list[str]:
+    from kode.session.costs import has_cache
+
     if not found.recorded:
         return [
             "An older kode did not record this session's requests, so there are no reasons to show."
         ]
     if not found.breaks:
+        if not has_cache(found.total):
+            return ["Each request started like the one before. The server reported no cache."]
         return ["Each request started like the one before, and the server's cache held."]
     tokens = sum(one.tokens for one in found.breaks)
     if not tokens:
@@ -203,9 +212,11 @@ def _reason(found: "Break") -> list[str]:
 
 
 def _gap(found: "Break") -> str:
-    seconds = (
-        datetime.fromisoformat(found.at) - datetime.fromisoformat(found.since)
-    ).total_seconds()
+    try:
+        since, at = map(datetime.fromisoformat, (found.since, found.at))
+        seconds = (at - since).total_seconds()
+    except (ValueError, TypeError):
+        return "some time"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -252,7 +263,10 @@ def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _local(at: str) -> str:
-    return f"{datetime.fromisoformat(at).astimezone():%m-%d %H:%M:%S}"
+    try:
+        return f"{datetime.fromisoformat(at).astimezone():%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return "?"
 
 
 def _object_of(found: "SessionCost", *, why: bool) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`kode cost`: what is printed, and which sessions are meant."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def test_a_table_of_sessions_has_folders_and_a_sum(home: Path, capsys) -> None:
     [
         (["--day", "yesterday"], "takes a date like 2026-11-22, not 'yesterday'"),
         (["--since", "soon"], "or a time like 12h, 7d, 2w, not 'soon'"),
+        (["--day", "0001-01-01"], "takes a date like 2026-11-22, not '0001-01-01'"),
+        (["--day", "9999-12-31"], "takes a date like 2026-11-22, not '9999-12-31'"),
         (["--day", "--since", "7d"], "two ways to name a time"),
         (["--day", "--why"], "are about one session"),
         (["2026", "--project"], "are about one session"),
@@ -150,3 +153,25 @@ def test_a_reply_without_usage_is_no_request_that_was_counted(home: Path, capsys
     session.close()
     main([session.header.id, "--json"])
     assert json.loads(capsys.readouterr().out)["steps"] == []
+
+
+@pytest.mark.parametrize("why", [(), ("--why",)])
+def test_a_time_that_cannot_be_read_is_shown_as_unknown(home: Path, capsys, why) -> None:
+    made(home, FIRST, at="yesterday")
+    assert main([*why]) == 0
+    assert rows(capsys.readouterr().out)[3][:3] == ["?", "step", "1"]
+
+
+def test_a_folder_whose_name_is_not_in_utf_8_is_found(
+    home: Path, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes names in UTF-8 only")
+    monkeypatch.chdir(folder)
+    session_id = made(home, FIRST)
+    main(["--project", "--json"])
+    (found,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert found["session"] == session_id

@@ -199,6 +199,17 @@ async def test_each_cause_of_a_lost_beginning_is_named(
         assert found.spot.before != found.spot.after
 
 
+async def test_a_fact_of_another_project_is_not_the_cause(talks: Talks) -> None:
+    first = await talks.said(None, "Hello.")
+    elsewhere = talks.folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    async with talks.open() as other:
+        await other.memory_command(["add", "env", "The build runs with make all."])
+    async with talks.open(folder=elsewhere) as other:
+        await other.memory_command(["add", "env", "Use tabs.", "--scope", "project"])
+    assert "The build runs" in talks.last_break(await talks.said(first)).cause
+
+
 @pytest.mark.slow
 async def test_the_sums_are_those_that_the_server_counted(talks: Talks) -> None:
     first = await talks.said(None, "Hello.", "Go on.")
