@@ -68,8 +68,8 @@ def valid_id(session_id: str) -> bool:
 
 
 def summary_of(narrative: str) -> str:
-    """The first characters of a narrative's first paragraph, on one line."""
-    return shorten(narrative.strip().partition("\n\n")[0], SUMMARY_CHARS)
+    """The first characters of a narrative, on one line."""
+    return shorten(narrative, SUMMARY_CHARS)
 
 
 def render(episode: Episode) -> str:

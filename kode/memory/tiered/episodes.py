@@ -308,14 +308,12 @@ class EpisodeKeeper:
     def _scan(
         self, narrative: str, facts: Sequence[str], pending: Pending
     ) -> tuple[str, list[str]]:
-        """Both without what may not be remembered; the narrative is never empty. It ends with what
-        the user asked: a model may leave out what mattered, or get it wrong."""
+        """Both without what may not be remembered; the narrative is never empty."""
         good = [fact for fact in facts if not scan.scan(fact)]
-        asked = pending.raw_note
-        narrative = _cut(narrative, MAX_NARRATIVE_CHARS - len(asked) - 2)
-        parts = [part for part in (narrative, asked) if part and not scan.scan(part)]
-        refused = f"(A session of {pending.turns} turns; the scan refused its note.)"
-        narrative = "\n\n".join(parts) or refused
+        if scan.scan(narrative) or not narrative:
+            narrative = pending.raw_note
+        if scan.scan(narrative):
+            narrative = f"(A session of {pending.turns} turns; the scan refused its note.)"
         if len(good) < len(facts):
             self._notice("A fact that the model drew from this session was refused by the scan.")
         return narrative, good

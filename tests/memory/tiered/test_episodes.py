@@ -193,21 +193,6 @@ def test_tool_calls_and_results_are_told_in_short():
     assert len(text) < 400
 
 
-async def test_a_note_ends_with_what_was_asked_whatever_the_model_made_of_it(tmp_path):
-    answer = json.dumps({"narrative": "The user thanked the agent.", "facts": []})
-    system = await opened(tmp_path, model=Model([answer]))
-
-    await system.before_drop(
-        lived("look", "We settled it: the queue is bravenbra.", "thanks"), "exit"
-    )
-
-    note = parse((folder(tmp_path) / f"{SESSION}.md").read_text(), SESSION, 0.0)
-    asked = "Asked: look; We settled it: the queue is bravenbra.; thanks"
-    assert note.narrative == f"The user thanked the agent.\n\n{asked}"
-    later = await opened(tmp_path, session_id=OTHER_SESSION)
-    assert "bravenbra" in await later.recall(turn(1, "What is the queue?"))
-
-
 @pytest.mark.parametrize("text", ["wide 字 " * 900, "x" * 5000])
 async def test_a_narrative_over_the_cap_is_cut_with_an_ellipsis(tmp_path, text):
     answer = json.dumps({"narrative": text, "facts": []})
@@ -217,7 +202,7 @@ async def test_a_narrative_over_the_cap_is_cut_with_an_ellipsis(tmp_path, text):
 
     note = parse((folder(tmp_path) / f"{SESSION}.md").read_text(), SESSION, 0.0)
     assert len(note.narrative) <= 2000
-    assert note.narrative.partition("\n\n")[0].endswith("…")
+    assert note.narrative.endswith("…")
     assert len(index(tmp_path)[0]["summary"]) <= 120
 
 
