@@ -215,7 +215,8 @@ def _approved(entry: Entry, items: Sequence[Item], *, unasked: bool) -> bool:
 
 
 async def _test(entry: Entry, cwd: Path) -> int:
-    """Raises: ConfigError for an unapproved server; ServerError."""
+    """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
+    tools cannot be pinned."""
     approvals = _approvals(entry)
     if trust.state(entry.item, approvals) != "trusted":
         raise ConfigError(

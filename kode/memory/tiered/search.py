@@ -166,11 +166,8 @@ class Searcher:
         """This project's newest sessions whose notes are not written yet."""
         folder = PendingFolder(self._index.files.folder / "pending")
         read = (folder.read(id) for id in sorted(folder.ids(), reverse=True)[:NEWEST_READ])
-        return [
-            one.as_episode
-            for one in read
-            if one and one.project == self._index.project and not scan.scan(one.raw_note)
-        ]
+        here = (one.as_episode for one in read if one and one.project == self._index.project)
+        return [episode for episode in here if not scan.scan(episode.narrative)]
 
 
 def _in_archives(files: Sequence[FactFile]) -> list[Place]:
