@@ -9,13 +9,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from kode.events import Emit, Status
 from kode.messages import Image, Message
 from kode.workplace import Workplace
 
 # ── providers ────────────────────────────────────────────────────────────────────────────────
+
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers, least first."""
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
+"""`thinking.type` of the Messages API."""
+
+Api = Literal["responses", "chat", "messages", "scripted"]
+"""A wire format: OpenAI's Responses, Chat Completions, Anthropic's Messages, or a script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +44,32 @@ class ModelInfo:
     """True when the model's window is known, False when it is a cautious guess."""
     sees_images: bool | None = None
     """None: unknown; images are sent, and the server decides."""
+    sees_pdf: bool | None = None
+    answers_by_schema: bool | None = None
+    efforts: tuple[Effort, ...] = ()
+    """The levels that the model accepts, least first; (): it has no such setting, or none is
+    known, and none is sent."""
+    default_effort: Effort | None = None
+    """What the vendor recommends for coding; None leaves it to the server."""
+    thinking: tuple[ThinkingType, ...] = ()
+    """The ways of thinking that the Messages API accepts for it; () where it has none, and in the
+    other formats."""
+    takes_temperature: bool | None = None
+    """None: unknown; it is not sent to a vendor's own server."""
+    later_system: bool = False
+    """Whether the Messages API takes a message of role `system` after the first message."""
+    least_cached_tokens: int = 1_024
+    """A shorter beginning is silently not cached."""
+    cache_marks: bool = False
+    """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
+    apis: tuple[Api, ...] = ()
+    """The formats in which its vendor serves it with tools; (): any."""
+    searches: bool = False
+    """Whether the vendor's server can search the web for it."""
+    retires_on: str = ""
+    """ISO date on which its vendor stops or stopped serving it; "" if none is announced."""
+    successor: str = ""
+    """The model that its vendor names instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
