@@ -141,7 +141,7 @@ async def open(
     conversation = Conversation(talk, events)
     try:
         # The SDK takes up to a second to import: keep it off the caller's event loop.
-        await asyncio.to_thread(warm_up, talk.agent.provider.name)
+        await asyncio.to_thread(warm_up, talk.agent.provider)
         yield conversation
     except asyncio.CancelledError:
         talk.interrupted = True  # nobody waits for memory then: it leaves its work for later

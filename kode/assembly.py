@@ -48,7 +48,6 @@ from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
-from kode.registry import provider_row
 from kode.sandbox.deferred import DeferredSandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
@@ -86,17 +85,19 @@ other secrets are never passed unless configured."""
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     """The chosen provider; its SDK is imported on the first request. Raises: ConfigError."""
     overrides = given_prices(config)
-    row = provider_row(choice.name)
-    model = choice.model or (row.default_model if row else "")
+    row = choice.row
+    model = choice.model or row.default_model
     if config.context.window is not None:
         overrides.setdefault(model, {})["context_window"] = config.context.window
     if config.context.sees_images is not None:
         overrides.setdefault(model, {})["sees_images"] = config.context.sees_images
     return open_provider(
-        choice.name,
+        row,
         choice.model,
         base_url=choice.base_url,
         api_key=choice.api_key,
+        api=choice.api,
+        headers=choice.headers,
         script=config.script,
         idle_timeout_s=config.retry.idle_timeout_s,
         total_timeout_s=config.retry.total_timeout_s,

@@ -93,6 +93,14 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
     """None: the model's default (or its maximum, where the wire format requires a value)."""
+    effort: Effort | None = None
+    """How much to think; None is the model's default, see `ModelInfo.default_effort`. A level that
+    the model does not have becomes the nearest that it has."""
+    conversation: str = ""
+    """Names the session to the server, so that its next request finds the same cache; "" for a
+    single question."""
+    search: bool = False
+    """Whether the vendor's server may search the web, if it can."""
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
     constraint."""
@@ -103,29 +111,12 @@ class Request:
     or path comes out misspelt."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderSettings:
-    """Settings that a provider is built from."""
-
-    model: str
-    info: ModelInfo
-    base_url: str | None = None
-    api_key: str | None = None
-    """None, as for the base URL: the SDK reads its own environment variable."""
-    script: str | None = None
-    """The file that the `scripted` provider plays."""
-    idle_timeout_s: float
-    """The longest pause between two chunks of an answer."""
-    total_timeout_s: float
-    """The longest that an answer may take in total."""
-
-
 class Provider(Protocol):
     """One model behind one wire format."""
 
     @property
     def name(self) -> str:
-        """The name of its row in `kode.registry`."""
+        """The name of its row in `kode.registry`, or in the config."""
 
     @property
     def model(self) -> str: ...

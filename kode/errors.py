@@ -10,6 +10,7 @@ They are split by who acts on them:
     │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
     │   ├── ContextOverflow        1   the loop reduces the context and asks again
     │   ├── RefusedError           1   the request was turned down; retrying will not help
+    │   │   └── ThinkingRefused    1   the loop sends it again without the thinking so far
     │   └── AuthenticationError    1   the key was not accepted: the user fixes it
     ├── LimitError                 1   a step or budget limit ended the turn
     ├── TurnFailed                 1   a turn awaited by a program failed
@@ -104,6 +105,11 @@ class ContextOverflow(ProviderError):
 
 class RefusedError(ProviderError):
     """The server rejected the request for good: a bad model name, a bad schema, no credit."""
+
+
+class ThinkingRefused(RefusedError):
+    """The server did not take back thinking that it had sent: the conversation before it has
+    changed, or a part of it is missing."""
 
 
 class AuthenticationError(ProviderError):

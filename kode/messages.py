@@ -5,16 +5,23 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Role = Literal["user", "assistant", "tool"]
 
-StopReason = Literal["end", "tool_calls", "malformed_call", "length", "refusal", "interrupted"]
+StopReason = Literal[
+    "end", "tool_calls", "malformed_call", "length", "refusal", "interrupted", "paused"
+]
 """Why an assistant message ended. `malformed_call`: its text looks like a tool call that cannot be
 parsed. `length`: cut off by the token limit, so none of its calls may run. `interrupted`: a person
-or a fault ended it; the text is what had arrived."""
+or a fault ended it; the text is what had arrived. `paused`: the vendor's server stopped amid its
+own tools, and goes on when the message comes back."""
+
+Own = Mapping[str, Any] | None
+"""A part of a reply in the provider's own form, as it came, where that says more than the part's
+other fields. It goes back unchanged to the `origin` of its message; others get the plain form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +29,11 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "opening" (working folders, project instructions), "memory",
-    "attachment", "outside" (an attachment from outside the working folders), "compaction", "note",
-    "instructions" (a skill or command; survives compactions). All are sent to the model."""
+    while a turn runs; else "opening" (working folders, project instructions), "memory", "news"
+    (what changed of the session's beginning since), "attachment", "outside" (an attachment from
+    outside the working folders), "compaction", "note", "instructions" (a skill or command; survives
+    compactions). All are sent to the model."""
+    own: Own = None
     type: Literal["text"] = "text"
 
 
@@ -37,7 +46,9 @@ class Thinking:
     redacted: str = ""
     """Opaque data of a redacted block; then `text` is empty."""
     origin: str = ""
-    """The provider and model that produced it, as `anthropic/claude-...`."""
+    """The provider and model that produced it, as `anthropic/claude-...`; "" in a message that has
+    one itself."""
+    own: Own = None
     type: Literal["thinking"] = "thinking"
 
 
@@ -51,7 +62,19 @@ class ToolCall:
     written: str = ""
     """The text that the model wrote instead of a call, if the server did not parse it; the first
     call of a reply holds the text of all."""
+    own: Own = None
     type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerItem:
+    """Something in a reply that kode has no word for: a search that the vendor's server made, and
+    what it found. Only its origin gets it back."""
+
+    own: Mapping[str, Any]
+    text: str = ""
+    """What it says, for a person and for another model; "" if nothing."""
+    type: Literal["server_item"] = "server_item"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,22 +90,24 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image attached to a message. Its bytes are in a file; see `kode.images`."""
+    """An image, or a PDF, attached to a message. Its bytes are in a file; see `kode.images`."""
 
     name: str
     """The original file name: `shot.png`."""
     media_type: str
-    """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
+    """`image/png`, `image/jpeg`, `image/gif`, `image/webp` or `application/pdf`."""
     width: int
     height: int
     """In pixels; width and height are 0 if the file does not say."""
     size_bytes: int
     kept_in: str
     """The absolute path of kode's own copy, named by its content."""
+    call_id: str = ""
+    """The call whose result shows it; "" if it was attached."""
     type: Literal["image"] = "image"
 
 
-Part = Text | Thinking | ToolCall | ToolResult | Image
+Part = Text | Thinking | ToolCall | ToolResult | Image | ServerItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +119,9 @@ class Usage:
     cached_tokens: int = 0
     """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
-    """Input tokens written to the provider's cache (Anthropic bills them higher)."""
+    """Input tokens written to the provider's cache (billed higher by some)."""
+    thinking_tokens: int = 0
+    """Output tokens that the model thought; part of `output_tokens`."""
 
     @property
     def uncached_tokens(self) -> int:
@@ -107,6 +134,7 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
         )
 
 
@@ -120,6 +148,14 @@ class Message:
     """Token usage of the request that produced this assistant message."""
     model: str = ""
     """The model that wrote an assistant message."""
+    origin: str = ""
+    """Format, provider and model that wrote it, as `messages:anthropic/claude-...`: who gets its
+    parts back in their own form."""
+    bound: str = ""
+    """Of a message with thinking: the digest of what it answered, see `session.requests.Chain`."""
+    moved: bool = False
+    """Whether what stands before it is no longer what it answered. Thinking that is bound to that
+    does not go back."""
 
 
 def user_message(text: str) -> Message:

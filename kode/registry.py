@@ -5,23 +5,73 @@ say how one works.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from urllib.parse import urlsplit
+
+from kode.contracts import Api, ModelInfo
+
+FORMATS: Mapping[Api, str] = {
+    "responses": "kode.providers.openai_responses:OpenAIResponses",
+    "chat": "kode.providers.openai_chat:OpenAIChat",
+    "messages": "kode.providers.anthropic_messages:AnthropicMessages",
+    "scripted": "kode.providers.scripted:Scripted",
+}
+"""Wire format → "module:Class", called with a `ProviderSettings`."""
+
+Switch = Literal["", "reasoning_effort", "reasoning", "thinking", "enable_thinking", "google"]
+"""How a server of Chat Completions is told how much to think:
+
+    ""                nothing is sent
+    reasoning_effort  {"reasoning_effort": LEVEL}
+    reasoning         {"reasoning": {"effort": LEVEL}}                    OpenRouter
+    thinking          {"thinking": {"type": "enabled" | "disabled"}}      DeepSeek, Kimi, GLM
+    enable_thinking   {"chat_template_kwargs": {"enable_thinking": BOOL}} llama.cpp, vLLM
+    google            {"reasoning_effort": LEVEL}, and thoughts in the answer   Gemini
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a server's Chat Completions differ from those of the many: the facts are in the vendors'
+    references of November 2026."""
+
+    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    switch: Switch = ""
+    gives_back: tuple[str, ...] = ("reasoning_content", "reasoning_details")
+    """Fields of an answer, beside those that kode knows, that go back as they came. Unknown fields
+    of a call always do."""
+    names_results: bool = False
+    """Whether a result carries the name of its tool."""
+    marks_cache_of: tuple[str, ...] = ()
+    """Prefixes of models for which a text part takes `cache_control`."""
+    counts_usage: bool = True
+    """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
+    search: Literal["", "google", "plugin"] = ""
+    """How the server is asked to search the web."""
+    remembers_by: str = ""
+    """The field for a key that brings a session back to the same cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderRow:
     name: str
-    opens: str
-    """ "module:Class", called with a `contracts.ProviderSettings`."""
-    default_model: str
-    """The model used when only the provider is named."""
+    title: str = ""
+    """For a person: "OpenRouter"; "" is the name."""
+    apis: tuple[Api, ...] = ("chat",)
+    """The formats that its server speaks; the first is the default."""
+    default_model: str = ""
+    """The model used when only the provider is named; "" where a server offers what it was started
+    with."""
+    small_model: str = ""
+    """The vendor's cheap model, for small work; "" uses the session's."""
     models: tuple[str, ...] = ()
     """Prefixes of model names that only this provider's own server has."""
     key_variable: str = ""
-    """The SDK's own environment variable for the key; "" for a provider without keys."""
+    """The vendor's own environment variable for the key; "" for a provider without keys."""
     url_variable: str = ""
     own_url: str = ""
-    """The address of the provider's own server."""
+    """The address of the provider's own server; "" where each account or machine has its own."""
     keys_begin: tuple[str, ...] = ()
     """Prefixes of its own keys."""
     models_path: str = "/models"
@@ -30,13 +80,46 @@ class ProviderRow:
     """The header that carries the key; "" for a bearer token."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers that listing models requires."""
+    needs_key: bool = True
+    """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
+    client: Literal["", "bedrock", "vertex", "foundry"] = ""
+    """The client of the SDK to use; "" is the ordinary one."""
+    dialect: Dialect = field(default_factory=Dialect)
+    """For `chat`."""
+
+    @property
+    def shown(self) -> str:
+        return self.title or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings:
+    """Settings that a provider is built from."""
+
+    row: ProviderRow
+    model: str
+    info: ModelInfo
+    base_url: str | None = None
+    """None: the row's own."""
+    api_key: str | None = None
+    """None: the row's environment variable, or what the SDK finds."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request."""
+    script: str | None = None
+    """The file that the `scripted` provider plays."""
+    idle_timeout_s: float
+    """The longest pause between two chunks of an answer."""
+    total_timeout_s: float
+    """The longest that an answer may take in total."""
 
 
 PROVIDERS: tuple[ProviderRow, ...] = (
     ProviderRow(
         name="anthropic",
-        opens="kode.providers.anthropic_messages:AnthropicMessages",
+        title="Anthropic",
+        apis=("messages",),
         default_model="claude-sonnet-5-5",
+        small_model="claude-haiku-5-5",
         models=("claude",),
         key_variable="ANTHROPIC_API_KEY",
         url_variable="ANTHROPIC_BASE_URL",
@@ -48,8 +131,10 @@ PROVIDERS: tuple[ProviderRow, ...] = (
     ),
     ProviderRow(
         name="openai",
-        opens="kode.providers.openai_chat:OpenAIChat",
+        title="OpenAI",
+        apis=("responses", "chat"),
         default_model="gpt-6.1-sol",
+        small_model="gpt-6-luna",
         models=("gpt-", "chatgpt-", "o1", "o3", "o4"),
         key_variable="OPENAI_API_KEY",
         url_variable="OPENAI_BASE_URL",
@@ -57,9 +142,195 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         keys_begin=("sk-",),
     ),
     ProviderRow(
+        name="gemini",
+        title="Google Gemini",
+        default_model="gemini-3.1-pro-preview",
+        small_model="gemini-3.5-flash-lite",
+        models=("gemini-",),
+        key_variable="GEMINI_API_KEY",
+        own_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        keys_begin=("AIza",),
+        dialect=Dialect(switch="google", search="google"),
+    ),
+    ProviderRow(
+        name="openrouter",
+        title="OpenRouter",
+        default_model="anthropic/claude-sonnet-5.5",
+        small_model="anthropic/claude-haiku-5.5",
+        key_variable="OPENROUTER_API_KEY",
+        own_url="https://openrouter.ai/api/v1",
+        keys_begin=("sk-or-",),
+        dialect=Dialect(
+            switch="reasoning",
+            gives_back=("reasoning_details",),
+            marks_cache_of=("anthropic/", "google/"),
+            search="plugin",
+        ),
+    ),
+    ProviderRow(
+        name="deepseek",
+        title="DeepSeek",
+        default_model="deepseek-v4-pro",
+        small_model="deepseek-v4-flash",
+        models=("deepseek-chat", "deepseek-reasoner", "deepseek-v4", "deepseek-flash"),
+        key_variable="DEEPSEEK_API_KEY",
+        own_url="https://api.deepseek.com",
+        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="mistral",
+        title="Mistral",
+        default_model="devstral-latest",
+        small_model="mistral-small-latest",
+        models=("devstral", "codestral", "magistral", "mistral-", "ministral"),
+        key_variable="MISTRAL_API_KEY",
+        own_url="https://api.mistral.ai/v1",
+        dialect=Dialect(gives_back=(), names_results=True),
+    ),
+    ProviderRow(
+        name="xai",
+        title="xAI",
+        default_model="grok-4.7",
+        small_model="grok-4.3",
+        models=("grok-",),
+        key_variable="XAI_API_KEY",
+        own_url="https://api.x.ai/v1",
+        keys_begin=("xai-",),
+        dialect=Dialect(switch="reasoning_effort", gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="moonshot",
+        title="Kimi",
+        default_model="kimi-k3",
+        small_model="kimi-k2.7-code",
+        models=("kimi-", "moonshot-"),
+        key_variable="MOONSHOT_API_KEY",
+        own_url="https://api.moonshot.ai/v1",
+        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="zai",
+        title="Z.ai",
+        default_model="glm-5.3",
+        small_model="glm-5.3-flash",
+        models=("glm-",),
+        key_variable="ZAI_API_KEY",
+        own_url="https://api.z.ai/api/paas/v4",
+        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="groq",
+        title="Groq",
+        default_model="openai/gpt-oss-120b",
+        small_model="openai/gpt-oss-20b",
+        key_variable="GROQ_API_KEY",
+        own_url="https://api.groq.com/openai/v1",
+        keys_begin=("gsk_",),
+        dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort", gives_back=()),
+    ),
+    ProviderRow(
+        name="together",
+        title="Together AI",
+        default_model="moonshotai/Kimi-K3",
+        small_model="openai/gpt-oss-120b",
+        key_variable="TOGETHER_API_KEY",
+        own_url="https://api.together.ai/v1",
+        dialect=Dialect(gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="fireworks",
+        title="Fireworks AI",
+        default_model="accounts/fireworks/models/kimi-k3p1-pro",
+        small_model="accounts/fireworks/models/glm-5p3-flash",
+        key_variable="FIREWORKS_API_KEY",
+        own_url="https://api.fireworks.ai/inference/v1",
+        keys_begin=("fw_",),
+        dialect=Dialect(switch="reasoning_effort", gives_back=("reasoning_content",)),
+    ),
+    ProviderRow(
+        name="cerebras",
+        title="Cerebras",
+        default_model="qwen-3.8-27b",
+        small_model="gpt-oss-120b",
+        key_variable="CEREBRAS_API_KEY",
+        own_url="https://api.cerebras.ai/v1",
+        keys_begin=("csk-",),
+        dialect=Dialect(limit="max_completion_tokens", gives_back=()),
+    ),
+    ProviderRow(
+        name="azure",
+        title="Azure OpenAI",
+        apis=("responses", "chat"),
+        default_model="gpt-6.1-sol",
+        small_model="gpt-6-luna",
+        key_variable="AZURE_OPENAI_API_KEY",
+        url_variable="AZURE_OPENAI_BASE_URL",
+        dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort"),
+    ),
+    ProviderRow(
+        name="bedrock",
+        title="Amazon Bedrock",
+        apis=("messages", "responses", "chat"),
+        default_model="anthropic.claude-sonnet-5-5",
+        small_model="anthropic.claude-haiku-5-5",
+        key_variable="AWS_BEARER_TOKEN_BEDROCK",
+        needs_key=False,
+        client="bedrock",
+    ),
+    ProviderRow(
+        name="vertex",
+        title="Google Vertex AI",
+        apis=("messages",),
+        default_model="claude-sonnet-5-5",
+        small_model="claude-haiku-5-5",
+        needs_key=False,
+        client="vertex",
+    ),
+    ProviderRow(
+        name="foundry",
+        title="Microsoft Foundry",
+        apis=("messages",),
+        default_model="claude-sonnet-5-5",
+        small_model="claude-haiku-5-5",
+        key_variable="ANTHROPIC_FOUNDRY_API_KEY",
+        url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
+        client="foundry",
+    ),
+    ProviderRow(
+        name="ollama",
+        title="Ollama",
+        own_url="http://127.0.0.1:11434/v1",
+        needs_key=False,
+        dialect=Dialect(switch="reasoning_effort"),
+    ),
+    ProviderRow(
+        name="lmstudio",
+        title="LM Studio",
+        apis=("chat", "responses"),
+        own_url="http://127.0.0.1:1234/v1",
+        needs_key=False,
+    ),
+    ProviderRow(
+        name="llamacpp",
+        title="llama.cpp",
+        apis=("chat", "responses", "messages"),
+        own_url="http://127.0.0.1:8080/v1",
+        needs_key=False,
+        dialect=Dialect(switch="enable_thinking"),
+    ),
+    ProviderRow(
+        name="vllm",
+        title="vLLM",
+        apis=("chat", "responses", "messages"),
+        own_url="http://127.0.0.1:8000/v1",
+        needs_key=False,
+        dialect=Dialect(switch="enable_thinking"),
+    ),
+    ProviderRow(
         name="scripted",
-        opens="kode.providers.scripted:Scripted",
+        apis=("scripted",),
         default_model="scripted-model",
+        needs_key=False,
     ),
 )
 """With several keys set and nothing else to decide, the first of these is used."""
@@ -76,13 +347,15 @@ module is imported."""
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
 
-NOT_ITS_OWN = ("sk-or-",)
-"""Prefixes of other services' keys that look like a provider's."""
-
 
 def provider_row(name: str) -> ProviderRow | None:
-    """The row of a provider; None for an unknown name."""
+    """The row of a provider; None for a name that is not in the table."""
     return next((row for row in PROVIDERS if row.name == name), None)
+
+
+def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
+    """The row of a provider that only the config knows."""
+    return ProviderRow(name=name, apis=(api,), own_url=base_url, needs_key=False)
 
 
 def provider_names() -> tuple[str, ...]:
@@ -98,8 +371,16 @@ def owner_of(model: str | None) -> ProviderRow | None:
 
 def owner_of_key(key: str) -> ProviderRow | None:
     """The provider whose keys look like this one; None for a compatible service."""
-    if key.startswith(NOT_ITS_OWN):
-        return None
-    return next(
-        (row for row in PROVIDERS if row.keys_begin and key.startswith(row.keys_begin)), None
-    )
+    fitting = [row for row in PROVIDERS if row.keys_begin and key.startswith(row.keys_begin)]
+    return max(fitting, key=lambda row: max(map(len, row.keys_begin)), default=None)
+
+
+def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
+    """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
+    provider was named with it."""
+    host = urlsplit(base_url or row.own_url).hostname
+    for other in PROVIDERS:
+        own = urlsplit(other.own_url).hostname
+        if own == host and own not in (None, "127.0.0.1"):
+            return replace(row, dialect=other.dialect)
+    return row

@@ -1,16 +1,18 @@
 """Chooses the provider to ask, with its address, key and model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from kode.config.model import Config, ProviderPart
+from kode.contracts import Api, Effort
 from kode.credentials import keep_secret, redact
 from kode.errors import ConfigError, UserError
 from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
     ProviderRow,
+    own_row,
     owner_of,
     owner_of_key,
     provider_names,
@@ -29,70 +31,114 @@ class ProviderChoice:
     model: str | None
     base_url: str | None
     api_key: str | None
+    api: Api | None = None
+    """The wire format; None chooses by server and model, see `kode.providers.api_of`."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    effort: Effort | None = None
+    known: ProviderRow | None = None
+    """The row of a provider that only the config knows."""
+
+    @property
+    def row(self) -> ProviderRow:
+        row = self.known or provider_row(self.name)
+        assert row is not None, self.name
+        return row
 
 
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoice:
     """Chooses the provider. If none is named, the one with a key; with two keys the one that the
-    model's name belongs to, else Anthropic; with only a base URL, one that uses OpenAI's format.
-    Its key is masked from then on, whatever it looks like.
+    model's name belongs to, else the first of the table; with only a base URL, one that uses
+    OpenAI's format. Its key is masked from then on, whatever it looks like.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
-    row = _named(config.provider) if config.provider else _unnamed(config, environ)
-    name = row.name
-    part = config.providers.get(name, ProviderPart())
-    if not row.key_variable:
-        model = config.model or part.model
-        return ProviderChoice(name=name, model=model, base_url=None, api_key=None)
+    row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
+    part = config.providers.get(row.name, ProviderPart())
+    model = config.model or part.model
+    effort = config.effort or part.effort
+    if row.apis == ("scripted",):
+        return ProviderChoice(
+            name=row.name, model=model, base_url=None, api_key=None, effort=effort
+        )
     base_url = config.base_url or part.base_url or environ.get(row.url_variable) or None
     if base_url is not None and not is_url(base_url):
+        given = f" or as {row.url_variable}" if row.url_variable else ""
         raise ConfigError(
             f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1 with "
-            f"--base-url, in the config or as {row.url_variable}."
+            f"--base-url, in the config{given}."
         )
-    model = config.model or part.model
+    if base_url is None and not row.own_url and not row.client:
+        raise UserError(
+            f"{row.shown} has an address of its own for each account. Set "
+            f"{row.url_variable or f'`providers.{row.name}.base_url` in the config'}, "
+            "for example to https://NAME.openai.azure.com/openai/v1."
+        )
     key = config.api_key or part.api_key or environ.get(row.key_variable) or None
     owner = owner_of(model)
-    if base_url is None and owner is not None and owner is not row:
+    if base_url is None and row.models and owner is not None and owner is not row:
         raise UserError(
-            f"The model {model} is one of {owner.name}, but the provider is {name}. "
+            f"The model {model} is one of {owner.name}, but the provider is {row.name}. "
             f"Set {owner.key_variable} and --provider {owner.name}, or choose another model."
         )
-    if key is None and base_url is None:
+    if key is None and base_url is None and row.needs_key:
         raise UserError(
-            f"There is no key for {name}. Set {row.key_variable}, or run `kode init`. "
+            f"There is no key for {row.name}. Set {row.key_variable}, or run `kode init`. "
             "`kode demo` works without one."
         )
     keep_secret(key or LOCAL_KEY)
-    return ProviderChoice(name=name, model=model, base_url=base_url, api_key=key or LOCAL_KEY)
+    for value in part.headers.values():
+        keep_secret(value)
+    return ProviderChoice(
+        name=row.name,
+        model=model,
+        base_url=base_url,
+        api_key=key or (None if row.client else LOCAL_KEY),
+        api=None if part.api == "auto" else part.api,
+        headers=part.headers,
+        effort=effort,
+        known=row if provider_row(row.name) is None else None,
+    )
 
 
-def _named(name: str) -> ProviderRow:
+def row_of(config: Config, name: str) -> ProviderRow:
+    """The row of a provider: one of the table, or one that the config describes.
+
+    Raises: ConfigError for a name that neither has.
+    """
     row = provider_row(name)
-    if row is None:
+    if row is not None:
+        return row
+    part = config.providers.get(name)
+    if part is None:
         raise ConfigError(
-            f"There is no provider {name!r}. Allowed are: {', '.join(provider_names())}."
+            f"There is no provider {name!r}. Known by name are: {', '.join(provider_names())}. "
+            f"Describe another as `providers.{name}` in the config, with `base_url` and `api`."
         )
-    return row
+    if part.base_url is None and config.base_url is None:
+        raise ConfigError(
+            f"The provider {name} has no address. Set `providers.{name}.base_url` in the config."
+        )
+    api: Api = "chat" if part.api == "auto" else part.api
+    return own_row(name, part.base_url or config.base_url or "", api)
 
 
 def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     """The provider, determined by everything but its name."""
     if config.script is not None:
-        return _named("scripted")
+        return row_of(config, "scripted")
     owner = owner_of(config.model)
     if config.base_url is not None:
-        return _named(COMPATIBLE)
+        return row_of(config, COMPATIBLE)
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
-        return owner_of_key(config.api_key) or owner or _named(COMPATIBLE)
+        return owner_of_key(config.api_key) or owner or row_of(config, COMPATIBLE)
     with_key = [
         row
         for row in PROVIDERS
         if environ.get(row.key_variable) or config.providers.get(row.name, ProviderPart()).api_key
     ]
     if len(with_key) > 1 and config.model is not None:
-        return owner or _named(COMPATIBLE)
+        return owner or row_of(config, COMPATIBLE)
     if with_key:
         return with_key[0]
     with_url = [
@@ -102,15 +148,29 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     ]
     if with_url:
         return with_url[-1]
+    own = [name for name in config.providers if provider_row(name) is None]
+    if len(own) == 1:
+        return row_of(config, own[0])
     raise UserError(
         "There is no model to work with yet. Run `kode init` to set one up, or set "
-        f"{' or '.join(_key_variables())}, or name a local server with --base-url. "
+        "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "
         "`kode demo` needs none of them."
     )
 
 
-def _key_variables() -> list[str]:
-    return sorted((row.key_variable for row in PROVIDERS if row.key_variable), reverse=True)
+def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
+    """The providers that could be asked now: named in the config, or with a key or an address in
+    the environment."""
+    found = [
+        row
+        for row in PROVIDERS
+        if row.name == config.provider
+        or row.name in config.providers
+        or environ.get(row.key_variable)
+        or environ.get(row.url_variable)
+    ]
+    own = [name for name in config.providers if provider_row(name) is None]
+    return (*found, *(row_of(config, name) for name in own))
 
 
 def is_url(text: str) -> bool:

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kode import paths
-from kode.contracts import PermissionMode
+from kode.contracts import Effort, PermissionMode
 from kode.credentials import redact
-from kode.registry import SYSTEMS, provider_names
+from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
-    ProviderName = str
     SystemName = str
 else:
-    ProviderName = Literal[provider_names()]
     SystemName = Literal[tuple(SYSTEMS)]
-"""Names of rows in `kode.registry` and `kode.registry`."""
+ProviderName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""A row of `kode.registry`, or a name that the config itself gives: see `choice.row_of`."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -91,9 +90,12 @@ class Price(Part):
 
 
 class ProviderPart(Part):
+    api: Literal["auto", "responses", "chat", "messages"] = "auto"
     api_key: str | None = Field(default=None, repr=False)
     base_url: str | None = None
+    headers: Mapping[str, str] = Field(default={}, repr=False)
     model: str | None = None
+    effort: Effort | None = None
 
 
 class Repl(Part):
@@ -182,6 +184,9 @@ class Config(Part):
 
     provider: ProviderName | None = None
     model: str | None = None
+    small_model: str | None = None
+    effort: Effort | None = None
+    web_search: bool | None = None
     base_url: str | None = None
     api_key: str | None = Field(default=None, repr=False)
     providers: Mapping[ProviderName, ProviderPart] = {}
@@ -241,11 +246,13 @@ def shown(key: str, value: Any) -> Any:
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
-        return {name: shown(name, item) for name, item in value.items()}
+        return {name: shown(f"{key}.{name}", item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [shown(key, item) for item in value]
     if not isinstance(value, str):
         return value
+    if ".headers." in f".{key}":
+        return "set"
     if key.rpartition(".")[2] == "api_key":
         return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
     # In an address any password, even if it does not look like one.

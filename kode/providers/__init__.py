@@ -5,14 +5,15 @@
     exchange.py            one request and its answer through an SDK's client
     draft.py               events → a complete, repaired message
     wire.py                messages → bytes, encoded once
+    openai_responses.py    Responses
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
-    models.py              windows, prices
-    served.py              the window that a local server reports
+    models.py              windows, prices, what a model can do
+    served.py              what a server says of its models
     offered.py             the models to choose from
 
-Only the chosen provider's module is imported; its SDK is imported on the first request, or by
+Only the chosen format's module is imported; its SDK is imported on the first request, or by
 `warm_up`.
 """
 
@@ -20,54 +21,94 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from kode.contracts import Provider, ProviderSettings
+from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError
 from kode.providers.models import info_of
-from kode.registry import ProviderRow, provider_names, provider_row
+from kode.registry import (
+    FORMATS,
+    ProviderRow,
+    ProviderSettings,
+    provider_names,
+    provider_row,
+    row_at,
+)
 
 
 def open_provider(
-    name: str,
+    name: str | ProviderRow,
     model: str | None = None,
     *,
     base_url: str | None = None,
     api_key: str | None = None,
+    api: Api | None = None,
+    headers: Mapping[str, str] | None = None,
     script: Path | str | None = None,
     idle_timeout_s: float | None = None,
     total_timeout_s: float | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Provider:
-    """Opens a provider by name. Connects and imports the SDK only on the first request.
+    """Opens a provider by name, or by its row. Connects and imports the SDK only on the first
+    request.
 
-    `model` None or "" is the provider's default; limits of None are the config's defaults.
-    `overrides` are the user's figures for models, see `models.info_of`.
+    `model` None or "" is the provider's default; `api` None is `api_of`; limits of None are the
+    config's defaults. `overrides` are the user's figures for models, see `models.info_of`.
 
-    Raises: ConfigError for an unknown name, a bad script or a bad override.
+    Raises: ConfigError for an unknown name, a missing model, a bad script or a bad override.
     """
-    row = _row(name)
+    row = _row(name) if isinstance(name, str) else name
     # Imported here: a caller that only lists providers should not wait for pydantic.
     from kode.config.model import Retry
 
     limits = Retry()
     model = model or row.default_model
+    if not model:
+        raise ConfigError(
+            f"{row.shown} has no default model. Name one with --model, or as "
+            f"`providers.{row.name}.model` in the config."
+        )
+    info = info_of(model, overrides)
     settings = ProviderSettings(
+        row=row_at(row, base_url),
         model=model,
-        info=info_of(model, overrides),
+        info=info,
         base_url=base_url or None,
         api_key=api_key or None,
+        headers=headers or {},
         script=str(script) if script else None,
         idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,
         total_timeout_s=limits.total_timeout_s if total_timeout_s is None else total_timeout_s,
     )
-    module, _, opens = row.opens.partition(":")
+    module, _, opens = FORMATS[api or api_of(row, base_url, model, info)].partition(":")
     provider: Provider = getattr(importlib.import_module(module), opens)(settings)
     return provider
 
 
-def warm_up(name: str) -> None:
+def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) -> Api:
+    """The wire format for a model where the config leaves it open: the vendor's own at its own
+    address; elsewhere, behind OpenAI's name, Chat Completions, which all others imitate, unless the
+    model's vendor serves it only in another (a proxy then has to as well)."""
+    if row.client == "bedrock":
+        return "messages" if "anthropic." in model else "responses"
+    first = row.apis[0]
+    if first != "responses" or base_url is None:
+        return first
+    host = urlsplit(base_url).hostname or ""
+    if row.name == "azure" or host == urlsplit(row.own_url).hostname or host.endswith(AZURE):
+        return first
+    if info.apis and "chat" not in info.apis:
+        return info.apis[0]
+    return "chat"
+
+
+AZURE = ".azure.com"
+"""Where accounts of Azure OpenAI have their addresses."""
+
+
+def warm_up(provider: Provider) -> None:
     """Imports what the first request of a provider needs; call it in a thread."""
-    module = importlib.import_module(_row(name).opens.partition(":")[0])
+    module = importlib.import_module(type(provider).__module__)
     if hasattr(module, "warm_up"):
         module.warm_up()
 
@@ -76,7 +117,8 @@ def _row(name: str) -> ProviderRow:
     row = provider_row(name)
     if row is None:
         raise ConfigError(
-            f"There is no provider {name!r}. Allowed are: {', '.join(provider_names())}. "
-            "For another server that speaks one of their formats set --base-url."
+            f"There is no provider {name!r}. Known by name are: {', '.join(provider_names())}. "
+            "For another server that speaks one of their formats set --base-url, or describe it "
+            f"as `providers.{name}` in the config."
         )
     return row

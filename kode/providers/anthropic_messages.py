@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kode.contracts import ProviderSettings, Request, ToolSpec
+from kode.contracts import Request, ToolSpec
 from kode.errors import RefusedError
-from kode.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
@@ -32,11 +32,11 @@ from kode.providers.wire import (
     sendable_id,
     sendable_name,
 )
+from kode.registry import ProviderSettings
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
-DEFAULT_BASE_URL = "https://api.anthropic.com"
 BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
 
 
@@ -52,13 +52,12 @@ class AnthropicMessages(SdkProvider):
     Anthropic's may need none. A base URL may end in `/v1` or not.
     """
 
-    name = "anthropic"
-    official_host = "api.anthropic.com"
+    api = "messages"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        url = settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
-        url = url.rstrip("/").removesuffix("/v1")
-        super().__init__(settings, base_url=url, key_variable="ANTHROPIC_API_KEY")
+        row = settings.row
+        url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
+        super().__init__(settings, base_url=url.rstrip("/").removesuffix("/v1"))
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
         self._tools = EncodedTools(tool_object)
 
@@ -192,7 +191,7 @@ def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
                 return {"type": "text", "text": picture_note(part, seen=seen)}
             source = {"type": "base64", "media_type": part.media_type, "data": picture_data}
             return {"type": "image", "source": source}
-        case ToolResult():
+        case ToolResult() | ServerItem():
             return None
 
 

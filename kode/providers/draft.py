@@ -15,7 +15,16 @@ from typing import Any
 
 from kode.errors import RefusedError, TransientError
 from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, Usage
+from kode.messages import (
+    Message,
+    Part,
+    ServerItem,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
 from kode.providers.repetition import Repetition
 
 MAX_CALLS = 128
@@ -28,7 +37,7 @@ STOP_REASONS: Mapping[str, StopReason] = {
     "stop": "end",
     "end_turn": "end",
     "stop_sequence": "end",
-    "pause_turn": "end",
+    "pause_turn": "paused",
     "eos": "end",
     "eos_token": "end",
     "complete": "end",
@@ -57,6 +66,8 @@ BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficien
 @dataclass
 class DraftText:
     pieces: list[str] = field(default_factory=list)
+    own: dict[str, Any] | None = None
+    """Here and below: the provider's own form, when it is complete. See `messages.Own`."""
 
 
 @dataclass
@@ -64,6 +75,15 @@ class DraftThinking:
     pieces: list[str] = field(default_factory=list)
     signature: str = ""
     redacted: str = ""
+    own: dict[str, Any] | None = None
+
+
+@dataclass
+class DraftItem:
+    """What kode has no word for; see `messages.ServerItem`."""
+
+    own: dict[str, Any] | None = None
+    text: str = ""
 
 
 @dataclass
@@ -71,6 +91,8 @@ class DraftCall:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    own: dict[str, Any] | None = None
+    """Dropped where kode has to repair the call's id or name."""
 
     def add_name(self, piece: str) -> None:
         """Adds to the name, which comes in full, in pieces, growing, or again with every chunk."""
@@ -86,13 +108,16 @@ class DraftCall:
         return "".join(self.arguments)
 
 
+Block = DraftText | DraftThinking | DraftCall | DraftItem
+
+
 class Draft:
-    """What has arrived of a reply. `origin` is `provider/model`; `emit` gets every piece."""
+    """What has arrived of a reply. `origin` is that of its message; `emit` gets every piece."""
 
     def __init__(self, origin: str, emit: Emit) -> None:
         self.origin = origin
         self.emit = emit
-        self.blocks: dict[Hashable, DraftText | DraftThinking | DraftCall] = {}
+        self.blocks: dict[Hashable, Block] = {}
         self.stop = ""
         """The server's stop reason; "" before it sends one."""
         self.said_since_stop = False
@@ -144,6 +169,18 @@ class Draft:
             self._count(piece if isinstance(piece, str) else "")
         block.signature += signature if isinstance(signature, str) else ""
         block.redacted += redacted if isinstance(redacted, str) else ""
+
+    def block(self, kind: str, key: Hashable) -> Block | None:
+        """What has arrived as `text`, `thinking`, `call` or `item` under a key."""
+        if kind == "call" and key in self._redirected:
+            return self._redirected[key]
+        return self.blocks.get((kind, key))
+
+    def item(self, key: Hashable) -> DraftItem:
+        """The item without a word of kode's under a key, created on first use."""
+        block = self.blocks.setdefault(("item", key), DraftItem())
+        assert isinstance(block, DraftItem)
+        return block
 
     def call(self, key: Hashable) -> DraftCall:
         """The call under a key, created on first use."""
@@ -219,8 +256,14 @@ class Draft:
             stop = "end"
         elif stop == "end" and calls:
             stop = "tool_calls"
-        usage = self._usage()
-        return Message(role="assistant", parts=parts, stop=stop, usage=usage, model=model)
+        return Message(
+            role="assistant",
+            parts=parts,
+            stop=stop,
+            usage=self._usage(),
+            model=model,
+            origin=self.origin,
+        )
 
     def _stop_reason(self, has_calls: bool) -> StopReason:
         reason = self.stop.lower()
@@ -244,25 +287,34 @@ class Draft:
             match block:
                 case DraftText():
                     text = "".join(block.pieces) + held
-                    parts.extend([Text(text=text)] if text else [])
+                    parts.extend([Text(text=text, own=block.own)] if text or block.own else [])
                 case DraftThinking():
                     text = "".join(block.pieces) + held
                     thinking = Thinking(
                         text=text,
                         signature=block.signature,
                         redacted=block.redacted,
-                        origin=self.origin,
+                        own=block.own,
                     )
-                    kept = text or block.signature or block.redacted
+                    kept = text or block.signature or block.redacted or block.own
                     parts.extend([thinking] if kept else [])
+                case DraftItem():
+                    item = ServerItem(own=block.own or {}, text=block.text)
+                    parts.extend([item] if block.own else [])
                 case DraftCall():
                     call_id = block.id if block.id and block.id not in used_ids else new_call_id()
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
                     name = _join_surrogates(block.name) or "unnamed"
+                    is_intact = call_id == block.id and name == block.name
                     parts.append(
-                        ToolCall(id=call_id, name=name, arguments=_join_surrogates(arguments))
+                        ToolCall(
+                            id=call_id,
+                            name=name,
+                            arguments=_join_surrogates(arguments),
+                            own=block.own if is_intact else None,
+                        )
                     )
         return tuple(parts)
 
@@ -277,6 +329,9 @@ class Draft:
             output_tokens=self.usage.get("output_tokens", 0),
             cached_tokens=cached,
             cache_write_tokens=written,
+            thinking_tokens=min(
+                self.usage.get("thinking_tokens", 0), self.usage.get("output_tokens", 0)
+            ),
         )
 
     def _count(self, piece: str) -> None:

@@ -1,4 +1,4 @@
-"""One request and its answer through an SDK's client, shared by both wire formats.
+"""One request and its answer through an SDK's client, shared by the wire formats.
 
 The providers decide where a request goes, what it contains and what an event means.
 """
@@ -6,22 +6,23 @@ The providers decide where a request goes, what it contains and what an event me
 import functools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from kode.contracts import ModelInfo, ProviderSettings, Request
-from kode.errors import ContextOverflow
+from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
+from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
-from kode.messages import Message
+from kode.messages import Message, Part, ServerItem
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
 from kode.providers.served import is_near, served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
-from kode.providers.wire import apart, pictures_named, used_ids
+from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
+from kode.registry import ProviderSettings
 
 if TYPE_CHECKING:
     import ssl
@@ -61,26 +62,47 @@ def default_max_tokens(info: ModelInfo) -> int:
     return max(1, min(info.max_output_tokens, info.context_window // 6))
 
 
+LEFT_OUT: Mapping[str, str] = {
+    "thinking": (
+        "kode sends the request again without a level of effort, and sends none to this model from "
+        "now on. `effort` in the config, or /effort, sets another."
+    ),
+    "later_system": ("kode sends what changed in the user's messages instead."),
+}
+"""What can be left out of a request → what a person is told."""
+
+
+def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
+    """The accepted level next to the wanted one, the lower of two as near; None for none."""
+    if wanted is None or not accepted:
+        return None
+    at = EFFORTS.index(wanted)
+    return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - at), EFFORTS.index(level)))
+
+
 class SdkProvider(ABC):
     """A `Provider` over an SDK's client, which is opened on the first request."""
 
-    name: ClassVar[str]
-    official_host: ClassVar[str]
-    """The host of the models' vendor, which parses every call itself."""
+    api: ClassVar[Api]
 
-    def __init__(self, settings: ProviderSettings, *, base_url: str, key_variable: str) -> None:
+    def __init__(self, settings: ProviderSettings, *, base_url: str) -> None:
+        row = settings.row
+        self.name = row.name
+        self.row = row
         self.model = settings.model
         self.info = settings.info
         self._settings = settings
         self._endpoint = Endpoint(
             base_url=base_url,
             model=settings.model,
-            key_variable=key_variable,
-            api_key=(settings.api_key or os.environ.get(key_variable) or "").strip(),
+            key_variable=row.key_variable or f"`providers.{row.name}.api_key` in the config",
+            api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
         self._windows_asked = 0
         self._said_reading = False
+        self._left_out: frozenset[str] = frozenset()
+        """What this server has refused, and is not sent again: "thinking", "later_system"."""
 
     async def learn_window(self, emit: Emit = silent) -> None:
         """Asks a local server for its window, because the model's own is only an upper bound. Asks
@@ -112,35 +134,81 @@ class SdkProvider(ABC):
 
     @property
     def is_official(self) -> bool:
-        """Whether the server belongs to the wire format's vendor."""
-        return urlsplit(self._endpoint.base_url).hostname == self.official_host
+        """Whether this is the vendor's own server, which parses every call itself."""
+        own = urlsplit(self.row.own_url).hostname
+        return self.row.needs_key and urlsplit(self._endpoint.base_url).hostname == own
 
     def takes_likeliest(self, request: Request) -> bool:
         """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
         models may refuse the parameter."""
-        return request.small and not self.is_official
+        return request.small and not self.is_official and self.info.takes_temperature is not False
 
     @property
     def origin(self) -> str:
-        """Marks this model's thinking, which only it can verify."""
-        return f"{self.name}/{self.model}"
+        """Marks this model's replies: only it gets them back in their own form."""
+        return f"{self.api}:{self.name}/{self.model}"
+
+    def effort(self, request: Request) -> Effort | None:
+        """How much to think, as a level that this model has; None sends nothing."""
+        if "thinking" in self._left_out:
+            return None
+        return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """Makes one attempt at one reply; see `kode.contracts.Provider`."""
-        draft = Draft(self.origin, emit)
+        """Makes one attempt at one reply; see `kode.contracts.Provider`.
+
+        Raises: ThinkingRefused also.
+        """
+        messages = apart(request.messages) if request.small else request.messages
         try:
-            with pictures_named(request.messages), translate_errors(self._endpoint):
-                messages = apart(request.messages) if request.small else request.messages
-                body = self._body(replace(request, messages=messages))
-                if self._client is None:
-                    self._client = self._open()
-                await self._exchange(body, draft)
+            draft = await self._attempt(replace(request, messages=messages), emit)
         except ContextOverflow as overflow:
             if overflow.window and overflow.window < self.info.context_window:
                 self._take_window(overflow.window)
             raise
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
+        parts = tuple(self._lean(part) for part in message.parts)
+        message = replace(message, parts=parts)
         return message if self.is_official else read_written_calls(message, request)
+
+    async def _attempt(self, request: Request, emit: Emit) -> Draft:
+        """Sends the request; once more without a setting that the server refuses, which is then
+        left out as long as this provider is open, with one line that says so."""
+        while True:
+            draft = Draft(self.origin, emit)
+            try:
+                with pictures_named(request.messages), translate_errors(self._endpoint):
+                    body = self._body(request)
+                    if self._client is None:
+                        self._client = self._open()
+                    await self._exchange(body, draft)
+                return draft
+            except ThinkingRefused:
+                raise
+            except RefusedError as refused:
+                setting = self._refused_setting(refused)
+                if not setting or setting in self._left_out or draft.blocks:
+                    raise
+                self._left_out |= {setting}
+                emit(Notice(text=f"{refused} {LEFT_OUT[setting]}"))
+
+    def _refused_setting(self, refused: RefusedError) -> str:
+        """The key of `LEFT_OUT` for what a refusal is about; "" for anything else."""
+        return ""
+
+    def _lean(self, part: Part) -> Part:
+        """A part without its own form, if its plain form is the same bytes: sessions stay small."""
+        if isinstance(part, ServerItem) or getattr(part, "own", None) is None:
+            return part
+        plain = self._plain(replace(part, own=None))  # type: ignore[arg-type]
+        assert not isinstance(part, ServerItem)
+        same = plain is not None and encode_json(plain) == encode_json(part.own)  # type: ignore[union-attr]
+        return replace(part, own=None) if same else part  # type: ignore[arg-type]
+
+    def _plain(self, part: Part) -> Mapping[str, Any] | None:
+        """How a part of this model's own reply without an own form is sent back; None if its own
+        form cannot be derived."""
+        return None
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -176,7 +244,7 @@ class SdkProvider(ABC):
                 content=body,
                 cast_to=object,
                 options={
-                    "headers": {"Content-Type": "application/json"},
+                    "headers": {"Content-Type": "application/json", **settings.headers},
                     # A redirect would carry the key and the conversation to another host.
                     "follow_redirects": False,
                 },

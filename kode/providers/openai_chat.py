@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.contracts import ProviderSettings, Request, ToolSpec
+from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
 from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
 from kode.providers.draft import Draft, DraftCall, is_whole_object
@@ -30,11 +30,10 @@ from kode.providers.wire import (
     sendable_id,
     sendable_name,
 )
+from kode.registry import ProviderSettings
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 
 def warm_up() -> None:
@@ -45,12 +44,12 @@ def warm_up() -> None:
 class OpenAIChat(SdkProvider):
     """A `Provider` over Chat Completions. Servers other than OpenAI's own may need no key."""
 
-    name = "openai"
-    official_host = "api.openai.com"
+    api = "chat"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        url = settings.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
-        super().__init__(settings, base_url=url, key_variable="OPENAI_API_KEY")
+        row = settings.row
+        url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
+        super().__init__(settings, base_url=url)
         self._messages = Joined(partial(message_bytes, seen=settings.info.sees_images is not False))
         self._tools = EncodedTools(tool_object)
 

@@ -35,13 +35,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import ProviderSettings, Request
+from kode.contracts import Request
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import new_call_id
 from kode.providers.wire import Encoded, used_ids
+from kode.registry import ProviderSettings
 
 PIECES = 6
 """A text streams in at most this many pieces."""
@@ -87,8 +88,6 @@ class ScriptedReply:
 class Scripted:
     """A `Provider` that plays replies."""
 
-    name = "scripted"
-
     def __init__(self, settings: ProviderSettings) -> None:
         """Raises: ConfigError for a missing or invalid script."""
         if not settings.script:
@@ -97,6 +96,7 @@ class Scripted:
                 "or run `kode demo`, which brings its own."
             )
         replies = load_script(Path(settings.script))
+        self.name = settings.row.name
         self.model = settings.model
         self.info = settings.info
         self._matching = tuple(reply for reply in replies if reply.match)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from kode.images import describe
-from kode.messages import Image, Text, Thinking, ToolCall, ToolResult, shorten
+from kode.messages import Image, ServerItem, Text, Thinking, ToolCall, ToolResult, shorten
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -180,6 +180,9 @@ def _said(entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
                 yield Words(who=who, text=describe(part), at=entry.at, source="picture")
             case ToolCall():
                 yield calls.shown(part, turn, entry.at)
+            case ServerItem():
+                if part.text:
+                    yield Words(who=who, text=part.text, at=entry.at, source="server")
             case ToolResult():
                 pass
             case _:

@@ -17,6 +17,7 @@ from kode.cli.flags import config_flags, finish_startup, model_flags, working_di
 from kode.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
+    from kode.contracts import Provider
     from kode.conversation import Conversation
 
 
@@ -125,9 +126,7 @@ async def _repl(
         attach_named(conversation, arguments.ctx)
         if conversation.extensions is not None:
             conversation.extensions.start_all()
-        threading.Thread(
-            target=_warm_up, args=(conversation.agent.provider.name,), daemon=True
-        ).start()
+        threading.Thread(target=_warm_up, args=(conversation.agent.provider,), daemon=True).start()
         return conversation
 
     return await run_repl(
@@ -140,7 +139,7 @@ async def _repl(
     )
 
 
-def _warm_up(provider: str) -> None:
+def _warm_up(provider: "Provider") -> None:
     """Imports the SDK while the person types; its errors show up in the first request."""
     from kode.providers import warm_up
 

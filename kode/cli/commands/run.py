@@ -142,7 +142,7 @@ async def _run_with(
         conversation.typed = arguments.task or ""  # without it the text is from standard input
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
-        warm_up(conversation.agent.provider.name)
+        warm_up(conversation.agent.provider)
         finish_startup()
         if arguments.input_format == "stream-json":
             from kode.cli.commands.stream_input import run_stream

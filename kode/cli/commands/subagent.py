@@ -238,7 +238,7 @@ async def _turn(
 
     # Opened before the turn can be cancelled, so that the turn records the task.
     await conversation.open()
-    warm_up(conversation.agent.provider.name)
+    warm_up(conversation.agent.provider)
     gc.freeze()
     gc.enable()
     stop.task = asyncio.ensure_future(conversation.turn(request_text(setting.task)))
