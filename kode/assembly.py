@@ -26,6 +26,7 @@ from kode.contracts import (
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
+from kode.engine.tokens import with_room_to_think
 from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
@@ -538,8 +539,9 @@ def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> 
                 cheaper[model] = make_provider(config, resolve_provider(asked, os.environ))
             provider = cheaper[model]
         request = replace(request, small=is_small(config, provider))
+        request = replace(request, effort=request.effort or "low")
         if request.max_output_tokens is not None:
-            most = min(request.max_output_tokens, provider.info.max_output_tokens)
+            most = with_room_to_think(provider.info, request.max_output_tokens)
             request = replace(request, max_output_tokens=most)
         asked_at = time.monotonic()
         message = await provider.reply(request, silent)

@@ -11,6 +11,7 @@ from typing import Any
 from kode.contracts import (
     Around,
     Background,
+    Effort,
     Gate,
     MemorySystem,
     Provider,
@@ -114,6 +115,10 @@ class Agent:
     """Whether it uses the small profile; see also `Request.small`."""
     opening: Callable[[int], tuple[str, ...]] = lambda window: ()
     """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
+    effort: Effort | None = None
+    """How much the model thinks; None is its default."""
+    search: bool = False
+    """Whether the vendor's server may search the web."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

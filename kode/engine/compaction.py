@@ -10,7 +10,13 @@ from dataclasses import replace
 from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
-from kode.engine.tokens import chars_of, clip_middle, tokens_of, tokens_of_text
+from kode.engine.tokens import (
+    chars_of,
+    clip_middle,
+    tokens_of,
+    tokens_of_text,
+    with_room_to_think,
+)
 from kode.errors import ContextOverflow, ToolError
 from kode.events import silent
 from kode.function_tool import parse_arguments
@@ -84,7 +90,8 @@ async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Re
     request = Request(
         system=compaction_prompt(int(room * WORDS_PER_TOKEN), wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=room,
+        max_output_tokens=with_room_to_think(agent.provider.info, room),
+        effort="low",
         small=agent.small,
     )
     return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)

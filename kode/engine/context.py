@@ -15,14 +15,22 @@ from kode.contracts import Drop, Injection, InjectReason, ModelInfo, Request, To
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
+from kode.engine.news import news_of
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Part, Text, calls_of, results_of, text_of
-from kode.session.entries import CompactionEntry, MessageEntry, PruneEntry, SystemEntry
+from kode.session.entries import (
+    CompactionEntry,
+    MessageEntry,
+    PruneEntry,
+    SystemEntry,
+    ToldEntry,
+)
 from kode.session.log import Session
+from kode.session.masking import masked
 from kode.session.plan import plan_in_force
-from kode.session.requests import Chain, keep_tools, request_entry, system_text
+from kode.session.requests import keep_tools, request_entry, sections_at, system_text, tool_object
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -47,11 +55,10 @@ class Context:
     """An open session, with the state that the session itself need not keep."""
 
     session: Session
-    system: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
     """The sections of the system prompt, by name."""
-    memory: str = ""
-    """Memory's section of the system prompt."""
+    news: tuple[tuple[ToldEntry, str], ...] = ()
+    """What the next message tells the model of changed sections, with the record of it."""
     specs: tuple[ToolSpec, ...] = ()
     opening: tuple[str, ...] = ()
     """The sections that messages must contain; see `missing_opening`."""
@@ -68,25 +75,67 @@ class Context:
     """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
     """Message count when memory wanted to process some and failed."""
-    chain: Chain = field(default_factory=Chain)
-    """The digests of the messages sent so far."""
+
+    @property
+    def system(self) -> str:
+        return self.session.system
+
+    @property
+    def memory(self) -> str:
+        """Memory's section of the system prompt."""
+        return self.sections.get("memory", "")
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
-    """Renders the system prompt; called when a session opens and after a compaction."""
+    """Called when a session opens and after a compaction. A session has one beginning: system
+    prompt and tools are rendered once and stored, and are the same bytes in every request until a
+    compaction. What has changed since goes into the next message."""
     injection = await agent.memory.inject(reason)
     if agent.small:
         injection = _before_the_person(context.session, injection)
-    context.sections = agent.render_system({"memory": injection.system})
-    context.system, context.memory = system_text(context.sections), injection.system
-    context.specs = context.specs or tuple(
-        tool.brief_spec if agent.small else tool.spec for tool in agent.tools
-    )
+    sections = agent.render_system({"memory": injection.system})
+    session = context.session
+    begun = session.beginning
+    if begun is None or not begun.tools or not session.messages or reason == "compacted":
+        begun = _begin(agent, session, sections, reason)
+    context.sections = sections_at(begun)
+    context.news = news_of(sections, context.sections | session.told)
+    context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.opened = None
     context.known_tokens = context.known_messages = 0
-    if context.system != context.session.system:
-        context.session.append(SystemEntry(text=context.system, reason=reason))
+
+
+def _begin(
+    agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
+) -> SystemEntry:
+    """Records the beginning of the requests to come, unless it is the same. Credentials in it are
+    masked before it is sent, because a later process has only what is on disk."""
+    sections = {name: redact(text) for name, text in sections.items()}
+    specs = (tool.brief_spec if agent.small else tool.spec for tool in agent.tools)
+    last = session.entries[-1] if session.entries else None
+    entry = SystemEntry(
+        text=system_text(sections),
+        reason=reason,
+        sections={name: len(text) for name, text in sections.items()},
+        tools=tuple(masked(tool_object(spec)) for spec in specs),
+        after=last.id if isinstance(last, CompactionEntry) else None,
+    )
+    begun = session.beginning
+    if begun is not None and (begun.text, begun.tools) == (entry.text, entry.tools):
+        return begun
+    session.append(entry)
+    assert session.beginning is not None
+    return session.beginning
+
+
+def record_news(context: Context) -> tuple[Text, ...]:
+    """Records what the next message tells of the changed sections. Raises: StorageError."""
+    told, context.news = context.news, ()
+    if not told:
+        return ()
+    context.session.append(*(entry for entry, _ in told))
+    return tuple(Text(text=text, source="news") for _, text in told)
 
 
 def _before_the_person(session: Session, injection: Injection) -> Injection:
@@ -195,6 +244,9 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         tools=context.specs,
         max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
         small=agent.small,
+        effort=agent.effort,
+        search=agent.search,
+        conversation=context.session.header.id,
     )
 
 
@@ -214,7 +266,7 @@ def record_request(agent: Agent, context: Context, request: Request) -> None:
         agent.provider,
         request,
         sections=context.sections,
-        chain=context.chain,
+        chain=session.chain,
         before=session.last_request,
     )
     entry = replace(entry, context_window=agent.provider.info.context_window)

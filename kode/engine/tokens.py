@@ -3,7 +3,8 @@
 Exact counts come from the provider's usage; these fill the gap until the next one.
 """
 
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.contracts import ModelInfo
+from kode.messages import Image, Message, ServerItem, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4.0
 """English and code have 3.3 to 4.5 bytes per token in common tokenizers. Counting UTF-8 bytes, not
@@ -39,6 +40,8 @@ def tokens_of(message: Message) -> int:
                 total += tokens_of_text(part.text)
             case Image():
                 total += tokens_of_image(part)
+            case ServerItem():
+                total += tokens_of_text(part.text)
     return total
 
 
@@ -61,3 +64,13 @@ def clip_middle(text: str, max_chars: int) -> str:
     half = max(1, (max_chars - 60) // 2)
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"
+
+
+ROOM_TO_THINK = 4_000
+"""Tokens that a model may think before a short answer: some cannot be told not to."""
+
+
+def with_room_to_think(info: ModelInfo, tokens: int) -> int:
+    """The output limit for an answer of that many tokens."""
+    thinks = bool(info.efforts or info.thinking)
+    return min(info.max_output_tokens, tokens + ROOM_TO_THINK * thinks)

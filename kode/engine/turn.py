@@ -25,6 +25,7 @@ from kode.engine.context import (
     missing_opening,
     note_usage,
     prepare,
+    record_news,
     record_pending,
     record_request,
     reduce_after_overflow,
@@ -33,7 +34,14 @@ from kode.engine.evidence import claims_more
 from kode.engine.reply import ask
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
-from kode.errors import ContextOverflow, KodeError, LimitError, ProviderError, StorageError
+from kode.errors import (
+    ContextOverflow,
+    KodeError,
+    LimitError,
+    ProviderError,
+    StorageError,
+    ThinkingRefused,
+)
 from kode.events import (
     Emit,
     Notice,
@@ -47,6 +55,7 @@ from kode.events import (
 from kode.messages import (
     Image,
     Message,
+    ServerItem,
     Text,
     ToolCall,
     Usage,
@@ -55,12 +64,15 @@ from kode.messages import (
     plural,
     text_of,
 )
-from kode.session.entries import StateEntry, TaintEntry, TurnEntry
+from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import said
 
 MAX_CUT_REPLIES = 3
 """Consecutive replies truncated within their calls before the turn gives up."""
+
+MAX_PAUSES = 10
+"""Consecutive pauses of a server amid its own tools before the turn gives up."""
 
 MAX_UNREAD_CALLS = 2
 """Consecutive replies with an unreadable call in their text before the turn gives up."""
@@ -181,14 +193,15 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
-    parts = (*missing_opening(run.context), *memory, *attachments, Text(text=text))
+    opening, news = missing_opening(run.context), record_news(run.context)
+    parts = (*opening, *news, *memory, *attachments, Text(text=text))
     session.append_message(Message(role="user", parts=parts))
     run.context.opened = session.messages
     run.recorded = True
 
 
 async def _steps(run: Run) -> None:
-    cut = unread = 0
+    cut = unread = paused = 0
     was_silent = False
     while True:
         _check_limits(run)
@@ -206,6 +219,15 @@ async def _steps(run: Run) -> None:
             _refuse_unread_call(run, give_up=unread == MAX_UNREAD_CALLS)
             continue
         unread = 0
+        if message.stop == "paused":
+            paused += 1
+            if paused == MAX_PAUSES:
+                raise ProviderError(
+                    f"The server of {run.agent.provider.model} paused {MAX_PAUSES} times in a row "
+                    "amid its own tools. Send `continue` to go on."
+                )
+            continue
+        paused = 0
         if calls:
             await run_calls(run, calls)
             run.repeats.check()
@@ -294,7 +316,7 @@ def _check_limits(run: Run) -> None:
 
 async def _ask(run: Run) -> Message:
     """Gets and records one reply, or the streamed part of an incomplete one."""
-    agent, context, overflowed = run.agent, run.context, False
+    agent, context, overflowed, unbound = run.agent, run.context, False, False
     while True:
         request = await prepare(agent, context, run.emit)
         record_request(agent, context, request)
@@ -314,6 +336,13 @@ async def _ask(run: Run) -> Message:
                 raise
             overflowed = True
             await reduce_after_overflow(agent, context, run.emit, request)
+        except ThinkingRefused as refused:
+            if unbound:
+                raise
+            unbound = True
+            context.session.append(UnboundEntry(reason=str(refused)))
+            context.known_messages = 0
+            run.emit(Notice(text=f"{refused} kode goes on without what the model thought so far."))
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message
@@ -322,6 +351,8 @@ async def _ask(run: Run) -> Message:
 def _record_reply(run: Run, message: Message) -> None:
     agent, context = run.agent, run.context
     usage = message.usage or Usage()
+    if any(isinstance(part, ServerItem) and part.text for part in message.parts):
+        context.session.append(TaintEntry(source="a web search of the model's vendor"))
     cost_usd = agent.cost_usd(usage)
     context.session.append_message(message, cost_usd)
     run.count(usage, cost_usd)

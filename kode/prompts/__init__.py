@@ -33,7 +33,8 @@ def system_sections(
     all again after the first different byte.
     """
     own = template("system_small" if small else "system")
-    sections = {"kode": own if base is None else base, "appended": append, **late}
+    first = {"kode": own} if base is None else {"given": base}
+    sections = {**first, "appended": append, **late}
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
 
 

@@ -48,7 +48,8 @@ _CHANGES: dict[type, str] = {
     RestoreEntry: "a compaction or a pruning was undone",
 }
 _SECTIONS = {
-    "kode": "kode's own text: another version or profile of kode, or `--system`",
+    "kode": "kode's own text: another version or profile of kode",
+    "given": "`--system`",
     "instructions": "the project's instructions",
     "skills": "the available skills",
     "memory": "memory's part of the prompt",

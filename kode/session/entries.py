@@ -3,7 +3,9 @@ entries too, and what the model gets is a pure function of them all (`messages.p
 
     Header            the first line
     MessageEntry      a message, with id and time
-    SystemEntry       the system prompt as rendered
+    SystemEntry       the beginning of every request: system prompt and tools
+    ToldEntry         the model was told how a section of it has changed
+    UnboundEntry      thinking so far is no longer sent
     CompactionEntry   a summary replaces what came before
     PruneEntry        the output of tool calls before a message is dropped
     TrimEntry         messages before one are dropped, by hand
@@ -93,6 +95,8 @@ class MessageEntry(Message):
     at: str = field(default_factory=timestamp)
     cost_usd: float | None = None
     """Cost of the request it answers; None if the model's price is unknown."""
+    masked: bool = False
+    """Whether a credential in it was masked on disk, so that a later process sends other words."""
     type: Literal["message"] = "message"
 
 
@@ -106,9 +110,35 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemEntry(Entry):
+    """What every request of the session begins with, byte for byte, until the next one."""
+
     text: str
+    """The system prompt."""
     reason: str = ""
+    sections: Mapping[str, int] = field(default_factory=dict)
+    """The sections of the prompt, joined by blank lines: name → length in characters."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """As `ToolSpec`, in the order sent; () in sessions of older versions."""
+    after: str | None = None
+    """Id of the compaction that made it; undoing that restores the one before."""
     type: Literal["system"] = "system"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldEntry(Entry):
+    """A section of the system prompt as the model knows it after the message that follows."""
+
+    section: str
+    text: str
+    type: Literal["told"] = "told"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnboundEntry(Entry):
+    """A server did not take thinking back. What was thought before this entry is not sent again."""
+
+    reason: str = ""
+    type: Literal["unbound"] = "unbound"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,6 +308,8 @@ class TurnEntry(Entry):
 AnyEntry = (
     MessageEntry
     | SystemEntry
+    | ToldEntry
+    | UnboundEntry
     | CompactionEntry
     | PruneEntry
     | TrimEntry
@@ -298,10 +330,13 @@ KNOWN_TYPES = frozenset(kind.type for kind in (Header, *get_args(AnyEntry)))
 _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
-    "cached_tokens cache_write_tokens permission_mode max_output_tokens "
-    "context_window system tools tools_kept opening".split()
+    "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
+    "context_window system tools tools_kept opening own bound moved masked sections after".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
+
+_AS_IT_IS = frozenset("state own tools".split())
+"""Fields that hold what others wrote; the records of tools in a request have no empty values."""
 
 _OMITTED_WHEN_NONE = frozenset("cost_usd system tools".split())
 """Those of them whose empty value differs from None: free is not unknown, no tools is not the same
@@ -323,7 +358,10 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
     if isinstance(entry, Header):
         plain = {key: item for key, item in ordered.items() if item is not None}
     else:
-        plain = _slim(masked(ordered))
+        plain = masked(ordered)
+        if isinstance(entry, MessageEntry) and not _is_same(ordered, plain):
+            plain["masked"] = True
+        plain = _slim(plain)
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".
     return text.encode("utf-8", "replace")
@@ -334,12 +372,21 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
     return _adapter().validate_json(line)
 
 
+def _is_same(value: Any, masked: Any) -> bool:
+    """Whether masking changed nothing; it turns tuples into lists."""
+    if isinstance(value, list | tuple):
+        return len(value) == len(masked) and all(map(_is_same, value, masked))
+    if isinstance(value, dict):
+        return all(_is_same(item, masked[key]) for key, item in value.items())
+    return bool(value == masked)
+
+
 def _slim(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_slim(item) for item in value]
     if isinstance(value, dict):
         return {
-            key: item if key == "state" else _slim(item)
+            key: item if key in _AS_IT_IS else _slim(item)
             for key, item in value.items()
             if item
             or key not in _OMITTED_WHEN_EMPTY

@@ -18,18 +18,24 @@ from typing import IO, Any
 from kode import durable, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
-from kode.messages import Message, Usage, calls_of, images_of
+from kode.messages import Message, Thinking, Usage, calls_of, images_of
 from kode.session.entries import (
     AnyEntry,
+    CompactionEntry,
     Header,
     MessageEntry,
     Origin,
+    PruneEntry,
     RequestEntry,
+    RestoreEntry,
     RewindEntry,
     StateEntry,
     SystemEntry,
     TaintEntry,
+    ToldEntry,
+    TrimEntry,
     TurnEntry,
+    UnboundEntry,
     UsageEntry,
     line_of,
     new_id,
@@ -46,7 +52,7 @@ from kode.session.messages import (
 )
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
-from kode.session.requests import complete
+from kode.session.requests import Chain, beginning_digest, complete, digest_of
 
 
 def new_session_id() -> str:
@@ -65,8 +71,12 @@ class Session:
     """The messages the model gets. Read only."""
     answers: list[Message] = field(default_factory=list)
     """Results for the last message's calls, while others are pending."""
-    system: str = ""
-    """The system prompt as last rendered."""
+    beginning: SystemEntry | None = None
+    """What every request begins with."""
+    told: dict[str, str] = field(default_factory=dict)
+    """The sections of it of which the model was told a newer text, by name."""
+    chain: Chain = field(default_factory=Chain)
+    """The digests of the messages."""
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
@@ -105,18 +115,33 @@ class Session:
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
+        thought = any(isinstance(part, Thinking) for part in message.parts)
         entry = MessageEntry(
             role=message.role,
             parts=message.parts,
             stop=message.stop,
             usage=message.usage,
             model=message.model,
+            origin=message.origin,
+            bound=self.bound() if thought else "",
             cost_usd=cost_usd,
         )
         self.append(entry)
         added = self.entries[-1]
         assert isinstance(added, MessageEntry)
         return added
+
+    @property
+    def system(self) -> str:
+        """The system prompt; "" before it was rendered."""
+        return self.beginning.text if self.beginning else ""
+
+    def bound(self, count: int | None = None) -> str:
+        """The digest of the beginning and the first `count` messages, by default all: what a reply
+        answers, and its thinking is bound to."""
+        count = len(self.messages) if count is None else count
+        begins = beginning_digest(self.beginning)
+        return digest_of(f"{begins}{self.chain.bound(self.messages, count)}".encode())
 
     @property
     def tainted(self) -> bool:
@@ -161,13 +186,18 @@ class Session:
         self.ids.add(entry.id)
         match entry:
             case MessageEntry():
+                if entry.bound and entry.bound != self.bound():
+                    entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
                 self.turns += is_turn(entry)
                 self.usage += entry.usage or Usage()
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.usage is not None and entry.cost_usd is None
             case SystemEntry():
-                self.system = entry.text
+                self.beginning, self.told = entry, {}
+                self._mark_moved()
+            case ToldEntry():
+                self.told[entry.section] = entry.text
             case StateEntry():
                 self.states[entry.system] = entry.state
             case TaintEntry():
@@ -181,11 +211,34 @@ class Session:
                 self.unpriced |= entry.cost_usd is None
             case TurnEntry():
                 pass  # repeats what the messages say
-            case RewindEntry():
-                self.messages, self.answers = messages_so_far(self.entries)
-                self.turns = turns_of(effective(self.entries))
+            case RewindEntry() | RestoreEntry():
+                kept = effective(self.entries)
+                self.turns = turns_of(kept)
+                self.beginning, self.told = None, {}
+                for one in kept:
+                    if isinstance(one, SystemEntry):
+                        self.beginning, self.told = one, {}
+                    elif isinstance(one, ToldEntry):
+                        self.told[one.section] = one.text
+                self._rebuild()
+            case CompactionEntry() | PruneEntry() | TrimEntry() | UnboundEntry():
+                self._rebuild()
             case _:
-                self.messages, self.answers = messages_so_far(self.entries)
+                pass
+
+    def _rebuild(self) -> None:
+        self.messages, self.answers = messages_so_far(self.entries)
+        self._mark_moved()
+
+    def _mark_moved(self) -> None:
+        """Marks the messages whose thinking is bound to another beginning than they have now."""
+        if not any(message.bound for message in self.messages):
+            return
+        bound = [self.bound(at) == message.bound for at, message in enumerate(self.messages)]
+        self.messages = [
+            message if is_bound or not message.bound else replace(message, moved=True)
+            for message, is_bound in zip(self.messages, bound, strict=True)
+        ]
 
 
 def create(

@@ -20,6 +20,13 @@ def masked(value: Any) -> Any:
         return [masked(item) for item in value]
     if not isinstance(value, dict):
         return value
+    own = value.get("own")
+    if own is not None:
+        plain = masked({key: v for key, v in value.items() if key != "own"})
+        # A part of which a word is masked has no form that its provider would know again.
+        same = _is_clean(own) and all(value[key] == v for key, v in plain.items())
+        lost: Any = {} if value.get("type") == "server_item" else None
+        return {key: (own if same else lost) if key == "own" else plain[key] for key in value}
     found = {key: v if key in _NOT_MASKED else masked(v) for key, v in value.items()}
     if value.get("type") == "tool_call":
         found["arguments"] = _masked_arguments(value["arguments"])
@@ -27,6 +34,24 @@ def masked(value: Any) -> Any:
         # The signature covers the original text; a part without one is never sent back.
         found["signature"] = ""
     return found
+
+
+def _is_clean(value: Any) -> bool:
+    """Whether nothing in a provider's own form looks like a credential; what it encrypted or signed
+    is not looked at."""
+    if isinstance(value, str):
+        return len(value) < 8 or redact(value) == value
+    if isinstance(value, list | tuple):
+        return all(map(_is_clean, value))
+    if isinstance(value, dict):
+        return all(_is_clean(item) for key, item in value.items() if key not in _OPAQUE)
+    return True
+
+
+_OPAQUE = frozenset(
+    "id call_id signature encrypted_content encrypted_index data thought_signature "
+    "thoughtSignature".split()
+)
 
 
 def _masked_arguments(text: str) -> str:

@@ -26,7 +26,9 @@ from kode.session.entries import (
     PruneEntry,
     RestoreEntry,
     RewindEntry,
+    SystemEntry,
     TrimEntry,
+    UnboundEntry,
 )
 
 MAX_NAMED = 200
@@ -66,6 +68,8 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
                 messages = _trim(messages, entry)
             case PruneEntry():
                 messages = _prune(messages, entry.before)
+            case UnboundEntry():
+                messages = [replace(one, moved=True) if one.bound else one for one in messages]
             case _:
                 pass
         if answers and not (messages and calls_of(messages[-1])):
@@ -101,7 +105,11 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
             continue
         kept.append(entry)
     undone = {entry.of for entry in kept if isinstance(entry, RestoreEntry)}
-    return [entry for entry in kept if entry.id not in undone]
+    return [
+        entry
+        for entry in kept
+        if entry.id not in undone and not (isinstance(entry, SystemEntry) and entry.after in undone)
+    ]
 
 
 def is_turn(entry: AnyEntry) -> bool:

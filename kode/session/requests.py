@@ -19,7 +19,7 @@ from kode.contracts import Provider, Request, ToolSpec
 from kode.credentials import redact
 from kode.messages import Image, Message, Part
 from kode.session.content_store import MEGABYTE, Contents
-from kode.session.entries import PartDigest, RequestEntry
+from kode.session.entries import PartDigest, RequestEntry, SystemEntry
 from kode.session.masking import masked
 
 _APART = "\n\n"
@@ -47,6 +47,9 @@ def part_object(part: Part) -> dict[str, object]:
     """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
     copy, which moves with its session."""
     found: dict[str, object] = masked(asdict(part))
+    for name in ("own", "call_id"):
+        if not found.get(name):  # as in the records of versions without these fields
+            found.pop(name, None)
     if isinstance(part, Image):
         found["kept_in"] = Path(part.kept_in).name
     return found
@@ -59,21 +62,43 @@ class Chain:
 
     messages: Sequence[Message] = ()
     digests: list[str] = field(default_factory=list)
+    bounds: list[str] = field(default_factory=list)
+    """As `digests`, but of what was sent: those of a message that was masked meanwhile differ."""
 
     def of(self, messages: Sequence[Message]) -> list[str]:
         """One digest per message. Only new messages are hashed while the list stays the same
         object, as a session's does until its past changes. Treat the result as read-only."""
         if messages is not self.messages or len(messages) < len(self.digests):
-            self.messages, self.digests = messages, []
+            self.messages, self.digests, self.bounds = messages, [], []
         for message in messages[len(self.digests) :]:
-            before = self.digests[-1] if self.digests else ""
-            self.digests.append(digest_of(before.encode() + message_bytes(message)))
+            data = message_bytes(message)
+            other = b"masked" if getattr(message, "masked", False) else b""
+            self.digests.append(digest_of(_last(self.digests) + data))
+            self.bounds.append(digest_of(_last(self.bounds) + data + other))
         return self.digests
+
+    def bound(self, messages: Sequence[Message], count: int) -> str:
+        """The digest of the first `count` messages, as they were sent."""
+        self.of(messages)
+        return self.bounds[count - 1] if count else ""
+
+
+def _last(digests: Sequence[str]) -> bytes:
+    return digests[-1].encode() if digests else b""
 
 
 def system_text(sections: Mapping[str, str]) -> str:
     """Joins sections into a system prompt."""
     return _APART.join(sections.values())
+
+
+def sections_at(begun: SystemEntry) -> dict[str, str]:
+    """The sections of a system prompt, by name."""
+    at, sections = 0, {}
+    for name, size in begun.sections.items():
+        sections[name] = begun.text[at : at + size]
+        at += size + len(_APART)
+    return sections
 
 
 def sections_of(system: str, request: RequestEntry) -> dict[str, str]:
@@ -99,7 +124,7 @@ def request_entry(
     `complete`."""
     named = {"system": request.system} if sections is None else sections
     system = tuple(_section_part(name, text) for name, text in named.items())
-    tools = tuple(_tool_part(_json(_tool_object(tool))) for tool in request.tools)
+    tools = tuple(_tool_part(_json(tool_object(tool))) for tool in request.tools)
     digests = (chain or Chain()).of(request.messages)
     return RequestEntry(
         purpose=purpose,
@@ -124,9 +149,21 @@ def complete(entry: RequestEntry, before: RequestEntry | None) -> RequestEntry:
     return entry
 
 
+@functools.lru_cache(maxsize=16)
+def _digest_of_beginning(text: str, tools: str) -> str:
+    return digest_of(f"{len(text)} {text}{tools}".encode("utf-8", "replace"))
+
+
+def beginning_digest(entry: SystemEntry | None) -> str:
+    """The digest of a system prompt with its tools."""
+    if entry is None:
+        return ""
+    return _digest_of_beginning(entry.text, _json(entry.tools).decode())
+
+
 def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
     """Stores tools' texts for all sessions; returns their name. Raises: StorageError."""
-    return _kept(home).put(_json([masked(_tool_object(tool)) for tool in tools]))
+    return _kept(home).put(_json([masked(tool_object(tool)) for tool in tools]))
 
 
 def kept_tools(home: Path, name: str) -> dict[str, str]:
@@ -160,7 +197,7 @@ def _part(name: str, data: bytes) -> PartDigest:
     return PartDigest(name=name, digest=digest_of(data), size=len(data))
 
 
-def _tool_object(tool: ToolSpec) -> dict[str, object]:
+def tool_object(tool: ToolSpec) -> dict[str, object]:
     return {
         "name": tool.name,
         "description": tool.description,

@@ -23,8 +23,10 @@ from kode.session.entries import (
     StateEntry,
     SystemEntry,
     TaintEntry,
+    ToldEntry,
     TrimEntry,
     TurnEntry,
+    UnboundEntry,
     UndoEntry,
     UsageEntry,
 )
@@ -156,7 +158,9 @@ def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator
             yield Event(title=f"Hook {entry.name}{outcome}", at=at, detail=entry.detail)
         case TurnEntry(error=str(error)) if error:
             yield Event(title=f"The turn ended: {entry.status}", at=at, detail=error)
-        case SystemEntry() | StateEntry() | RequestEntry() | UsageEntry():
+        case UnboundEntry():
+            yield Event(title="The server did not take thinking back", at=at, detail=entry.reason)
+        case SystemEntry() | ToldEntry() | StateEntry() | RequestEntry() | UsageEntry():
             pass
         case TurnEntry() | RewindEntry():
             pass

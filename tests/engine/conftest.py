@@ -126,7 +126,7 @@ class Bench:
         self.events: list[Event] = []
 
     async def turn(self, text: str = "do it") -> TurnEnded:
-        if not self.context.system:
+        if not self.context.sections:
             await open_context(self.agent, self.context, "start")
         return await run_turn(self.agent, self.context, text, self.events.append)
 

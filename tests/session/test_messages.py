@@ -1,6 +1,7 @@
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -18,13 +19,18 @@ from kode.messages import (
 )
 from kode.session import log
 from kode.session.entries import (
+    AnyEntry,
     CompactionEntry,
     MessageEntry,
     PruneEntry,
     RestoreEntry,
     RewindEntry,
+    SystemEntry,
     TrimEntry,
     TurnEntry,
+    UnboundEntry,
+    line_of,
+    parse_line,
 )
 from kode.session.log import Session
 from kode.session.messages import DROPPED_OUTPUT, UNKNOWN_RESULT, model_messages, said, unanswered
@@ -212,12 +218,26 @@ def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            "user answer asks results one_result compact prune trim rewind restore turn".split()
+            "user answer asks results one_result compact prune trim rewind restore system unbound "
+            "turn".split()
         ),
         st.integers(0, 30),
     ),
     max_size=25,
 )
+
+
+def in_place(messages: list[Message]) -> list[Message]:
+    """The messages whatever became of their beginnings."""
+    return [replace(message, moved=False) for message in messages]
+
+
+def loaded_again(session: Session) -> Session:
+    """The session as another process has it, from its lines."""
+    again = Session(header=session.header, path=None)
+    for entry in session.entries:
+        again.append(cast(AnyEntry, parse_line(line_of(entry))))
+    return again
 
 
 @given(STEPS)
@@ -254,8 +274,10 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                 s.append(RewindEntry(to=entry_id))
             case "restore":
                 s.append(RestoreEntry(of=entry_id))
-            case "restore":
-                s.append(RestoreEntry(of=entry_id))
+            case "system":
+                s.append(SystemEntry(text=f"prompt {choice % 2}", after=entry_id))
+            case "unbound":
+                s.append(UnboundEntry())
             case _:
                 s.append(
                     TurnEntry(
@@ -269,7 +291,8 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
                     )
                 )
 
-        assert s.messages == model_messages(s.entries)
+        assert in_place(s.messages) == in_place(model_messages(s.entries))
+        assert loaded_again(s).messages == s.messages
         if s.messages is listed:  # what was told is told again, the same in the same place
             assert all(a is b for a, b in zip(before, s.messages, strict=False))
     s.append_message(user_message("end"))

@@ -7,19 +7,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ProviderSettings, Request, ToolSpec
+from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
-from kode.providers.models import info_of
 from kode.providers.openai_chat import OpenAIChat
 from kode.session import log
 from kode.session.entries import RequestEntry, line_of, parse_line
 from kode.session.requests import Chain, complete, keep_tools, kept_tools, request_entry
+from tests.providers.opened import settings_of
 
 READ = ToolSpec(name="read_file", description="Reads.", parameters={"type": "object"})
 EDIT = ToolSpec(name="edit_file", description="Edits.", parameters={"type": "object"})
-PROVIDER = OpenAIChat(
-    ProviderSettings(model="gpt-5", info=info_of("gpt-5"), idle_timeout_s=1.0, total_timeout_s=1.0)
-)
+PROVIDER = OpenAIChat(settings_of("openai", "gpt-5"))
 KEY = "sk-proj-" + "Zx9Qw7Lm3Np5Rt8Vb2Kd" * 2
 
 

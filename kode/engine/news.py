@@ -1,0 +1,49 @@
+"""What changed of a session's beginning while it goes on: told at the end, because what was sent
+stays as it was."""
+
+import difflib
+from collections.abc import Mapping
+
+from kode.session.entries import ToldEntry
+
+HEADINGS = {
+    "given": "# Your instructions have changed since this session began",
+    "appended": "# Further instructions have changed since this session began",
+    "memory": "# Memory has changed since this session began",
+}
+"""Sections whose changes the model is told. Kode's own text may differ in another version; a
+session keeps the one that it began with."""
+
+
+def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[ToldEntry, str], ...]:
+    """For each section that differs from what the model knows: the record of the new text, and the
+    words for the model. Both map a section's name to its text. Instructions that are not given
+    again still hold."""
+    return tuple(
+        (ToldEntry(section=name, text=text), told(name, known.get(name, ""), text))
+        for name in HEADINGS
+        if (text := now.get(name, "")) != known.get(name, "") and (text or name == "memory")
+    )
+
+
+def told(name: str, before: str, after: str) -> str:
+    """The lines of a section that are new, and those that are gone; all of it where that is
+    shorter."""
+    if not after:
+        return f"{HEADINGS[name]}\nThere is nothing in it any more."
+    old, new = before.splitlines(), after.splitlines()
+    steps = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    added = [line for kind, _, _, i, j in steps if kind != "equal" for line in new[i:j]]
+    gone = [line for kind, i, j, _, _ in steps if kind != "equal" for line in old[i:j]]
+    pieces = [HEADINGS[name]]
+    pieces += [f"New:\n{_as_data(name, added)}"] if any(map(str.strip, added)) else []
+    pieces += [f"No longer there:\n{_as_data(name, gone)}"] if any(map(str.strip, gone)) else []
+    changed, whole = "\n".join(pieces), f"{HEADINGS[name]}\n{after}"
+    return changed if before and len(changed) < len(whole) else whole
+
+
+def _as_data(name: str, lines: list[str]) -> str:
+    """Lines of memory stay what they were in its section: data, not orders. They cannot close the
+    frame: its marker was escaped when the section was rendered."""
+    text = "\n".join(line for line in lines if line.strip())
+    return f"<memory>\n{text}\n</memory>" if name == "memory" else text
