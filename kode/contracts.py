@@ -421,6 +421,9 @@ class Tool:
         return replace(self.spec, description=brief.description, parameters=schema)
 
 
+CALLS_ANY = "mcp_call"
+"""The tool that calls any tool of any MCP server."""
+
 Around = Callable[
     [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
     Awaitable[ToolOutput],
@@ -554,7 +557,7 @@ class Gate(Protocol):
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────
 
-InjectReason = Literal["start", "resume", "compacted"]
+InjectReason = Literal["start", "resume", "compacted", "trimmed"]
 DropReason = Literal["window", "reset", "exit"]
 
 AskReply = Callable[[Request], Awaitable[Message]]

@@ -29,7 +29,7 @@ from kode.assembly import (
     simplify,
 )
 from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import Gate, InjectReason, MemorySystem, PermissionMode, Tool
+from kode.contracts import CALLS_ANY, Gate, InjectReason, MemorySystem, PermissionMode, Tool
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.past import Past
@@ -52,7 +52,7 @@ from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import in_use
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, plural, text_of
+from kode.messages import Image, Text, Usage, first_of, plural, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.registry import owner_of, provider_row
@@ -60,7 +60,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
     TaintEntry,
 )
-from kode.session.log import Session
+from kode.session.log import Session, was_trimmed
 from kode.session.spending import Spending, last_turn, spending_of, spending_since
 from kode.tools.background import BackgroundCommands
 
@@ -215,16 +215,20 @@ class Conversation:
             of_servers = await open_extensions(self)
             delegation = () if small else self._delegation_tools()
             own = (*self.agent.tools, *delegation, *memory.tools())
+            offered = {tool.name for tool in of_servers}
+            begun = self.session.beginning if self.session.messages else None
+            declared = {tool["name"] for tool in begun.tools} if begun else offered
+            reachable = self.extensions.reachable if self.extensions is not None else ()
             tools = tuple(
                 tool
-                for tool in (*own, *of_servers)
+                for tool in (*own, *(one for one in reachable if one.name in declared | offered))
                 if self.only_tools is None or tool.name in self.only_tools
             )
             _check_names(tools)
-            self.agent = replace(self.agent, tools=tools)
+            self.agent = replace(self.agent, tools=tools, servers=self._servers())
             self._name_idle_rules()
-            reason: InjectReason = "resume" if self.resumed else "start"
-            await open_context(self.agent, self.context, reason)
+            await open_context(self.agent, self.context, self._inject_reason())
+            self._name_unreachable(offered - declared)
             self.opened = True
             if small and self.config.profile == "auto":
                 self._say_small()
@@ -414,6 +418,26 @@ class Conversation:
         )
         self.context.known_messages = 0
 
+    def _inject_reason(self) -> InjectReason:
+        if not self.resumed:
+            return "start"
+        return "trimmed" if was_trimmed(self.session) else "resume"
+
+    def _servers(self) -> tuple[str, ...]:
+        return tuple(self.extensions.servers) if self.extensions is not None else ()
+
+    def _name_unreachable(self, names: set[str]) -> None:
+        """Says that a continued session does not have the tools of a server that is new to it."""
+        declared = {spec.name for spec in self.context.specs}
+        if names and CALLS_ANY not in declared:
+            self.emit(
+                Notice(
+                    text="This session began without the tools "
+                    f"{', '.join(first_of(sorted(names), 3))}. `/compact` or a new session offers "
+                    "them to the model."
+                )
+            )
+
     def _provider_for(self, model: str) -> str:
         """The provider that a model's name belongs to, if requests go to providers' own servers;
         else the current one."""
@@ -490,7 +514,7 @@ class Conversation:
         await self.open()
         if list(argv) == ["reload"]:
             await open_context(self.agent, self.context, "resume")
-            return "The next request shows memory as it is on disk now."
+            return "The next message tells the model what has changed in memory."
         if list(argv) == ["used"]:
             sent = memory_sent(self.agent, self.context)
             if sent is None:

@@ -117,6 +117,8 @@ class Agent:
     """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
     effort: Effort | None = None
     """How much the model thinks; None is its default."""
+    servers: tuple[str, ...] = ()
+    """The names of the MCP servers."""
     search: bool = False
     """Whether the vendor's server may search the web."""
     cost_usd: Callable[[Usage], float | None]

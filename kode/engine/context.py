@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from kode.contracts import Drop, Injection, InjectReason, ModelInfo, Request, ToolSpec
+from kode.contracts import CALLS_ANY, Drop, Injection, InjectReason, ModelInfo, Request, ToolSpec
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
@@ -93,14 +93,16 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     injection = await agent.memory.inject(reason)
     if agent.small:
         injection = _before_the_person(context.session, injection)
-    sections = agent.render_system({"memory": injection.system})
+    sections = dict(agent.render_system({"memory": injection.system}))
     session = context.session
     begun = session.beginning
     if begun is None or not begun.tools or not session.messages or reason == "compacted":
         begun = _begin(agent, session, sections, reason)
     context.sections = sections_at(begun)
-    context.news = news_of(sections, context.sections | session.told)
     context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
+    if any(spec.name == CALLS_ANY for spec in context.specs):
+        sections["servers"] = "\n".join(agent.servers)
+    context.news = news_of(sections, {**context.sections, **session.told})
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.opened = None
     context.known_tokens = context.known_messages = 0
@@ -122,9 +124,10 @@ def _begin(
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
     begun = session.beginning
+    told = ToldEntry(section="servers", text="\n".join(agent.servers))
     if begun is not None and (begun.text, begun.tools) == (entry.text, entry.tools):
         return begun
-    session.append(entry)
+    session.append(entry, *([told] if agent.servers else ()))
     assert session.beginning is not None
     return session.beginning
 

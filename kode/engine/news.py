@@ -10,9 +10,13 @@ HEADINGS = {
     "given": "# Your instructions have changed since this session began",
     "appended": "# Further instructions have changed since this session began",
     "memory": "# Memory has changed since this session began",
+    "servers": "# The MCP servers have changed since this session began: see mcp_search",
 }
 """Sections whose changes the model is told. Kode's own text may differ in another version; a
 session keeps the one that it began with."""
+
+
+MAY_END = ("memory", "servers")
 
 
 def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[ToldEntry, str], ...]:
@@ -22,7 +26,7 @@ def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[Tol
     return tuple(
         (ToldEntry(section=name, text=text), told(name, known.get(name, ""), text))
         for name in HEADINGS
-        if (text := now.get(name, "")) != known.get(name, "") and (text or name == "memory")
+        if (text := now.get(name, "")) != known.get(name, "") and (text or name in MAY_END)
     )
 
 

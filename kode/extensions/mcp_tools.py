@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from kode import durable, images, paths
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.credentials import redact
 from kode.errors import ServerError, StorageError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
@@ -70,7 +70,7 @@ def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 
     @tool(
         effect="mcp",
-        name="mcp_call",
+        name=CALLS_ANY,
         description="Call a tool that mcp_search has found.",
         target=target,
     )

@@ -56,6 +56,9 @@ class Extensions:
     untrusted: tuple[str, ...] = ()
     """Names of unapproved extensions, which stay off."""
     servers: dict[str, McpServer] = field(default_factory=dict)
+    reachable: tuple[Tool, ...] = ()
+    """Every tool of the servers, and the pair for all: a session goes on with those that its
+    requests began with."""
     _declined: set[str] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
@@ -114,6 +117,7 @@ class Extensions:
         servers = list(self.servers.values())
         await _settled([one for one in servers if not one.definitions])
         tools = tools_of(servers)
+        self.reachable = (*tools, *(pair_of(servers) if servers else ()))
         if servers and self._defers(tools, window_tokens):
             return pair_of(servers)
         absent = [one for one in servers if not one.definitions and not one.runs]

@@ -388,3 +388,13 @@ def _lock(file: IO[bytes], session_id: str) -> None:
             f"Session {session_id} is open in another kode. Close it there, or continue in a "
             f"copy: `kode session fork {session_id}`."
         ) from None
+
+
+def was_trimmed(session: Session) -> bool:
+    """Whether messages were trimmed since the last request of a turn."""
+    for entry in reversed(session.entries):
+        if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+            return False
+        if isinstance(entry, TrimEntry):
+            return True
+    return False
