@@ -349,10 +349,13 @@ class Conversation:
         StorageError.
         """
         provider = self.agent.provider
-        if provider.info.sees_images is False:
+        looks = images.looks_of(data)
+        is_pdf = looks is not None and looks.media_type == images.PDF
+        if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
             raise UserError(
-                f"{provider.model} cannot see images, so {name} is not sent. "
-                "Use another model, or set `context.sees_images` where kode is wrong about it."
+                f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is "
+                "not sent. Use another model, or set `context.sees_images` where kode is wrong "
+                "about it."
             )
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)
