@@ -14,7 +14,7 @@ Vendors
 -------
 anthropic   POST /v1/messages, /v1/messages/count_tokens; GET /v1/models, /v1/models/ID (ModelInfo)
 openai      POST /v1/responses, /v1/chat/completions; GET /v1/models
-gemini, deepseek, moonshot, openrouter, mistral, groq, or any other name
+gemini, deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, minimax, qwen, or any other
             POST [any prefix]/chat/completions; GET /v1/models
 `url` is what a client of the vendor takes as its base URL (with `/v1`, but for anthropic).
 
@@ -31,7 +31,7 @@ of its own. A request for which the script has nothing left is refused, and list
 
     thinking           what is thought: a thinking block, a reasoning item with its summary,
                        `reasoning_content`, `reasoning_details`. Left out where the request has
-                       thinking off. With it, Gemini's calls are signed.
+                       thinking off
     thinking_omitted   true: the text stays empty, with a signature. By default as the request and
                        the model have it (`display`, `summary`)
     redacted           hidden thinking, one text or a list

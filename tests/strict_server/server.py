@@ -23,7 +23,15 @@ from tests.scripted_server import (
     sse,
     whole_response,
 )
-from tests.strict_server import message_stream, messages, models, response_stream, responses
+from tests.strict_server import (
+    chat,
+    chat_stream,
+    message_stream,
+    messages,
+    models,
+    response_stream,
+    responses,
+)
 from tests.strict_server.cache import Cache, Cost
 from tests.strict_server.faults import Refused, Scripted, envelope, request_id
 from tests.strict_server.memory import Memory
@@ -238,8 +246,6 @@ def answer_to(server: StrictServer, request: Asked, body: Any) -> Any:
         frames = response_stream.events(whole, reply)
         output = (whole["usage"] or {}).get("output_tokens", 0)
     elif path.endswith("/chat/completions"):
-        from tests.strict_server import chat, chat_stream
-
         pieces = chat.check(body, server.vendor, model, server.memory)
         reply = scripted(server, request)
         cost = chat.cost_of(body, server.vendor, pieces, model, server.prompts)
