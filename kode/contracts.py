@@ -109,6 +109,8 @@ class ProviderSettings:
 
     model: str
     info: ModelInfo
+    given: frozenset[str] = frozenset()
+    """The fields of `info` that are the user's, which no server may change."""
     base_url: str | None = None
     api_key: str | None = None
     """None, as for the base URL: the SDK reads its own environment variable."""

@@ -8,8 +8,10 @@
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
-    models.py              windows, prices
-    served.py              the window that a local server reports
+    models.py              what is known of a model: limits, prices, abilities (models.json)
+    asked.py               what its server says of it, asked once a day
+    served.py              the same of a local server, which depends on how it was started
+    catalogue.py           one model in a server's list → what it says
     offered.py             the models to choose from
 
 Only the chosen provider's module is imported; its SDK is imported on the first request, or by
@@ -23,7 +25,7 @@ from typing import Any
 
 from kode.contracts import Provider, ProviderSettings
 from kode.errors import ConfigError
-from kode.providers.models import info_of
+from kode.providers.models import info_of, overrides_of
 from kode.registry import ProviderRow, provider_names, provider_row
 
 
@@ -53,7 +55,8 @@ def open_provider(
     model = model or row.default_model
     settings = ProviderSettings(
         model=model,
-        info=info_of(model, overrides),
+        info=info_of(model, overrides, row.name),
+        given=frozenset(overrides_of(model, overrides)),
         base_url=base_url or None,
         api_key=api_key or None,
         script=str(script) if script else None,
