@@ -266,8 +266,9 @@ def _apis(vendor: str, name: str, row: Mapping[str, Any]) -> list[str]:
         return ["responses"]
     if vendor != "openai":
         return []
-    version = re.match(r"openai/gpt-(\d+(?:\.\d+)?)", name)
-    if version and float(version[1]) >= 5.4 and row.get("supports_reasoning"):
+    version = re.match(r"openai/(?:gpt-(\d+(?:\.\d+)?)|o\d)", name)
+    is_older = version is not None and float(version[1] or 0) < 5.4
+    if row.get("supports_reasoning") and not is_older:
         return ["responses"]
     return ["responses", "chat"] if "/v1/responses" in endpoints else []
 

@@ -144,8 +144,8 @@ async def _of_own_api(
     if facts := _of_props(props):
         return facts
     entry = entry_of(await ask(client, f"{root}/api/v0/models"), model)
-    if entry is not None:
-        return facts_in(entry, date.today())
+    if entry is not None and (facts := facts_in(entry, date.today())):
+        return facts
     running = await ask(client, f"{root}/api/ps")
     if not isinstance(at(running, "models"), list):
         return {}
