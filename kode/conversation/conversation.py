@@ -19,7 +19,7 @@ from kode import images, paths
 from kode.assembly import (
     cost_function,
     is_small,
-    learn_window,
+    learn,
     make_agent,
     make_delegation,
     make_memory_context,
@@ -55,6 +55,7 @@ from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, first_of, plural, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
+from kode.providers.models import retirement_note
 from kode.registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
@@ -144,6 +145,8 @@ class Conversation:
     own_agents_folder: Path | None = None
     """Where records of subagents are written; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    retirement_said: str = ""
+    """The last sentence about a model that its vendor no longer serves."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
     delegation: "Delegation | None" = None
@@ -196,7 +199,7 @@ class Conversation:
         async with self.opening:
             if self.opened:
                 return
-            await self._learn_window()
+            await self._learn()
             small = is_small(self.config, self.agent.provider)
             if small:
                 self.agent = simplify(self.agent, self.config)
@@ -240,13 +243,19 @@ class Conversation:
                 self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
-    async def _learn_window(self) -> None:
-        """Lets the provider ask its server for the window, at most for a turn's time limit."""
+    async def _learn(self) -> None:
+        """Lets the provider ask its server about the model, at most for a turn's time limit. Says
+        if the model is retired, once for each."""
         began = time.monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.agent.limits.timeout_s):
-                await learn_window(self.config, self.agent.provider, self.emit)
+                await learn(self.agent.provider, self.emit)
         self.waited_s = time.monotonic() - began
+        provider = self.agent.provider
+        note = retirement_note(provider.info, provider.model, date.today()) or ""
+        if note and note != self.retirement_said:
+            self.emit(Notice(text=note))
+        self.retirement_said = note
 
     def _say_small(self) -> None:
         provider = self.agent.provider
@@ -290,7 +299,7 @@ class Conversation:
         server's prompt needs more arguments; ServerError.
         """
         if self.opened:  # else `open` does it
-            await self._learn_window()
+            await self._learn()
         await self.open()
         if self.unread_results:
             await self._read_late_results()

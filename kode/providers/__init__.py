@@ -9,8 +9,10 @@
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
-    models.py              windows, prices, what a model can do
-    served.py              what a server says of its models
+    models.py              what is known of a model: limits, prices, abilities (models.json)
+    asked.py               what its server says of it, asked once a day
+    served.py              the same of a local server, which depends on how it was started
+    catalogue.py           one model in a server's list → what it says
     offered.py             the models to choose from
 
 Only the chosen format's module is imported; its SDK is imported on the first request, or by
@@ -25,7 +27,7 @@ from urllib.parse import urlsplit
 
 from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError
-from kode.providers.models import info_of
+from kode.providers.models import info_of, overrides_of
 from kode.registry import (
     FORMATS,
     ProviderRow,
@@ -68,11 +70,12 @@ def open_provider(
             f"{row.shown} has no default model. Name one with --model, or as "
             f"`providers.{row.name}.model` in the config."
         )
-    info = info_of(model, overrides)
+    info = info_of(model, overrides, row.name)
     settings = ProviderSettings(
         row=row_at(row, base_url),
         model=model,
         info=info,
+        given=frozenset(overrides_of(model, overrides)),
         base_url=base_url or None,
         api_key=api_key or None,
         headers=headers or {},

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from kode.credentials import spellings
@@ -26,6 +27,7 @@ from kode.errors import (
     RefusedError,
     TransientError,
 )
+from kode.providers.models import info_of, retirement_note
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -266,7 +268,7 @@ def from_status(
     if status in (400, 404, 422) and _NO_MODEL.search(whole):
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
-            "Choose another with --model or /model.",
+            f"{_instead_of(endpoint.model)}",
             status=status,
         )
     if status in (404, 405):
@@ -410,6 +412,16 @@ def _window_said(body: Any, message: str) -> int | None:
         return given
     size = _SIZE.search(message)
     return int(size[1] or size[2]) if size else None
+
+
+def _instead_of(model: str) -> str:
+    """What to do about a model that the server does not know."""
+    info = info_of(model)
+    if note := retirement_note(info, model, date.today()):
+        return note
+    if info.successor:
+        return f"Its vendor names {info.successor} instead: set it with --model or /model."
+    return "Choose another with --model or /model."
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:

@@ -16,9 +16,11 @@ from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message, Part, ServerItem
+from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
-from kode.providers.served import is_near, served_window
+from kode.providers.models import refined
+from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
@@ -99,20 +101,25 @@ class SdkProvider(ABC):
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
-        self._windows_asked = 0
+        self.learned: dict[str, Any] = {}
+        """What the server said, as fields of `info`."""
+        self._asked = 0
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
         """What this server has refused, and is not sent again: "thinking", "later_system"."""
 
-    async def learn_window(self, emit: Emit = silent) -> None:
-        """Asks a local server for its window, because the model's own is only an upper bound. Asks
-        again if it did not say: some servers know only when the model is loaded. Never raises."""
-        if self._windows_asked < 2:
-            self._windows_asked += 1
+    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+        """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
+        that has no window: some servers know theirs only when the model is loaded. Never raises."""
+        if self._asked < 2:
+            self._asked += 1
             say_so = partial(emit, loading_notice(self.model))
-            if tokens := await served_window(self.name, self._endpoint, say_so):
-                self._windows_asked = 2
-                self._take_window(tokens)
+            given = self._settings.given
+            facts = await facts_of(self.row, self._endpoint, given, say_so, patience_s)
+            if "context_window" in facts or not is_near(self._endpoint.base_url):
+                self._asked = 2
+            self.learned.update(facts)
+            self.info = refined(self.info, facts, self.model, given)
 
     def _take_window(self, tokens: int) -> None:
         output = min(self.info.max_output_tokens, max(1, tokens // 2))

@@ -50,7 +50,8 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         from kode.providers.offered import offered_models
 
         talk = state.opened
-        return _with_facts(offered_models(talk.config, talk.agent.provider, server()))
+        provider = talk.agent.provider
+        return _with_facts(offered_models(talk.config, provider, server()), provider.name)
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -88,13 +89,13 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
     """The models of a provider (None: of all), those in the config first."""
     from kode.providers.offered import model_names
 
-    return _with_facts(model_names(provider, configured))
+    return _with_facts(model_names(provider, configured), provider or "")
 
 
-def _with_facts(names: Iterable[str]) -> list[Choice]:
+def _with_facts(names: Iterable[str], provider: str) -> list[Choice]:
     from kode.providers.models import info_of
 
-    return [(name, _describe(info_of(name))) for name in names]
+    return [(name, _describe(info_of(name, provider=provider))) for name in names]
 
 
 def _describe(info: "ModelInfo") -> str:
