@@ -131,13 +131,13 @@ OPEN: Mapping[str, ModelInfo] = {
 # For the cost of old sessions. Output limit, then dollars per million tokens: input, output, cached
 # input, written to the cache; the date and the successor of the vendor's list of retired models.
 _RETIRED: dict[str, tuple[int, float, float, float, float, str, str]] = {
-    "claude-opus-4-1": (32_000, 15.00, 75.00, 1.50, 18.75, "", ""),
+    "claude-opus-4-1": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-08-05", ""),
     "claude-opus-4": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-06-15", "claude-opus-4-8"),
     "claude-sonnet-4": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-06-15", "claude-sonnet-4-6"),
     "claude-3-7-sonnet": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-02-19", ""),
     "claude-3-5-sonnet": (8_192, 3.00, 15.00, 0.30, 3.75, "2025-10-28", ""),
     "claude-3-5-haiku": (8_192, 0.80, 4.00, 0.08, 1.00, "2026-02-19", ""),
-    "claude-3-haiku": (4_096, 0.25, 1.25, 0.03, 0.30, "", ""),
+    "claude-3-haiku": (4_096, 0.25, 1.25, 0.03, 0.30, "2026-04-20", ""),
     "claude-3-opus": (4_096, 15.00, 75.00, 1.50, 18.75, "2026-01-05", ""),
 }
 
@@ -302,17 +302,7 @@ def _data() -> Mapping[str, Any]:
 @functools.cache
 def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
-    table: dict[str, dict[str, Fields]] = {}
-    for name, fields in _data()["models"].items():
-        vendor, _, own = name.partition("/")
-        table.setdefault(vendor, {})[own] = fields
-    return table
-
-
-@functools.cache
-def _closed() -> Mapping[str, Fields]:
-    """Name → fields, for models whose name is enough."""
-    retired = {
+    retired: dict[str, Fields] = {
         name: {
             "context_window": 200_000,
             "max_output_tokens": output,
@@ -323,8 +313,18 @@ def _closed() -> Mapping[str, Fields]:
         }
         for name, (output, *prices, retires_on, successor) in _RETIRED.items()
     }
-    rows = (_table().get(vendor, {}) for vendor in _CLOSED)
-    return functools.reduce(lambda all_rows, more: {**all_rows, **more}, rows, retired)
+    table = {"anthropic": retired}
+    for name, fields in _data()["models"].items():
+        vendor, _, own = name.partition("/")
+        table.setdefault(vendor, {})[own] = fields
+    return table
+
+
+@functools.cache
+def _closed() -> Mapping[str, Fields]:
+    """Name → fields, for models whose name is enough."""
+    rows = [_table().get(vendor, {}) for vendor in _CLOSED]
+    return {name: fields for one in rows for name, fields in one.items()}
 
 
 @functools.cache
@@ -382,9 +382,13 @@ def _found(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
 
 
 def _known(names: tuple[str, ...], provider: str) -> ModelInfo | None:
-    for rows in (_table().get(provider, {}), _closed()):
-        if (name := _found(names, rows)) is not None:
-            return _info(rows[name])
+    own = _table().get(provider, {})
+    if (name := _found(names, own)) is not None:
+        return _info(own[name])
+    if (name := _found(names, _closed())) is not None:
+        info = _info(_closed()[name])
+        # Clouds that sell a vendor's models retire them on days of their own.
+        return replace(info, retires_on="", successor="") if provider else info
     fitting = _matching_rows(names, OPEN)
     made = _found(names, _of_makers())
     # The longer name says more; of the same, the weights' own window holds wherever they are.

@@ -397,3 +397,10 @@ def test_a_retired_model_without_a_successor_names_the_setting() -> None:
 
     assert note is not None
     assert "--model" in note
+
+
+def test_a_date_holds_only_for_its_vendor() -> None:
+    for provider, retires_on in (("", "2026-11-30"), ("anthropic", "2026-11-30"), ("bedrock", "")):
+        info = info_of("anthropic.claude-sonnet-4-5-20250929-v1:0", provider=provider)
+        assert info.retires_on == retires_on
+        assert info.input_price == 3.0
