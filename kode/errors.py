@@ -104,7 +104,13 @@ class ContextOverflow(ProviderError):
 
 
 class RefusedError(ProviderError):
-    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit.
+    `setting` names what of it the model does not take, where that is known: a key of
+    `providers.refusals.SETTINGS`."""
+
+    def __init__(self, text: str, *, status: int | None = None, setting: str = "") -> None:
+        super().__init__(text, status=status)
+        self.setting = setting
 
 
 class ThinkingRefused(RefusedError):

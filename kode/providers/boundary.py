@@ -24,8 +24,10 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    ThinkingRefused,
     TransientError,
 )
+from kode.providers.refusals import SETTINGS, STATUSES, refused_setting, refuses_thinking
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -84,6 +86,11 @@ _BAD_KEY = re.compile(
     r"|authentication_error",
     re.IGNORECASE,
 )
+_NO_CREDENTIALS = {
+    *("DefaultCredentialsError", "RefreshError"),  # google-auth
+    *("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"),
+}
+"""Errors of the packages that sign requests to clouds."""
 LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
 """How llama.cpp and others say that a model is still loading."""
 _NO_MODEL = re.compile(
@@ -185,6 +192,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         )
     if _BAD_KEY.search(detail):
         return _bad_key(None, detail, endpoint)
+    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
+        return AuthenticationError(
+            f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
+            "(`aws configure`, `gcloud auth application-default login`), or set "
+            f"{endpoint.key_variable}."
+        )
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
@@ -248,6 +261,8 @@ def from_status(
             status=status,
             window=_window_said(body, words.message),
         )
+    if status in STATUSES and (part := _refused_part(status, whole, said, endpoint)):
+        return part
     if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(whole)):
         return RefusedError(
             f"The account behind the key has no credit or quota left{said} "
@@ -282,6 +297,26 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+    )
+
+
+def _refused_part(status: int, words: str, said: str, endpoint: Endpoint) -> RefusedError | None:
+    """The error for something in a request that the model does not take; None for another fault."""
+    if refuses_thinking(words):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
+            "If it happens again, use /compact: a summary has no such thinking in it.",
+            status=status,
+        )
+    name = refused_setting(words)
+    if not name:
+        return None
+    setting = SETTINGS[name]
+    return RefusedError(
+        f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
+        f"{setting.change}.",
+        status=status,
+        setting=name,
     )
 
 
@@ -340,7 +375,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 class _Words:
     message: str
     kind: str
-    """Types and codes, joined."""
+    """Types, codes and the name of a parameter, joined."""
 
 
 def _words(body: Any) -> _Words:
@@ -359,7 +394,8 @@ def _words(body: Any) -> _Words:
         (error[k] for k in ("message", "detail", "msg", "error_description") if error.get(k)), ""
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
-    kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
+    keys = ("type", "code", "status", "param")
+    kinds = (str(error[key]) for key in keys if error.get(key) is not None)
     return _Words(text, " ".join(kinds))
 
 

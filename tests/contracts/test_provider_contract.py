@@ -28,6 +28,13 @@ from kode.providers import open_provider
 from kode.registry import provider_names
 from tests.scripted_server import ScriptedServer
 
+CLOUDS = {
+    "AWS_REGION": "us-east-1",
+    "CLOUD_ML_REGION": "global",
+    "ANTHROPIC_VERTEX_PROJECT_ID": "a-project",
+}
+"""What the clients of clouds need beside a key."""
+
 Opener = Callable[[list[dict[str, Any]]], Awaitable[Provider]]
 
 READ_FILE = ToolSpec(
@@ -38,7 +45,11 @@ READ_FILE = ToolSpec(
 
 
 @pytest.fixture(params=sorted(provider_names()))
-async def provider_for(request: pytest.FixtureRequest, tmp_path: Path):
+async def provider_for(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in CLOUDS.items():
+        monkeypatch.setenv(name, value)
     servers: list[ScriptedServer] = []
     opened: list[Provider] = []
 
