@@ -246,6 +246,7 @@ def from_status(
     detail = _clean(words.message, endpoint)
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
+    words_said = f"{whole} {words.param}".strip()
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         return RefusedError(
@@ -254,6 +255,8 @@ def from_status(
             "If that address is right, make it the base URL.",
             status=status,
         )
+    if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
+        return part
     if status == 413 or _overflows(status, whole):
         return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
@@ -261,8 +264,6 @@ def from_status(
             status=status,
             window=_window_said(body, words.message),
         )
-    if status in STATUSES and (part := _refused_part(status, whole, said, endpoint)):
-        return part
     if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(whole)):
         return RefusedError(
             f"The account behind the key has no credit or quota left{said} "
@@ -283,12 +284,14 @@ def from_status(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
             "Choose another with --model or /model.",
             status=status,
+            said=words_said,
         )
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
             "Check the base URL: for most servers it ends in /v1.",
             status=status,
+            said=words_said,
         )
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
@@ -297,18 +300,22 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+        said=words_said,
     )
 
 
-def _refused_part(status: int, words: str, said: str, endpoint: Endpoint) -> RefusedError | None:
+def _refused_part(
+    status: int, words_said: str, said: str, endpoint: Endpoint
+) -> RefusedError | None:
     """The error for something in a request that the model does not take; None for another fault."""
-    if refuses_thinking(words):
+    if refuses_thinking(words_said):
         return ThinkingRefused(
             f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
             "If it happens again, use /compact: a summary has no such thinking in it.",
             status=status,
+            said=words_said,
         )
-    name = refused_setting(words)
+    name = refused_setting(words_said)
     if not name:
         return None
     setting = SETTINGS[name]
@@ -316,6 +323,7 @@ def _refused_part(status: int, words: str, said: str, endpoint: Endpoint) -> Ref
         f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
         f"{setting.change}.",
         status=status,
+        said=words_said,
         setting=name,
     )
 
@@ -375,7 +383,9 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 class _Words:
     message: str
     kind: str
-    """Types, codes and the name of a parameter, joined."""
+    """Types and codes, joined."""
+    param: str = ""
+    """What of the request they are about."""
 
 
 def _words(body: Any) -> _Words:
@@ -394,9 +404,8 @@ def _words(body: Any) -> _Words:
         (error[k] for k in ("message", "detail", "msg", "error_description") if error.get(k)), ""
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
-    keys = ("type", "code", "status", "param")
-    kinds = (str(error[key]) for key in keys if error.get(key) is not None)
-    return _Words(text, " ".join(kinds))
+    kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
+    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
 def _words_of_text(text: str) -> _Words:

@@ -64,18 +64,15 @@ def default_max_tokens(info: ModelInfo) -> int:
 
 
 LEFT_OUT: Mapping[str, str] = {
-    name: f"kode sends the request again {instead}, and does so from now on."
-    for name, instead in {
-        "thinking": "without asking for it",
-        "effort": "without a level",
-        "temperature": "without one",
-        "search": "without it",
-        "cache": "without them",
-        "later_system": "with what changed in the user's messages",
-    }.items()
+    "thinking": "kode goes on without asking for it.",
+    "later_system": "kode sends what changed in the user's messages instead.",
+    "effort": "kode goes on without a level, so the server decides.",
+    "temperature": "kode goes on without one.",
+    "search": "kode goes on without it; an MCP server that searches can take its place.",
+    "cache": "kode goes on without them, so every request is billed whole.",
 }
 """What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
-after the server's refusal."""
+after the refusal, which names the setting."""
 
 
 def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:

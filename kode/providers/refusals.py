@@ -50,7 +50,15 @@ SETTINGS: Mapping[str, Setting] = {
         r"(unsupported|unknown|invalid).{0,60}temperature"
         r"|temperature\W.{0,80}(deprecated|not supported|unsupported|does not support|only be set)",
         "a temperature",
-        "Set `model.small` to false in the config, and kode sends none",
+        "kode sends none with `profile` set to `full` in the config",
+    ),
+    "thinking": Setting(
+        r"thinking.{0,40}(not supported|unsupported|not available)"
+        r"|not support (adaptive |extended |interleaved )?thinking"
+        r"|thinking\.\w+\.\w+: (input should|extra inputs)|thinking: (input tag|extra inputs)"
+        r"|greater than .?thinking\.budget_tokens|(unknown|unrecognized).{0,60}\bthinking\b",
+        "this way of thinking",
+        "Set `effort` in the config, or /effort, to another level",
     ),
     "effort": Setting(
         r"not support (the )?.?(effort|reasoning[._ ]effort)"
@@ -60,14 +68,6 @@ SETTINGS: Mapping[str, Setting] = {
         r"|reasoning[._]effort$",
         "this level of effort",
         "Set `effort` in the config, or /effort, to another",
-    ),
-    "thinking": Setting(
-        r"thinking.{0,40}(not supported|unsupported|not available)"
-        r"|not support (adaptive |extended |interleaved )?thinking"
-        r"|thinking\.\w+\.\w+: (input should|extra inputs)|thinking: (input tag|extra inputs)"
-        r"|greater than .?thinking\.budget_tokens|(unknown|unrecognized).{0,60}\bthinking\b",
-        "this way of thinking",
-        "Set `effort` in the config, or /effort, to another level",
     ),
     "search": Setting(
         r"web[_ ]search.{0,80}(not enabled|not available|not supported|disabled|not allowed)"
@@ -83,7 +83,8 @@ SETTINGS: Mapping[str, Setting] = {
         "Nothing is to be done: kode can do without",
     ),
 }
-"""By the name under which `exchange.LEFT_OUT` knows it. The first that fits counts."""
+"""By the name under which `exchange.LEFT_OUT` knows it. The first that fits counts: a refusal of a
+way of thinking may name the level of effort as the better one."""
 
 _NOT_TAKEN_BACK = re.compile(
     r"bound to a different conversation"

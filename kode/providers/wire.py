@@ -241,6 +241,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
             "take the message back (Esc Esc), choose another with /model, or set "
             "`context.sees_images` to false in the config.",
             status=error.status,
+            said=error.said,
         ) from error
 
 
