@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
-        if not request.path.endswith(("/chat/completions", "/messages")):
+        if not request.path.endswith("/chat/completions") and not is_anthropic(request):
             text = json.dumps({"error": {"message": "File Not Found", "code": 404}})
             self.transport.write(whole_response(404, text, "application/json"))
             return
@@ -404,7 +404,8 @@ def wants_stream(request: Recorded) -> bool:
 
 
 def is_anthropic(request: Recorded) -> bool:
-    return request.path.endswith("/messages")
+    """The Messages API, at Anthropic's path or Vertex AI's."""
+    return request.path.endswith(("/messages", ":streamRawPredict"))
 
 
 def whole_reply(request: Recorded, reply: Reply) -> dict[str, Any]:

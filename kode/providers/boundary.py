@@ -25,9 +25,11 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    ThinkingRefused,
     TransientError,
 )
 from kode.providers.models import info_of, retirement_note
+from kode.providers.refusals import SETTINGS, STATUSES, refused_setting, refuses_thinking
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -86,6 +88,11 @@ _BAD_KEY = re.compile(
     r"|authentication_error",
     re.IGNORECASE,
 )
+_NO_CREDENTIALS = {
+    *("DefaultCredentialsError", "RefreshError"),  # google-auth
+    *("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"),
+}
+"""Errors of the packages that sign requests to clouds."""
 LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
 """How llama.cpp and others say that a model is still loading."""
 _NO_MODEL = re.compile(
@@ -187,6 +194,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         )
     if _BAD_KEY.search(detail):
         return _bad_key(None, detail, endpoint)
+    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
+        return AuthenticationError(
+            f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
+            "(`aws configure`, `gcloud auth application-default login`), or set "
+            f"{endpoint.key_variable}."
+        )
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
@@ -235,6 +248,7 @@ def from_status(
     detail = _clean(words.message, endpoint)
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
+    words_said = f"{whole} {words.param}".strip()
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         return RefusedError(
@@ -243,6 +257,8 @@ def from_status(
             "If that address is right, make it the base URL.",
             status=status,
         )
+    if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
+        return part
     if status == 413 or _overflows(status, whole):
         return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
@@ -270,12 +286,14 @@ def from_status(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
             f"{_instead_of(endpoint.model)}",
             status=status,
+            said=words_said,
         )
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
             "Check the base URL: for most servers it ends in /v1.",
             status=status,
+            said=words_said,
         )
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
@@ -284,6 +302,31 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+        said=words_said,
+    )
+
+
+def _refused_part(
+    status: int, words_said: str, said: str, endpoint: Endpoint
+) -> RefusedError | None:
+    """The error for something in a request that the model does not take; None for another fault."""
+    if refuses_thinking(words_said):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
+            "If it happens again, use /compact: a summary has no such thinking in it.",
+            status=status,
+            said=words_said,
+        )
+    name = refused_setting(words_said)
+    if not name:
+        return None
+    setting = SETTINGS[name]
+    return RefusedError(
+        f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
+        f"{setting.change}.",
+        status=status,
+        said=words_said,
+        setting=name,
     )
 
 
@@ -343,6 +386,8 @@ class _Words:
     message: str
     kind: str
     """Types and codes, joined."""
+    param: str = ""
+    """What of the request they are about."""
 
 
 def _words(body: Any) -> _Words:
@@ -362,7 +407,7 @@ def _words(body: Any) -> _Words:
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
-    return _Words(text, " ".join(kinds))
+    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
 def _words_of_text(text: str) -> _Words:

@@ -4,6 +4,7 @@ The providers decide where a request goes, what it contains and what an event me
 """
 
 import functools
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -65,13 +66,15 @@ def default_max_tokens(info: ModelInfo) -> int:
 
 
 LEFT_OUT: Mapping[str, str] = {
-    "thinking": (
-        "kode sends the request again without a level of effort, and sends none to this model from "
-        "now on. `effort` in the config, or /effort, sets another."
-    ),
-    "later_system": ("kode sends what changed in the user's messages instead."),
+    "thinking": "kode goes on without asking for it.",
+    "later_system": "kode sends what changed in the user's messages instead.",
+    "effort": "kode goes on without a level, so the server decides.",
+    "temperature": "kode goes on without one.",
+    "search": "kode goes on without it; an MCP server that searches can take its place.",
+    "cache": "kode goes on without them, so every request is billed whole.",
 }
-"""What can be left out of a request → what a person is told."""
+"""What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
+after the refusal, which names the setting."""
 
 
 def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
@@ -106,7 +109,7 @@ class SdkProvider(ABC):
         self._asked = 0
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
-        """What this server has refused, and is not sent again: "thinking", "later_system"."""
+        """What this server has refused, and is not sent again: keys of `LEFT_OUT`."""
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
         """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
@@ -141,14 +144,17 @@ class SdkProvider(ABC):
 
     @property
     def is_official(self) -> bool:
-        """Whether this is the vendor's own server, which parses every call itself."""
+        """Whether this is the vendor's own server, or a cloud's, which parses every call itself."""
         own = urlsplit(self.row.own_url).hostname
-        return self.row.needs_key and urlsplit(self._endpoint.base_url).hostname == own
+        is_own = own is not None and urlsplit(self._endpoint.base_url).hostname == own
+        is_cloud = bool(self.row.client) and not self._settings.base_url
+        return is_cloud or (self.row.needs_key and is_own)
 
     def takes_likeliest(self, request: Request) -> bool:
         """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
         models may refuse the parameter."""
-        return request.small and not self.is_official and self.info.takes_temperature is not False
+        refused = "temperature" in self._left_out or self.info.takes_temperature is False
+        return request.small and not self.is_official and not refused
 
     @property
     def origin(self) -> str:
@@ -157,7 +163,7 @@ class SdkProvider(ABC):
 
     def effort(self, request: Request) -> Effort | None:
         """How much to think, as a level that this model has; None sends nothing."""
-        if "thinking" in self._left_out:
+        if self._left_out & {"thinking", "effort"}:
             return None
         return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
 
@@ -184,11 +190,10 @@ class SdkProvider(ABC):
         while True:
             draft = Draft(self.origin, emit)
             try:
+                if self._client is None:
+                    self._client = self._opened()
                 with pictures_named(request.messages), translate_errors(self._endpoint):
-                    body = self._body(request)
-                    if self._client is None:
-                        self._client = self._open()
-                    await self._exchange(body, draft)
+                    await self._exchange(self._body(request), draft)
                 return draft
             except ThinkingRefused:
                 raise
@@ -201,7 +206,15 @@ class SdkProvider(ABC):
 
     def _refused_setting(self, refused: RefusedError) -> str:
         """The key of `LEFT_OUT` for what a refusal is about; "" for anything else."""
-        return ""
+        return refused.setting if refused.setting in LEFT_OUT else ""
+
+    def _opened(self) -> Any:
+        """The client, whose address is known from now on where a cloud's region decides it."""
+        with translate_errors(self._endpoint):
+            client = self._open()
+        if not self._endpoint.base_url:
+            self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
+        return client
 
     def _lean(self, part: Part) -> Part:
         """A part without its own form, if its plain form is the same bytes: sessions stay small."""
@@ -235,10 +248,19 @@ class SdkProvider(ABC):
         """Posts a body and fills the draft with the answer, using `_post`."""
 
     async def _post(
-        self, path: str, body: bytes, stream_class: Any, draft: Draft, take: Callable[[Event], None]
+        self,
+        path: str,
+        body: bytes,
+        stream_class: Any,
+        draft: Draft,
+        take: Callable[[Event], None],
+        *,
+        headers: Mapping[str, str] | None = None,
+        as_object: bool = False,
     ) -> None:
         """Posts a body and feeds the events of the answer to `take`, which fills the draft.
-        `stream_class` is the SDK's own `AsyncStream[object]`.
+        `stream_class` is the SDK's own `AsyncStream[object]`; `headers` are added to the user's.
+        With `as_object` the SDK's client gets the body decoded, because it changes it.
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
@@ -248,10 +270,14 @@ class SdkProvider(ABC):
         async with deadline:
             stream = await self._client.post(
                 path,
-                content=body,
+                **({"body": json.loads(body)} if as_object else {"content": body}),
                 cast_to=object,
                 options={
-                    "headers": {"Content-Type": "application/json", **settings.headers},
+                    "headers": {
+                        "Content-Type": "application/json",
+                        **settings.headers,
+                        **(headers or {}),
+                    },
                     # A redirect would carry the key and the conversation to another host.
                     "follow_redirects": False,
                 },

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kode.contracts import ToolSpec
-from kode.errors import RefusedError
+from kode.errors import RefusedError, ThinkingRefused
 from kode.images import bytes_of
 from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
@@ -217,9 +217,11 @@ def picture(image: Image, *, seen: bool) -> str | None:
 
 
 def picture_note(image: Image, *, seen: bool) -> str:
-    """The text that replaces an image."""
-    why = "its file is gone" if seen else "this model cannot see images"
-    return f"[An image, {image.name}, is not shown: {why}. Say so where it matters.]"
+    """The text that replaces an image or a PDF."""
+    is_pdf = image.media_type == "application/pdf"
+    what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
+    why = "its file is gone" if seen else f"this model cannot {cannot}"
+    return f"[{what}, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
 @contextlib.contextmanager
@@ -230,6 +232,8 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
         yield
     except RefusedError as error:
         names = [image.name for message in messages for image in images_of(message)]
+        if error.setting or isinstance(error, ThinkingRefused):
+            raise
         if not names or error.status not in (400, 404, 415, 422, 500, None):
             raise
         raise RefusedError(
@@ -237,6 +241,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
             "take the message back (Esc Esc), choose another with /model, or set "
             "`context.sees_images` to false in the config.",
             status=error.status,
+            said=error.said,
         ) from error
 
 

@@ -398,12 +398,16 @@ def _merged(turns: list[Turn]) -> list[tuple[str, list[tuple[int, int, Block]]]]
 
 def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list[dict[str, str]]:
     """Refuses what was tampered with; returns what was dropped, which the turns remember too."""
-    latest = next((turn for turn in reversed(turns) if turn.role == "assistant"), None)
-    if body.get("thinking", {}).get("type") == "enabled" and latest is not None:
-        asked = any(block["type"] == "tool_use" for block in latest.blocks)
-        found = latest.blocks[0]["type"] if latest.blocks else "text"
+    last = max((at for at, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
+    first = last  # neighbours of one role are one message
+    while first > 0 and turns[first - 1].role == "assistant":
+        first -= 1
+    latest = turns[first : last + 1]
+    if body.get("thinking", {}).get("type") == "enabled" and latest:
+        asked = any(block["type"] == "tool_use" for turn in latest for block in turn.blocks)
+        found = latest[0].blocks[0]["type"] if latest[0].blocks else "text"
         if asked and turns[-1].role != "assistant" and found not in THINKING:
-            where = f"messages.{latest.at}.content.0.type"
+            where = f"messages.{latest[0].at}.content.0.type"
             raise Refused(f"{where}: {THINKING_FIRST.format(found=found)}")
     behaviour = body.get("thinking", {}).get("block_binding") or {}
     may_drop = behaviour.get("prefix_mismatch_behavior") == "drop_block"
@@ -416,7 +420,7 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
         for at, block in enumerate(turn.blocks):
             where = f"messages.{turn.at}.content.{at}"
             if block["type"] in THINKING:
-                said = _said(block, where, turn is latest and thinks)
+                said = _said(block, where, turn in latest and thinks)
                 reason = ""
                 if said["model"] != model.name:
                     reason = "model_binding_mismatch"
@@ -427,7 +431,7 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
                     failing = True
                     if not may_drop:
                         raise Refused(f"{where}: {BOUND}")
-                elif turn is latest and thinks:
+                elif turn in latest and thinks:
                     _whole(turn, at, said)
                 if reason:
                     turn.dropped.add(at)

@@ -103,7 +103,7 @@ ANTHROPIC = (
     _new("claude-opus-4-7", cache_min=2048),
     _four_six("claude-opus-4-6", 4096),
     _four_six("claude-sonnet-4-6", 1024),
-    _old("claude-opus-4-5", efforts=LOW_TO_HIGH),
+    _old("claude-opus-4-5", efforts=LOW_TO_HIGH, deprecated="2027-01-22"),
     _old("claude-sonnet-4-5", cache_min=1024, deprecated="2026-11-30"),
     _old("claude-haiku-4-5"),
     _always("claude-mythos-preview", retired=True, mid_system=False),

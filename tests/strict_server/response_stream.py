@@ -88,7 +88,7 @@ def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]
             shown = summary and part.kind == "thinking" and part.text and not part.omitted
             items.append(_reasoning(part, bool(shown), bool(sealed), model))
         elif part.kind == "call" and part.name in custom:
-            call = {"id": new_id("ctc_", 48), "type": "custom_tool_call", "status": status}
+            call = {"id": new_id("ctc_", 48), "type": "custom_tool_call"}
             call |= {"call_id": part.id or new_id("call_"), "name": part.name, "input": part.text}
             items.append(call)
         elif part.kind == "call":
