@@ -104,7 +104,12 @@ class ContextOverflow(ProviderError):
 
 
 class RefusedError(ProviderError):
-    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
+    is what it said, in its own words, with the codes and the parameter that it named."""
+
+    def __init__(self, text: str, *, status: int | None = None, said: str = "") -> None:
+        super().__init__(text, status=status)
+        self.said = said
 
 
 class ThinkingRefused(RefusedError):

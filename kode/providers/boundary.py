@@ -24,6 +24,7 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    ThinkingRefused,
     TransientError,
 )
 
@@ -41,6 +42,8 @@ class Endpoint:
     """The environment variable with the key: `OPENAI_API_KEY`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
+    if_missing: str = "Check the base URL: for most servers it ends in /v1."
+    """What to do where the server does not have the endpoint."""
 
     @property
     def shown_url(self) -> str:
@@ -78,6 +81,13 @@ _NO_CREDIT = re.compile(
     r"|credits?|funds)|out of credits?|payment required|spend(ing)? limit",
     re.IGNORECASE,
 )
+_THINKING = re.compile(
+    r"invalid_encrypted_content|encrypted.content\b.{0,400}\b(verified|decrypted|issued to this)"
+    r"|was provided without its required|items are not persisted when",
+    re.IGNORECASE | re.DOTALL,
+)
+"""That a server does not take back the thinking it sent: Responses of OpenAI, and of proxies whose
+accounts change."""
 _BAD_KEY = re.compile(
     r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key|api[ _-]?key (is )?(not valid"
     r"|invalid|missing|required|expired)|invalid_api_key|could not resolve authentication"
@@ -124,6 +134,10 @@ _STATUS_OF_TYPE = {
     "not_found_error": 404,
     "model_not_found": 404,
     "request_too_large": 413,
+    "slow_down": 429,
+    "server_is_overloaded": 529,
+    "upstream_error": 502,
+    "vector_store_timeout": 504,
 }
 
 
@@ -204,6 +218,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The server at {url} took too long to answer. "
             "If it keeps happening, raise `retry.idle_timeout_s` in the config."
         )
+    if type(chain[-1]).__name__ == "OpenAIError":
+        # The SDK's own, not of an answer: it found no credentials to sign the request with.
+        return AuthenticationError(
+            f"The request to {url} could not be signed ({detail.rstrip('.')}). "
+            f"Set {endpoint.key_variable}, or see to the credentials of this machine."
+        )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
             f"The request to {url} could not be written ({detail}). "
@@ -233,6 +253,7 @@ def from_status(
     detail = _clean(words.message, endpoint)
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
+    words_said = f"{whole} {words.param}".strip()
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         return RefusedError(
@@ -263,17 +284,25 @@ def from_status(
             retry_after_s=retry_after_s(headers),
             loading=status == 503 and LOADING.search(whole) is not None,
         )
+    if status in (400, 404, 422) and _THINKING.search(whole):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
+            status=status,
+            said=words_said,
+        )
     if status in (400, 404, 422) and _NO_MODEL.search(whole):
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
             "Choose another with --model or /model.",
             status=status,
+            said=words_said,
         )
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
-            "Check the base URL: for most servers it ends in /v1.",
+            f"{endpoint.if_missing}",
             status=status,
+            said=words_said,
         )
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
@@ -282,6 +311,7 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+        said=words_said,
     )
 
 
@@ -341,6 +371,8 @@ class _Words:
     message: str
     kind: str
     """Types and codes, joined."""
+    param: str = ""
+    """The parameter that it is about."""
 
 
 def _words(body: Any) -> _Words:
@@ -360,7 +392,7 @@ def _words(body: Any) -> _Words:
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
-    return _Words(text, " ".join(kinds))
+    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
 def _words_of_text(text: str) -> _Words:

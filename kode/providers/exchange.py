@@ -68,6 +68,16 @@ LEFT_OUT: Mapping[str, str] = {
         "now on. `effort` in the config, or /effort, sets another."
     ),
     "later_system": ("kode sends what changed in the user's messages instead."),
+    "summary": "kode goes on without asking for a summary, so what the model thinks is not shown.",
+    "thinking_back": "kode goes on without asking for the thinking to send it back.",
+    "cache_key": "kode goes on without naming the session, so less may come from the cache.",
+    "cache_marks": "kode goes on without marks for the cache.",
+    "temperature": "kode goes on without a temperature.",
+    "search": (
+        "kode goes on without the vendor's web search. Leave `web_search` out of the config, or "
+        "add an MCP server that searches."
+    ),
+    "pictures_in_results": "kode sends pictures after the results that show them.",
 }
 """What can be left out of a request → what a person is told."""
 
@@ -102,7 +112,7 @@ class SdkProvider(ABC):
         self._windows_asked = 0
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
-        """What this server has refused, and is not sent again: "thinking", "later_system"."""
+        """What this server has refused, and is not sent again: keys of `LEFT_OUT`."""
 
     async def learn_window(self, emit: Emit = silent) -> None:
         """Asks a local server for its window, because the model's own is only an upper bound. Asks

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kode.contracts import ToolSpec
-from kode.errors import RefusedError
+from kode.errors import RefusedError, ThinkingRefused
 from kode.images import bytes_of
 from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
@@ -228,6 +228,8 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
     cause, and what to do, because every later request would contain them too."""
     try:
         yield
+    except ThinkingRefused:
+        raise
     except RefusedError as error:
         names = [image.name for message in messages for image in images_of(message)]
         if not names or error.status not in (400, 404, 415, 422, 500, None):
@@ -237,6 +239,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
             "take the message back (Esc Esc), choose another with /model, or set "
             "`context.sees_images` to false in the config.",
             status=error.status,
+            said=error.said,
         ) from error
 
 
