@@ -865,9 +865,7 @@ def error_object(request: Recorded, error: Reply) -> dict[str, Any]:
 
 def stream_error(request: Recorded, error: Reply) -> bytes:
     if is_responses(request):
-        said = error_object(request, error)["error"]
-        told = {key: said[key] for key in ("code", "message", "param")}
-        return sse({"type": "error", **told, "sequence_number": 0}, "error")
+        return sse({"type": "error", **error_object(request, error)}, "error")
     return sse(error_object(request, error), "error" if is_anthropic(request) else "")
 
 
