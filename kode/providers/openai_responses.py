@@ -513,7 +513,8 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
         if not isinstance(item, Mapping):
             continue
         block = KINDS.get(item.get("type"), "item")
-        key = next((k for k in (index, item.get("id")) if draft.block(block, k)), index)  # type: ignore[arg-type]
+        given = _key({}, item)
+        key = given if given and draft.block(block, given) is not None else index
         have = draft.block(block, key)
         if have is None or have.own is None:
             _take_item(key, item, draft)
