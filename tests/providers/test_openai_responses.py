@@ -41,7 +41,9 @@ from kode.messages import (
 )
 from kode.providers.boundary import Endpoint
 from kode.providers.draft import Draft
-from kode.providers.openai_responses import Form, OpenAIResponses, message_items, take
+from kode.providers.openai_responses import OpenAIResponses
+from kode.providers.responses_in import take
+from kode.providers.responses_out import Form, message_items
 from kode.providers.stream import Event
 from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
@@ -637,6 +639,19 @@ def test_an_error_means_what_its_code_says(
         taken([*frames_of([message_item("Hi")])[:3], frame])
 
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(("words", "pause_s"), [("1.5s", 1.5), ("20ms", 0.02), ("a while", None)])
+def test_the_pause_that_a_stream_asks_for_is_read_from_its_words(
+    words: str, pause_s: float | None
+) -> None:
+    told = f"Rate limit reached for m. Please try again in {words}. Visit the limits page."
+    error = {"code": "rate_limit_exceeded", "message": told}
+
+    with pytest.raises(TransientError) as caught:
+        taken([event("failed", response={"status": "failed", "error": error})])
+
+    assert caught.value.retry_after_s == pause_s
 
 
 WHOLE = [THOUGHT, SAID, CALLED]
