@@ -5,6 +5,7 @@
     exchange.py            one request and its answer through an SDK's client
     draft.py               events → a complete, repaired message
     wire.py                messages → bytes, encoded once
+    openai_client.py       the client of the SDK for the next two
     openai_responses.py    Responses
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API

@@ -45,6 +45,8 @@ class Endpoint:
     """The environment variable with the key: `OPENAI_API_KEY`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
+    if_missing: str = "Check the base URL: for most servers it ends in /v1."
+    """What to do where the server does not have the endpoint."""
 
     @property
     def shown_url(self) -> str:
@@ -82,6 +84,13 @@ _NO_CREDIT = re.compile(
     r"|credits?|funds)|out of credits?|payment required|spend(ing)? limit",
     re.IGNORECASE,
 )
+_THINKING = re.compile(
+    r"invalid_encrypted_content|encrypted.content\b.{0,400}\b(verified|decrypted|issued to this)"
+    r"|was provided without its required|items are not persisted when",
+    re.IGNORECASE | re.DOTALL,
+)
+"""That a server does not take back the thinking it sent: Responses of OpenAI, and of proxies whose
+accounts change."""
 _BAD_KEY = re.compile(
     r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key|api[ _-]?key (is )?(not valid"
     r"|invalid|missing|required|expired)|invalid_api_key|could not resolve authentication"
@@ -133,6 +142,10 @@ _STATUS_OF_TYPE = {
     "not_found_error": 404,
     "model_not_found": 404,
     "request_too_large": 413,
+    "slow_down": 429,
+    "server_is_overloaded": 529,
+    "upstream_error": 502,
+    "vector_store_timeout": 504,
 }
 
 
@@ -219,6 +232,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"The server at {url} took too long to answer. "
             "If it keeps happening, raise `retry.idle_timeout_s` in the config."
         )
+    if type(chain[-1]).__name__ == "OpenAIError":
+        # The SDK's own, not of an answer: it found no credentials to sign the request with.
+        return AuthenticationError(
+            f"The request to {url} could not be signed ({detail.rstrip('.')}). "
+            f"Set {endpoint.key_variable}, or see to the credentials of this machine."
+        )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
             f"The request to {url} could not be written ({detail}). "
@@ -281,6 +300,12 @@ def from_status(
             retry_after_s=retry_after_s(headers),
             loading=status == 503 and LOADING.search(whole) is not None,
         )
+    if status in (400, 404, 422) and _THINKING.search(whole):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
+            status=status,
+            said=words_said,
+        )
     if status in (400, 404, 422) and _NO_MODEL.search(whole):
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
@@ -291,7 +316,7 @@ def from_status(
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
-            "Check the base URL: for most servers it ends in /v1.",
+            f"{endpoint.if_missing}",
             status=status,
             said=words_said,
         )

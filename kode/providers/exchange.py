@@ -72,6 +72,11 @@ LEFT_OUT: Mapping[str, str] = {
     "temperature": "kode goes on without one.",
     "search": "kode goes on without it; an MCP server that searches can take its place.",
     "cache": "kode goes on without them, so every request is billed whole.",
+    "summary": "kode goes on without a summary, so what the model thinks is not shown.",
+    "thinking_back": "kode goes on without asking for the thinking to send it back.",
+    "cache_key": "kode goes on without naming the session, so less may come from the cache.",
+    "cache_marks": "kode goes on without marks for the cache.",
+    "pictures_in_results": "kode sends pictures after the results that show them.",
 }
 """What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
 after the refusal, which names the setting."""

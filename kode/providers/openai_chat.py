@@ -9,16 +9,16 @@ The SDK is imported on the first request, or by `warm_up`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
-from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
+from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
+from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
 from kode.providers.stream import Event
 from kode.providers.wire import (
     EncodedTools,
@@ -32,13 +32,10 @@ from kode.providers.wire import (
 )
 from kode.registry import ProviderSettings
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
 
 def warm_up() -> None:
     """Imports the SDK, which takes a while; call it in a thread."""
-    import openai  # noqa: F401
+    import_sdk()
 
 
 class OpenAIChat(SdkProvider):
@@ -47,34 +44,21 @@ class OpenAIChat(SdkProvider):
     api = "chat"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        row = settings.row
-        url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
-        super().__init__(settings, base_url=url)
+        super().__init__(settings, base_url=url_of(settings))
         self._messages = Joined(partial(message_bytes, seen=settings.info.sees_images is not False))
         self._tools = EncodedTools(tool_object)
 
     async def _exchange(self, body: bytes, draft: Draft) -> None:
-        import openai
-
         calls = CallSorter(draft)
 
         def taken(event: Event) -> None:
             take(event, draft, calls, self._endpoint)
 
-        await self._post("/chat/completions", body, openai.AsyncStream[object], draft, taken)
+        await self._post("/chat/completions", body, stream_class(), draft, taken)
 
-    def _open(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-        endpoint = self._endpoint
-        if not endpoint.api_key and self.is_official:
-            raise missing_key(endpoint)
-        check_key(endpoint)
-        return AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key or "none",
-            **client_settings(DefaultAsyncHttpxClient, endpoint),
-        )
+    def _open(self) -> Any:
+        base_url = self._settings.base_url
+        return open_client(self.row, self._endpoint, base_url, is_official=self.is_official)
 
     def _body(self, request: Request) -> bytes:
         head: dict[str, Any] = {

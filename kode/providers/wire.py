@@ -230,6 +230,8 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
     cause, and what to do, because every later request would contain them too."""
     try:
         yield
+    except ThinkingRefused:
+        raise
     except RefusedError as error:
         names = [image.name for message in messages for image in images_of(message)]
         if error.setting or isinstance(error, ThinkingRefused):
