@@ -4,7 +4,7 @@ A row is data: the module it names is imported when it is opened. `kode.provider
 say how one works.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
@@ -84,6 +84,8 @@ class ProviderRow:
     """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
     client: Literal["", "bedrock", "vertex", "foundry"] = ""
     """The client of the SDK to use; "" is the ordinary one."""
+    reads: tuple[str, ...] = ()
+    """Further variables that this client reads itself: the account, the region, credentials."""
     dialect: Dialect = field(default_factory=Dialect)
     """For `chat`."""
 
@@ -276,6 +278,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
         needs_key=False,
         client="bedrock",
+        reads=(
+            "AWS_REGION",
+            "AWS_PROFILE",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+        ),
     ),
     ProviderRow(
         name="vertex",
@@ -285,6 +294,11 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="claude-haiku-5-5",
         needs_key=False,
         client="vertex",
+        reads=(
+            "ANTHROPIC_VERTEX_PROJECT_ID",
+            "CLOUD_ML_REGION",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ),
     ),
     ProviderRow(
         name="foundry",
@@ -295,6 +309,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="ANTHROPIC_FOUNDRY_API_KEY",
         url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
         client="foundry",
+        reads=("ANTHROPIC_FOUNDRY_RESOURCE",),
     ),
     ProviderRow(
         name="ollama",
@@ -360,6 +375,28 @@ def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
 
 def provider_names() -> tuple[str, ...]:
     return tuple(row.name for row in PROVIDERS)
+
+
+def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
+    """The sentences for a name that is not in the table, nor among those that the config
+    describes: the nearest one, and how to describe another."""
+    import difflib
+
+    words = {name: name for name in (*described, *provider_names())}
+    for row in PROVIDERS:
+        for word in (
+            *row.title.lower().split(),
+            *(beginning.rstrip("-") for beginning in row.models),
+        ):
+            words.setdefault(word, row.name)
+    near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
+    known = (*described, *provider_names())
+    hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
+    return (
+        f"There is no provider {name!r}. {hint} For a server of your own set "
+        f"`providers.{name}.base_url` in the config, and `api` if it speaks another format than "
+        "Chat Completions."
+    )
 
 
 def owner_of(model: str | None) -> ProviderRow | None:
