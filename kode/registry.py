@@ -72,6 +72,8 @@ class ProviderRow:
     url_variable: str = ""
     own_url: str = ""
     """The address of the provider's own server; "" where each account or machine has its own."""
+    url_example: str = ""
+    """What such an address looks like."""
     keys_begin: tuple[str, ...] = ()
     """Prefixes of its own keys."""
     models_path: str = "/models"
@@ -92,6 +94,15 @@ class ProviderRow:
     @property
     def shown(self) -> str:
         return self.title or self.name
+
+    @property
+    def host(self) -> str | None:
+        return urlsplit(self.own_url).hostname
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its server runs on the person's own machine."""
+        return self.host == "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +278,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="gpt-6-luna",
         key_variable="AZURE_OPENAI_API_KEY",
         url_variable="AZURE_OPENAI_BASE_URL",
+        url_example="https://NAME.openai.azure.com/openai/v1",
         dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort"),
     ),
     ProviderRow(
@@ -308,6 +320,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="claude-haiku-5-5",
         key_variable="ANTHROPIC_FOUNDRY_API_KEY",
         url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
+        url_example="https://NAME.services.ai.azure.com/anthropic",
         client="foundry",
         reads=("ANTHROPIC_FOUNDRY_RESOURCE",),
     ),
@@ -368,6 +381,13 @@ def provider_row(name: str) -> ProviderRow | None:
     return next((row for row in PROVIDERS if row.name == name), None)
 
 
+def row_with_address(base_url: str) -> ProviderRow | None:
+    """The vendor whose own server this is; None for any other server."""
+    host = urlsplit(base_url).hostname
+    vendors = (row for row in PROVIDERS if row.own_url and not row.is_local)
+    return next((row for row in vendors if row.host == host), None)
+
+
 def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
     """The row of a provider that only the config knows."""
     return ProviderRow(name=name, apis=(api,), own_url=base_url, needs_key=False)
@@ -415,9 +435,5 @@ def owner_of_key(key: str) -> ProviderRow | None:
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
     provider was named with it."""
-    host = urlsplit(base_url or row.own_url).hostname
-    for other in PROVIDERS:
-        own = urlsplit(other.own_url).hostname
-        if own == host and own not in (None, "127.0.0.1"):
-            return replace(row, dialect=other.dialect)
-    return row
+    vendor = row_with_address(base_url or row.own_url)
+    return row if vendor is None else replace(row, dialect=vendor.dialect)

@@ -22,8 +22,9 @@ SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
---allowedTools and --disallowedTools (lists); acceptEdits and bypassPermissions
-as modes; --yolo and --dangerously-skip-permissions for --permission-mode full
+--reasoning-effort, --allowedTools and --disallowedTools (lists); acceptEdits and
+bypassPermissions as modes; --yolo and --dangerously-skip-permissions for
+--permission-mode full
 """
 
 
@@ -105,6 +106,7 @@ def _add_other_names(parser: Parser) -> None:
     add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     add("-m", dest="model", metavar="M")
     add("--max-turns", dest="max_steps", metavar="N", type=whole)
+    add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
     for name in ("--yolo", "--dangerously-skip-permissions"):

@@ -69,9 +69,8 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
         )
     if base_url is None and not row.own_url and not row.client:
         raise UserError(
-            f"{row.shown} has an address of its own for each account, like "
-            f"https://NAME.openai.azure.com/openai/v1. Set {row.url_variable}, or "
-            f"`providers.{row.name}.base_url` in the config."
+            f"{row.shown} has an address of its own for each account, like {row.url_example}. "
+            f"Set {row.url_variable}, or `providers.{row.name}.base_url` in the config."
         )
     key = config.api_key or part.api_key or environ.get(row.key_variable) or None
     owner = owner_of(model)

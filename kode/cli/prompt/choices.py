@@ -6,7 +6,6 @@ loop's thread. `complete` and `completion` offer them.
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import ModelInfo
-    from kode.providers.offered import ServedModels
 
 Choice = tuple[str, str]
 """(text to insert, description)"""
@@ -38,19 +36,19 @@ TASK_COLUMNS = 50
 def choices_of(state: PromptState) -> Mapping[str, Choices]:
     """Command → what may follow it, in the currently open conversation."""
 
-    @cache
-    def server() -> "ServedModels":
-        from kode.providers.offered import ServedModels
-
-        return ServedModels()
-
     def models(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
             return ()
-        from kode.providers.offered import offered_models
+        own, *others = state.offers(ask=False)
+        named = [*own.models, *(f"{one.provider}/{name}" for one in others for name in one.models)]
+        return _with_facts(named)
 
-        talk = state.opened
-        return _with_facts(offered_models(talk.config, talk.agent.provider, server()))
+    def efforts(before: tuple[str, ...]) -> Iterable[Choice]:
+        if before or state.opened is None:
+            return ()
+        from kode.cli.prompt.effort import effort_choices
+
+        return effort_choices(state.opened)
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -77,6 +75,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
 
     return {
         "/bg": background,
+        "/effort": efforts,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,
