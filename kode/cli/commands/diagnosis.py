@@ -19,6 +19,7 @@ from kode.providers.reach import Reached, reach
 
 if TYPE_CHECKING:
     from kode.config import Loaded, ProviderChoice
+    from kode.contracts import Provider
 
 MIN_FREE_BYTES = 100 * 1024 * 1024
 PROGRAM_TIMEOUT_S = 10.0
@@ -73,6 +74,18 @@ class Case:
             return None
         try:
             return resolve_provider(self.loaded.config, os.environ)
+        except KodeError:
+            return None
+
+    @functools.cached_property
+    def provider(self) -> "Provider | None":
+        """The provider that is asked; None if it cannot be opened."""
+        from kode.assembly import make_provider
+
+        if self.loaded is None or self.choice is None:
+            return None
+        try:
+            return make_provider(self.loaded.config, self.choice)
         except KodeError:
             return None
 

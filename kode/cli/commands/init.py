@@ -253,6 +253,9 @@ def _settings_for(base_url: str, api_key: str | None = None) -> Settings:
 
 def _with_address() -> Settings:
     settings = _settings_for(_asked_url())
+    row = provider_row(settings["provider"])
+    if row is not None and row.needs_key:
+        settings = _with(settings, api_key=_asked_key())
     return _with_server(settings, _test(settings))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
-from kode.contracts import EFFORTS, Effort, ModelInfo
+from kode.contracts import EFFORTS, Effort, Provider, Request
 from kode.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,29 +21,37 @@ async def use_effort(state: PromptState, argument: str) -> None:
     talk = state.conversation
     if argument:
         talk.use_effort(_level(argument))
-    wanted, provider = talk.agent.effort, talk.agent.provider
-    for line in effort_lines(wanted, provider.model, provider.info):
+    for line in effort_lines(talk.agent.effort, talk.agent.provider):
         state.screen.print(one_line(line))
     if not argument:
         state.screen.print(f"/effort LEVEL switches; /effort {DEFAULT} leaves it to kode.", "dim")
 
 
-def effort_lines(wanted: Effort | None, model: str, info: ModelInfo) -> list[str]:
+def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:
     """What is sent, and what the model accepts."""
-    from kode.providers.exchange import nearest_effort
-
-    if not info.efforts:
-        known = "has no levels of effort that kode knows, so none is sent"
-        asked = f"Effort: {wanted} is set, but " if wanted else "Effort: "
-        return [f"{asked}{model} {known}."]
-    sent = nearest_effort(wanted or info.default_effort, info.efforts)
-    if wanted is None:
-        what = f"{sent}, kode's default for {model}" if sent else f"{model} decides"
-    elif sent == wanted:
-        what = wanted
+    model, levels = provider.model, provider.info.efforts
+    sent = _sent(wanted, provider)
+    if sent is None and wanted is not None:
+        return [f"Effort: {wanted} is set, but not sent: kode knows no such setting of {model}."]
+    if sent is None:
+        what = f"{model} decides by itself"
+    elif wanted is None:
+        what = f"{sent}, kode's default for {model}"
     else:
-        what = f"{wanted}, sent as {sent}, the nearest that {model} has"
-    return [f"Effort: {what}.", f"It accepts {', '.join(info.efforts)}."]
+        what = wanted if sent == wanted else f"{wanted}, sent as {sent}, the nearest of {model}"
+    accepted = f"It accepts {', '.join(levels)}." if levels else ""
+    return [line for line in (f"Effort: {what}.", accepted) if line]
+
+
+def _sent(wanted: Effort | None, provider: Provider) -> Effort | None:
+    """The level that a request carries; None for none."""
+    from kode.providers.exchange import SdkProvider
+
+    if not isinstance(provider, SdkProvider):
+        return None
+    if provider.api == "chat" and not provider.row.dialect.switch:
+        return None
+    return provider.effort(Request(system="", messages=(), effort=wanted))
 
 
 def effort_choices(talk: "Conversation") -> Iterable[tuple[str, str]]:
