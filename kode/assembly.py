@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.config import Config, Embedding, ProviderChoice, given_prices, resolve_provider
+from kode.config import (
+    Config,
+    Embedding,
+    ProviderChoice,
+    ProviderPart,
+    given_prices,
+    resolve_provider,
+    small_choice,
+)
 from kode.contracts import (
     AskReply,
     Background,
@@ -25,9 +33,9 @@ from kode.contracts import (
     Tool,
 )
 from kode.credentials import is_key, spellings
-from kode.engine.agent import Agent, Limits, Spend
+from kode.engine.agent import Agent, Limits, SmallModel, Spend
 from kode.engine.tokens import with_room_to_think
-from kode.errors import ConfigError, StorageError
+from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
@@ -114,6 +122,31 @@ async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PAT
         await provider.learn(emit, patience_s)
 
 
+def can_search(config: Config, provider: Provider) -> bool:
+    """Whether the vendor's server may search the web: the person wants it, and it can."""
+    if config.web_search is not True:
+        return False
+    by_plugin = (
+        isinstance(provider, SdkProvider)
+        and provider.api == "chat"
+        and provider.row.dialect.search != ""
+    )
+    return provider.info.searches or by_plugin
+
+
+def open_small_model(config: Config) -> SmallModel | None:
+    """The model that the person named for small work. Raises: UserError if it cannot be asked."""
+    if config.small_model is None:
+        return None
+    try:
+        provider = make_provider(config, small_choice(config, os.environ, config.small_model))
+    except UserError as error:
+        raise UserError(f"`small_model`: {error}") from error
+    return SmallModel(
+        provider=provider, cost_usd=cost_function(provider), is_weak=is_small(config, provider)
+    )
+
+
 def is_small(config: Config, provider: Provider) -> bool:
     """Whether a conversation gets few tools and a short prompt."""
     if config.profile == "auto":
@@ -186,6 +219,7 @@ def make_agent(
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
+    small_model: SmallModel | None = None,
 ) -> Agent:
     """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
     missing.
@@ -211,7 +245,8 @@ def make_agent(
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
         emit=emit,
     )
-    secrets = secrets_of(resolve_provider(config, os.environ))
+    choice = resolve_provider(config, os.environ)
+    secrets = secrets_of(choice)
     hooks = Hooks(
         place=place,
         common=lambda: {
@@ -252,6 +287,9 @@ def make_agent(
             base=config.system, append=config.append_system, late=late
         ),
         opening=_opening_renderer(config, place.cwd, emit),
+        effort=choice.effort,
+        search=can_search(config, provider),
+        small_model=small_model,
         cost_usd=cost,
         spend=spend,
         seen_files={},
@@ -445,7 +483,7 @@ def make_delegation(
         folder=folder,
         session_id=session.id,
         cwd=agent().place.cwd,
-        environment=child_environment(os.environ, agent().secrets, config().shell.environment),
+        environment=child_environment(os.environ, agent().secrets, _kept(config())),
         start=start,
         snapshot=agent().memory.snapshot,
         memory_system=agent().memory.name,
@@ -458,20 +496,30 @@ def make_delegation(
     )
 
 
+def _kept(config: Config) -> tuple[str, ...]:
+    """The variables that a subagent itself gets although they look secret: what the person passes
+    on, and the credentials of a cloud, which its SDK reads."""
+    return (*config.shell.environment, *resolve_provider(config, os.environ).row.reads)
+
+
 def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: bool) -> "Start":
     from kode.subagents.protocol import Start
 
     choice = resolve_provider(config, os.environ)
     gate, spend = agent.gate, agent.spend
     whole = agent.limits.max_tree_steps or agent.limits.max_steps
+    part = config.providers.get(choice.name, ProviderPart())
+    in_use = ProviderPart(api=part.api, headers=part.headers)
     handed = config.model_copy(
         update={
             "provider": choice.name,
             "model": agent.provider.model,
+            "effort": agent.effort,
+            "small_model": None,
             "base_url": choice.base_url,
             "api_key": choice.api_key,
             # Only the key in use.
-            "providers": {},
+            "providers": {choice.name: in_use} if in_use != ProviderPart() else {},
             "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
             "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
         }
@@ -508,7 +556,7 @@ def make_memory_context(
         project_root=paths.repository_root(agent.place.cwd),
         session_id=session.id,
         emit=emit,
-        ask_reply=ask_reply(current, session),
+        ask_reply=ask_reply(current, session, emit),
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         expected_s=partial(_expected_s, current),
@@ -521,42 +569,84 @@ def _expected_s(
     current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
 ) -> float:
     agent, config = current()
-    model = config.memory.model or agent.provider.model
+    choice = memory_choice(agent, config)
+    model = _small_or_own(agent, config).model if choice is None else choice.model or ""
     return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
-def ask_reply(current: Callable[[], tuple[Agent, Config]], session: Session) -> AskReply:
-    """The function that memory asks a model with: one attempt, counted in the session, using the
-    cheaper `memory.model` if set."""
-    cheaper: dict[str, Provider] = {}
+def ask_reply(
+    current: Callable[[], tuple[Agent, Config]], session: Session, emit: Emit = silent
+) -> AskReply:
+    """The function that memory asks a model with: one attempt, counted in the session. It asks
+    `memory.model`, else the model for small work, else the session's. If the vendor's small model,
+    which nobody named, is refused, the session's is asked from then on, and one line says so."""
+    opened: dict[tuple[str, str], Provider] = {}
+    refused: set[tuple[str, str]] = set()
 
     async def ask(request: Request) -> Message:
         agent, config = current()
-        provider = agent.provider
-        model = config.memory.model
-        if model and model != provider.model:
-            if model not in cheaper:
-                asked = config.model_copy(update={"model": model})
-                cheaper[model] = make_provider(config, resolve_provider(asked, os.environ))
-            provider = cheaper[model]
-        request = replace(request, small=is_small(config, provider))
-        request = replace(request, effort=request.effort or "low")
-        if request.max_output_tokens is not None:
-            most = with_room_to_think(provider.info, request.max_output_tokens)
-            request = replace(request, max_output_tokens=most)
-        asked_at = time.monotonic()
-        message = await provider.reply(request, silent)
-        agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
-        usage = message.usage or Usage()
-        cost = cost_function(provider)(usage)
-        agent.spend.add(usage, cost)
-        session.append(
-            request_entry("memory", provider, request),
-            UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
-        )
-        return message
+        choice = memory_choice(agent, config)
+        if choice is None:
+            return await _answer(agent, config, session, _small_or_own(agent, config), request)
+        key = (choice.name, choice.model or choice.row.default_model)
+        if key in refused:
+            return await _answer(agent, config, session, agent.provider, request)
+        if key not in opened:
+            opened[key] = make_provider(config, choice)
+        try:
+            return await _answer(agent, config, session, opened[key], request)
+        except (RefusedError, AuthenticationError) as error:
+            if config.memory.model is not None:
+                raise
+            refused.add(key)
+            emit(
+                Notice(
+                    text=f"{error} Memory asks {agent.provider.model} instead; `small_model` in "
+                    "the config names another."
+                )
+            )
+            return await _answer(agent, config, session, agent.provider, request)
 
     return ask
+
+
+def memory_choice(agent: Agent, config: Config) -> ProviderChoice | None:
+    """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
+    one; None: the one named for small work, or the session's."""
+    named = config.memory.model
+    if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
+        return None
+    choice = small_choice(config, os.environ, named)
+    is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
+    return None if is_same else choice
+
+
+def _small_or_own(agent: Agent, config: Config) -> Provider:
+    if agent.small_model is None or config.memory.model is not None:
+        return agent.provider
+    return agent.small_model.provider
+
+
+async def _answer(
+    agent: Agent, config: Config, session: Session, provider: Provider, request: Request
+) -> Message:
+    """One attempt of a provider at an answer for memory, counted in the session."""
+    request = replace(request, small=is_small(config, provider))
+    request = replace(request, effort=request.effort or "low")
+    if request.max_output_tokens is not None:
+        most = with_room_to_think(provider.info, request.max_output_tokens)
+        request = replace(request, max_output_tokens=most)
+    asked_at = time.monotonic()
+    message = await provider.reply(request, silent)
+    agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
+    usage = message.usage or Usage()
+    cost = cost_function(provider)(usage)
+    agent.spend.add(usage, cost)
+    session.append(
+        request_entry("memory", provider, request),
+        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
+    )
+    return message
 
 
 def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
@@ -576,4 +666,5 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
 
 def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
     """Values to mask in everything a tool returns."""
-    return spellings(choice.api_key) if choice.api_key and is_key(choice.api_key) else ()
+    given = (choice.api_key, *choice.headers.values())
+    return tuple(text for one in given if one and is_key(one) for text in spellings(one))

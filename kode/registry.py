@@ -4,7 +4,7 @@ A row is data: the module it names is imported when it is opened. `kode.provider
 say how one works.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
@@ -72,6 +72,8 @@ class ProviderRow:
     url_variable: str = ""
     own_url: str = ""
     """The address of the provider's own server; "" where each account or machine has its own."""
+    url_example: str = ""
+    """What such an address looks like."""
     keys_begin: tuple[str, ...] = ()
     """Prefixes of its own keys."""
     models_path: str = "/models"
@@ -84,12 +86,23 @@ class ProviderRow:
     """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
     client: Literal["", "bedrock", "vertex", "foundry"] = ""
     """The client of the SDK to use; "" is the ordinary one."""
+    reads: tuple[str, ...] = ()
+    """Further variables that this client reads itself: the account, the region, credentials."""
     dialect: Dialect = field(default_factory=Dialect)
     """For `chat`."""
 
     @property
     def shown(self) -> str:
         return self.title or self.name
+
+    @property
+    def host(self) -> str | None:
+        return urlsplit(self.own_url).hostname
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its server runs on the person's own machine."""
+        return self.host == "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +280,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="gpt-6-luna",
         key_variable="AZURE_OPENAI_API_KEY",
         url_variable="AZURE_OPENAI_BASE_URL",
+        url_example="https://NAME.openai.azure.com/openai/v1",
         dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort"),
     ),
     ProviderRow(
@@ -278,6 +292,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
         needs_key=False,
         client="bedrock",
+        reads=(
+            "AWS_REGION",
+            "AWS_PROFILE",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+        ),
     ),
     ProviderRow(
         name="vertex",
@@ -287,6 +308,11 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="claude-haiku-5-5",
         needs_key=False,
         client="vertex",
+        reads=(
+            "ANTHROPIC_VERTEX_PROJECT_ID",
+            "CLOUD_ML_REGION",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ),
     ),
     ProviderRow(
         name="foundry",
@@ -296,7 +322,9 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="claude-haiku-5-5",
         key_variable="ANTHROPIC_FOUNDRY_API_KEY",
         url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
+        url_example="https://NAME.services.ai.azure.com/anthropic",
         client="foundry",
+        reads=("ANTHROPIC_FOUNDRY_RESOURCE",),
     ),
     ProviderRow(
         name="ollama",
@@ -355,6 +383,13 @@ def provider_row(name: str) -> ProviderRow | None:
     return next((row for row in PROVIDERS if row.name == name), None)
 
 
+def row_with_address(base_url: str) -> ProviderRow | None:
+    """The vendor whose own server this is; None for any other server."""
+    host = urlsplit(base_url).hostname
+    vendors = (row for row in PROVIDERS if row.own_url and not row.is_local)
+    return next((row for row in vendors if row.host == host), None)
+
+
 def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
     """The row of a provider that only the config knows."""
     return ProviderRow(name=name, apis=(api,), own_url=base_url, needs_key=False)
@@ -362,6 +397,28 @@ def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
 
 def provider_names() -> tuple[str, ...]:
     return tuple(row.name for row in PROVIDERS)
+
+
+def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
+    """The sentences for a name that is not in the table, nor among those that the config
+    describes: the nearest one, and how to describe another."""
+    import difflib
+
+    words = {name: name for name in (*described, *provider_names())}
+    for row in PROVIDERS:
+        for word in (
+            *row.title.lower().split(),
+            *(beginning.rstrip("-") for beginning in row.models),
+        ):
+            words.setdefault(word, row.name)
+    near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
+    known = (*described, *provider_names())
+    hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
+    return (
+        f"There is no provider {name!r}. {hint} For a server of your own set "
+        f"`providers.{name}.base_url` in the config, and `api` if it speaks another format than "
+        "Chat Completions."
+    )
 
 
 def owner_of(model: str | None) -> ProviderRow | None:
@@ -380,9 +437,5 @@ def owner_of_key(key: str) -> ProviderRow | None:
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
     provider was named with it."""
-    host = urlsplit(base_url or row.own_url).hostname
-    for other in PROVIDERS:
-        own = urlsplit(other.own_url).hostname
-        if own == host and own not in (None, "127.0.0.1"):
-            return replace(row, dialect=other.dialect)
-    return row
+    vendor = row_with_address(base_url or row.own_url)
+    return row if vendor is None else replace(row, dialect=vendor.dialect)

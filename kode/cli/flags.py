@@ -11,10 +11,9 @@ from typing import Any
 
 from kode import paths
 from kode.cli.parser import Parser
-from kode.contracts import MODE_CALLED, MODE_MEANS
+from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS
 from kode.errors import ConfigError
 from kode.extensions.tool_names import rules_of
-from kode.registry import provider_names
 
 FORMATS = ("text", "json", "stream-json")
 
@@ -23,8 +22,9 @@ SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
---allowedTools and --disallowedTools (lists); acceptEdits and bypassPermissions
-as modes; --yolo and --dangerously-skip-permissions for --permission-mode full
+--reasoning-effort, --allowedTools and --disallowedTools (lists); acceptEdits and
+bypassPermissions as modes; --yolo and --dangerously-skip-permissions for
+--permission-mode full
 """
 
 
@@ -47,7 +47,7 @@ def add_conversation_flags(parser: Parser) -> None:
 
 def model_flags(arguments: argparse.Namespace) -> str:
     """The flags that choose the model, as typed, for resuming; "" without any."""
-    named = ("--provider", "--base-url", "--script", "--model")
+    named = ("--provider", "--base-url", "--script", "--model", "--effort")
     given = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
     return shlex.join(word for flag, value in given if value for word in (flag, value))
 
@@ -81,8 +81,9 @@ def add_model_flags(parser: Parser) -> None:
     """Adds the flags that choose the model, which `model_flags` reads."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to use")
-    add("--provider", choices=provider_names(), help="API format; scripted plays a script")
+    add("--provider", metavar="PROVIDER", help="openai, anthropic, ollama, ... or one of yours")
     add("--base-url", metavar="URL", help="another server that speaks the provider's format")
+    add("--effort", metavar="LEVEL", choices=EFFORTS, help="how much it thinks: none ... max")
     add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
 
 
@@ -105,6 +106,7 @@ def _add_other_names(parser: Parser) -> None:
     add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     add("-m", dest="model", metavar="M")
     add("--max-turns", dest="max_steps", metavar="N", type=whole)
+    add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
     for name in ("--yolo", "--dangerously-skip-permissions"):
@@ -130,6 +132,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "model": arguments.model,
         "provider": SCRIPTED if arguments.script else provider,
         "base_url": arguments.base_url,
+        "effort": arguments.effort,
         "script": arguments.script,
         "max_steps": arguments.max_steps,
         "max_budget_usd": arguments.max_budget_usd,

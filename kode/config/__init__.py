@@ -5,7 +5,17 @@ environment < flags, and the origin of each files.py a JSON file → values and 
 choice.py which provider to ask, with which key
 """
 
-from kode.config.choice import LOCAL_KEY, ProviderChoice, is_url, resolve_provider
+from kode.config.choice import (
+    LOCAL_KEY,
+    ProviderChoice,
+    configured,
+    is_url,
+    named_model,
+    provider_for,
+    resolve_provider,
+    small_choice,
+    switched,
+)
 from kode.config.layers import (
     Faults,
     Loaded,
@@ -17,6 +27,7 @@ from kode.config.model import (
     Embedding,
     MemoryConfig,
     Permissions,
+    ProviderPart,
     flat,
     given_prices,
     shown,
@@ -31,11 +42,17 @@ __all__ = [
     "MemoryConfig",
     "Permissions",
     "ProviderChoice",
+    "ProviderPart",
+    "configured",
     "flat",
     "given_prices",
     "is_url",
     "load_config",
+    "named_model",
     "project_file",
+    "provider_for",
     "resolve_provider",
     "shown",
+    "small_choice",
+    "switched",
 ]

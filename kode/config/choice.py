@@ -1,7 +1,7 @@
 """Chooses the provider to ask, with its address, key and model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from kode.config.model import Config, ProviderPart
@@ -12,10 +12,10 @@ from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
     ProviderRow,
+    no_such_provider,
     own_row,
     owner_of,
     owner_of_key,
-    provider_names,
     provider_row,
 )
 
@@ -69,9 +69,8 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
         )
     if base_url is None and not row.own_url and not row.client:
         raise UserError(
-            f"{row.shown} has an address of its own for each account. Set "
-            f"{row.url_variable or f'`providers.{row.name}.base_url` in the config'}, "
-            "for example to https://NAME.openai.azure.com/openai/v1."
+            f"{row.shown} has an address of its own for each account, like {row.url_example}. "
+            f"Set {row.url_variable}, or `providers.{row.name}.base_url` in the config."
         )
     key = config.api_key or part.api_key or environ.get(row.key_variable) or None
     owner = owner_of(model)
@@ -108,18 +107,20 @@ def row_of(config: Config, name: str) -> ProviderRow:
     row = provider_row(name)
     if row is not None:
         return row
-    part = config.providers.get(name)
-    if part is None:
-        raise ConfigError(
-            f"There is no provider {name!r}. Known by name are: {', '.join(provider_names())}. "
-            f"Describe another as `providers.{name}` in the config, with `base_url` and `api`."
-        )
-    if part.base_url is None and config.base_url is None:
-        raise ConfigError(
-            f"The provider {name} has no address. Set `providers.{name}.base_url` in the config."
-        )
-    api: Api = "chat" if part.api == "auto" else part.api
-    return own_row(name, part.base_url or config.base_url or "", api)
+    part = config.providers.get(name, ProviderPart())
+    base_url = part.base_url or (config.base_url if name == config.provider else None)
+    if base_url is None:
+        raise ConfigError(no_such_provider(name, _described(config)))
+    return own_row(name, base_url, "chat" if part.api == "auto" else part.api)
+
+
+def _described(config: Config) -> list[str]:
+    """The providers that only the config knows."""
+    return [
+        name
+        for name, part in config.providers.items()
+        if provider_row(name) is None and part.base_url is not None
+    ]
 
 
 def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
@@ -138,7 +139,8 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
         if environ.get(row.key_variable) or config.providers.get(row.name, ProviderPart()).api_key
     ]
     if len(with_key) > 1 and config.model is not None:
-        return owner or row_of(config, COMPATIBLE)
+        compatible = next((row for row in with_key if row.name == COMPATIBLE), with_key[0])
+        return owner or compatible
     if with_key:
         return with_key[0]
     with_url = [
@@ -148,9 +150,14 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     ]
     if with_url:
         return with_url[-1]
-    own = [name for name in config.providers if provider_row(name) is None]
+    own = _described(config)
     if len(own) == 1:
         return row_of(config, own[0])
+    if own:
+        raise UserError(
+            f"The config describes {len(own)} providers and names none. Set `provider` to one of: "
+            f"{', '.join(own)}, or give --provider."
+        )
     raise UserError(
         "There is no model to work with yet. Run `kode init` to set one up, or set "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "
@@ -169,8 +176,71 @@ def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow,
         or environ.get(row.key_variable)
         or environ.get(row.url_variable)
     ]
-    own = [name for name in config.providers if provider_row(name) is None]
-    return (*found, *(row_of(config, name) for name in own))
+    return (*found, *(row_of(config, name) for name in _described(config)))
+
+
+def switched(
+    config: Config, environ: Mapping[str, str], provider: str, model: str | None
+) -> Config:
+    """The settings for another model, perhaps of another provider. An address and a key that were
+    given without a provider's name stay with the provider in use: nobody else gets that key.
+
+    Raises: UserError as `resolve_provider`.
+    """
+    current = config.provider or _unnamed(config, environ).name
+    part = config.providers.get(current, ProviderPart())
+    given = {"base_url": config.base_url, "api_key": config.api_key}
+    part = part.model_copy(update={key: value for key, value in given.items() if value})
+    moved = {"providers": {**config.providers, current: part}} if any(given.values()) else {}
+    update = {"provider": provider, "model": model, "base_url": None, "api_key": None, **moved}
+    return config.model_copy(update=update)
+
+
+def small_choice(config: Config, environ: Mapping[str, str], named: str | None) -> ProviderChoice:
+    """Whom to ask for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
+    vendor's small one, if its own server is asked; else the session's.
+
+    Raises: UserError as `resolve_provider`.
+    """
+    choice = resolve_provider(config, environ)
+    if named is None:
+        own = choice.row.small_model if choice.base_url is None else ""
+        return replace(choice, model=own or choice.model)
+    provider, model = named_model(config, environ, choice.row, named)
+    if provider == choice.name:
+        provider = provider_for(config, environ, provider, model)
+    if provider == choice.name:
+        return replace(choice, model=model)
+    return resolve_provider(switched(config, environ, provider, model), environ)
+
+
+def provider_for(config: Config, environ: Mapping[str, str], current: str, model: str) -> str:
+    """The provider that a model's name belongs to, if the `current` one only has models of its own
+    and is asked at its own address; else the current one."""
+    row, owner = provider_row(current), owner_of(model)
+    if owner is None or row is None or not row.models:
+        return current
+    part = config.providers.get(current, ProviderPart())
+    is_elsewhere = config.base_url or part.base_url or environ.get(row.url_variable)
+    return current if is_elsewhere else owner.name
+
+
+def named_model(
+    config: Config, environ: Mapping[str, str], current: ProviderRow, text: str
+) -> tuple[str, str]:
+    """(provider, model) of `MODEL` or `PROVIDER/MODEL`, beside the provider `current`: the part
+    before the first slash names another one if that is configured. A provider without models of
+    its own passes on those of others under names like `openai/gpt-oss-20b`: there a maker's name
+    belongs to the model."""
+    first, slash, rest = text.partition("/")
+    if not slash or not rest:
+        return current.name, text
+    if first == current.name:
+        return first, rest
+    named = next((row for row in configured(config, environ) if row.name == first), None)
+    if named is None or (named.models and not current.models):
+        return current.name, text
+    return first, rest
 
 
 def is_url(text: str) -> bool:

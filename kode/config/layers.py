@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kode import paths
+from kode.config.choice import row_of
 from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.contracts import MODE_CALLED
@@ -160,6 +161,7 @@ def load_config(
     warnings += _unknown_variables(environ)
     add(_flag_layer(flags, flags_of))
     config = _validate(merged, places)
+    _check_providers(config, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
 
@@ -338,6 +340,20 @@ def _validate(merged: Mapping[str, Any], places: Mapping[str, str]) -> Config:
         raise Faults([_explain(list(at), faults[at], places) for at in faults]) from None
 
 
+def _check_providers(config: Config, places: Mapping[str, str]) -> None:
+    """Raises: Faults for a provider that neither kode nor the config knows."""
+    faults = []
+    for name in dict.fromkeys((*config.providers, *filter(None, (config.provider,)))):
+        try:
+            row_of(config, name)
+        except ConfigError as error:
+            key = f"providers.{name}" if name in config.providers else "provider"
+            place = next((at for at in (key, "providers", "provider") if at in places), "config")
+            faults.append(f"{places.get(place, place)}: `{key}`: {error}")
+    if faults:
+        raise Faults(faults)
+
+
 def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
     """The path of a value that is wrong. Of a value that may be of several kinds, pydantic reports
     each kind as a step of its own below it."""
@@ -387,6 +403,9 @@ _PLAIN_WORDS = {
     "a valid array": "a list",
     "a valid tuple": "a list",
     "an object": "a section: {...}",
+    "String should match pattern '^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$'": (
+        "a name: a letter, then letters, digits, `-`, `_` and `.`, at most 40"
+    ),
 }
 
 

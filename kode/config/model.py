@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     SystemName = str
 else:
     SystemName = Literal[tuple(SYSTEMS)]
-ProviderName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-"""A row of `kode.registry`, or a name that the config itself gives: see `choice.row_of`."""
+ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
+"""A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
+of the two."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

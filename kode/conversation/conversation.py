@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import images, paths
 from kode.assembly import (
+    can_search,
     cost_function,
     is_small,
     learn,
@@ -28,8 +29,17 @@ from kode.assembly import (
     secrets_of,
     simplify,
 )
-from kode.config import Config, Loaded, resolve_provider
-from kode.contracts import CALLS_ANY, Gate, InjectReason, MemorySystem, PermissionMode, Tool
+from kode.config import Config, Loaded, provider_for, resolve_provider, switched
+from kode.contracts import (
+    CALLS_ANY,
+    Effort,
+    Gate,
+    InjectReason,
+    MemorySystem,
+    PermissionMode,
+    Provider,
+    Tool,
+)
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.past import Past
@@ -56,7 +66,6 @@ from kode.messages import Image, Text, Usage, first_of, plural, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.providers.models import retirement_note
-from kode.registry import owner_of, provider_row
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
     TaintEntry,
@@ -75,6 +84,14 @@ def no_sandbox(why: str) -> Notice:
     return Notice(
         text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
         "asking. `kode doctor` says what to do."
+    )
+
+
+def no_search(provider: Provider) -> str:
+    """What to do where `web_search` is wanted and the vendor has none."""
+    return (
+        f"`web_search` is on, but {provider.name} does not search the web for {provider.model}. "
+        "`kode mcp add` adds an MCP server that searches; docs/models.md names the models that do."
     )
 
 
@@ -149,6 +166,8 @@ class Conversation:
     """The last sentence about a model that its vendor no longer serves."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
+    without_search: str = ""
+    """The model of which was said that it cannot search the web, although that is wanted."""
     delegation: "Delegation | None" = None
     """What all subagents of this session share; None before they can start."""
     background: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -256,6 +275,18 @@ class Conversation:
         if note and note != self.retirement_said:
             self.emit(Notice(text=note))
         self.retirement_said = note
+        self._settle_search()
+
+    def _settle_search(self) -> None:
+        """Decides whether the vendor's server may search the web, now that it has said what it can;
+        says once what to do if it cannot."""
+        provider = self.agent.provider
+        search = can_search(self.config, provider)
+        if search != self.agent.search:
+            self.agent = replace(self.agent, search=search)
+        if self.config.web_search and not search and self.without_search != provider.model:
+            self.without_search = provider.model
+            self.emit(Notice(text=no_search(provider)))
 
     def _say_small(self) -> None:
         provider = self.agent.provider
@@ -415,20 +446,29 @@ class Conversation:
         self._enter(session, resumed=True)
 
     def use_model(self, model: str, provider: str | None = None) -> None:
-        """`/model`: sends the next request to this model. Raises: UserError."""
-        config = self.config.model_copy(
-            update={"model": model, "provider": provider or self._provider_for(model)}
-        )
+        """`/model`: sends the next request to this model, of the named provider, or of the one that
+        its name belongs to. Raises: UserError."""
+        current = self.agent.provider.name
+        name = provider or provider_for(self.config, os.environ, current, model)
+        config = switched(self.config, os.environ, name, model)
         choice = resolve_provider(config, os.environ)
         opened = make_provider(config, choice)
         self.loaded = replace(self.loaded, config=config)
         self.agent = replace(
             self.agent,
             provider=opened,
+            effort=choice.effort,
+            search=can_search(config, opened),
             cost_usd=cost_function(opened),
             secrets=secrets_of(choice),
         )
         self.context.known_messages = 0
+
+    def use_effort(self, effort: Effort | None) -> None:
+        """`/effort`: how much the model thinks from the next request on; None: its default."""
+        config = self.config.model_copy(update={"effort": effort})
+        self.loaded = replace(self.loaded, config=config)
+        self.agent = replace(self.agent, effort=resolve_provider(config, os.environ).effort)
 
     def _inject_reason(self) -> InjectReason:
         if not self.resumed:
@@ -449,15 +489,6 @@ class Conversation:
                     "them to the model."
                 )
             )
-
-    def _provider_for(self, model: str) -> str:
-        """The provider that a model's name belongs to, if requests go to providers' own servers;
-        else the current one."""
-        current = self.agent.provider.name
-        row, owner = provider_row(current), owner_of(model)
-        if owner is None or row is None or not row.models or self.config.base_url:
-            return current
-        return owner.name
 
     @property
     def mode(self) -> PermissionMode:
@@ -600,6 +631,7 @@ class Conversation:
             background=self.commands,
             tools=self.own_tools,
             memory=self.own_memory,
+            small_model=self.agent.small_model,
         )
         self.emit(self.started())
 

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.assembly import make_agent, make_extensions, make_provider, of_session, open_workplace
+from kode.assembly import (
+    make_agent,
+    make_extensions,
+    make_provider,
+    of_session,
+    open_small_model,
+    open_workplace,
+)
 from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
@@ -88,6 +95,7 @@ async def open_conversation(
             background=commands,
             tools=tools,
             memory=own_memory,
+            small_model=open_small_model(loaded.config),
         )
         extensions = make_extensions(
             loaded.config,

@@ -17,8 +17,8 @@ from kode.engine.tokens import (
     tokens_of_text,
     with_room_to_think,
 )
-from kode.errors import ContextOverflow, ToolError
-from kode.events import silent
+from kode.errors import ContextOverflow, ProviderError, ToolError
+from kode.events import Emit, Notice, silent
 from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
@@ -49,14 +49,32 @@ TOKENS_FOR_A_LISTED_FILE = 300
 SUBJECT_CHARS = 60
 
 
-async def summary_of(agent: Agent, session: Session, messages: Sequence[Message], wish: str) -> str:
-    """Asks the model for a hand-over note on the dropped messages. The transcript is sent as text,
-    cut in the middle to half the window, so that the request always fits.
+async def summary_of(
+    agent: Agent, session: Session, messages: Sequence[Message], wish: str, emit: Emit = silent
+) -> str:
+    """Asks the model for a hand-over note on the dropped messages: the one for small work, if the
+    person named one, and if that fails, the session's. The transcript is sent as text, cut in the
+    middle to half the window, so that the request always fits.
 
     Raises: ProviderError; StorageError.
     """
     if not messages:
         return ""
+    small = agent.small_model
+    if small is not None:
+        writer = replace(
+            agent, provider=small.provider, cost_usd=small.cost_usd, small=small.is_weak
+        )
+        try:
+            return await _summary_by(writer, session, messages, wish)
+        except ProviderError as error:
+            emit(Notice(text=f"{error} {agent.provider.model} writes the note (`small_model`)."))
+    return await _summary_by(agent, session, messages, wish)
+
+
+async def _summary_by(
+    agent: Agent, session: Session, messages: Sequence[Message], wish: str
+) -> str:
     half = agent.provider.info.context_window / 2
     transcript = clip_middle(transcript_of(messages), chars_of(half))
     try:

@@ -345,7 +345,7 @@ async def compact(
     before = compaction.words_before(session, tail)
     summary = drop.recap
     if summary is None:
-        summary = await compaction.summary_of(agent, session, messages[:start], wish)
+        summary = await compaction.summary_of(agent, session, messages[:start], wish, emit)
     room = min(agent.limits.keep_user_tokens, window / 5) * share
     words = compaction.own_words(before, int(room))
     read, changed = compaction.files_of(agent, [*before, *tail])

@@ -4,7 +4,7 @@ how it works. `kode.subagents` starts one."""
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.contracts import MODE_CALLED, PermissionMode
+from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
@@ -27,6 +27,8 @@ class AgentDefinition:
     """The names of its only tools; None: those of every subagent."""
     model: str = ""
     """"": the current one."""
+    effort: Effort | None = None
+    """How much it thinks; None: as much as the parent."""
     mode: PermissionMode | None = None
     """Restricts the parent's mode; never widens it."""
 
@@ -38,14 +40,15 @@ def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]
     for place in places(around, "agents", FAMILIES):
         for path in files_below(place.folder, ".md"):
             try:
-                found.append(_agent(path, place))
+                found.append(_agent(path, place, problems))
             except ConfigError as error:
                 problems.append(f"The agent {path.stem} was left out: {str(error).rstrip('.')}.")
     return found, problems
 
 
-def _agent(path: Path, place: Place) -> AgentDefinition:
-    """Raises: ConfigError that says in a few words why it cannot be used."""
+def _agent(path: Path, place: Place, problems: list[str]) -> AgentDefinition:
+    """Adds to `problems` what does not hinder its use. Raises: ConfigError that says in a few words
+    why it cannot be used."""
     text = read_text(path, place)
     document = front_matter.read(text)
     if document.problem:  # without its limits it would do more than intended
@@ -61,8 +64,23 @@ def _agent(path: Path, place: Place) -> AgentDefinition:
         prompt=document.body,
         tools=_tools(document),
         model="" if model in INHERIT else model,
+        effort=_effort(document, path, problems),
         mode=MODE_CALLED.get(document.text("permissionMode")),
     )
+
+
+def _effort(document: front_matter.Document, path: Path, problems: list[str]) -> Effort | None:
+    for field in ("effort", "reasoningEffort"):
+        given = document.text(field).lower()
+        if given in INHERIT:
+            continue
+        if given in EFFORTS:
+            return EFFORTS[EFFORTS.index(given)]
+        problems.append(
+            f"The agent {path.stem} thinks as much as the session: its `{field}` is {given!r}; "
+            f"the levels are {', '.join(EFFORTS)}."
+        )
+    return None
 
 
 def _tools(document: front_matter.Document) -> frozenset[str] | None:

@@ -33,7 +33,7 @@ from kode.registry import (
     FORMATS,
     ProviderRow,
     ProviderSettings,
-    provider_names,
+    no_such_provider,
     provider_row,
     row_at,
 )
@@ -120,9 +120,5 @@ def warm_up(provider: Provider) -> None:
 def _row(name: str) -> ProviderRow:
     row = provider_row(name)
     if row is None:
-        raise ConfigError(
-            f"There is no provider {name!r}. Known by name are: {', '.join(provider_names())}. "
-            "For another server that speaks one of their formats set --base-url, or describe it "
-            f"as `providers.{name}` in the config."
-        )
+        raise ConfigError(no_such_provider(name))
     return row

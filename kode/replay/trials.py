@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kode.assembly import child_environment, cost_function, make_provider
-from kode.config import Config, resolve_provider
+from kode.config import Config, provider_for, resolve_provider
 from kode.errors import ConfigError
 from kode.events import Status
 from kode.extensions.program import run_program
 from kode.messages import Usage
-from kode.registry import owner_of
 from kode.replay.agent import Changes
 from kode.replay.play import Replay, play
 from kode.replay.played import Live
@@ -203,8 +202,9 @@ async def _run(
 def _with_model(config: Config, recording: Recording, model: str | None) -> Config:
     """The recorded model at its provider; another model at its own provider, if it has one."""
     header = recording.header
-    owner = owner_of(model) if model is not None and config.base_url is None else None
-    provider = owner.name if owner is not None else header.provider
+    provider = header.provider
+    if model is not None:
+        provider = provider_for(config, os.environ, provider, model)
     return config.model_copy(update={"model": model or header.model, "provider": provider})
 
 

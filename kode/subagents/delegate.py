@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from kode.contracts import Tool, ToolContext, ToolOutput
+from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
@@ -35,13 +35,14 @@ all it needs (paths, findings, what to report) into its task. Check what it repo
 
 class TaskArgument(BaseModel):
     """`goal`: what to find or do, and what to report. `context`: what it must know. `guidance`:
-    how to go about it."""
+    how to go about it. `effort`: how much to think, if not as usual."""
 
     model_config = ConfigDict(extra="forbid")
 
     goal: str
     context: str | None = None
     guidance: str | None = None
+    effort: Effort | None = None
 
 
 class TaskOfAgent(TaskArgument):
@@ -99,6 +100,7 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
         lines += [f"   agent: {task.agent}"] if task.agent else []
+        lines += [f"   effort: {task.effort}"] if task.effort else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
         lines += [f"   context: {task.context}"] if task.context else []
         blocks.append("\n".join(lines))
@@ -121,7 +123,13 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
         if agent and agent not in agents:
             raise ToolError(f"There is no agent {agent!r}. The agents are: {', '.join(agents)}.")
         checked.append(
-            Task(goal=task.goal, context=task.context, guidance=task.guidance, agent=agent or None)
+            Task(
+                goal=task.goal,
+                context=task.context,
+                guidance=task.guidance,
+                effort=task.effort,
+                agent=agent or None,
+            )
         )
     return checked
 

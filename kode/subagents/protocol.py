@@ -1,6 +1,6 @@
 """The files and lines that cross between a parent and its children, with their limits.
 
-Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "agent"?}
+Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "effort"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events, `used`, questions, last {"type": "result", ...}
 Child's stdin  one JSON object a line: first `start`, then `answer` and `elsewhere`; its end means
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode.contracts import PermissionMode, SnapshotSection
+from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, UserError
 from kode.events import Status
 from kode.messages import Usage
@@ -55,6 +55,7 @@ class Task(_Given):
     guidance: str | None = None
     permission_mode: PermissionMode | None = None
     model: str | None = None
+    effort: Effort | None = None
     agent: str | None = None
     """The name of the agent definition to use, which the child looks up itself."""
 

@@ -128,6 +128,13 @@ def _systems(**_: Any) -> Sequence[str]:
     return tuple(SYSTEMS)
 
 
+def _providers(**_: Any) -> Sequence[str]:
+    from kode.paths import config_file, home
+    from kode.registry import provider_names
+
+    return tuple(dict.fromkeys((*provider_names(), *_described(config_file(home())))))
+
+
 def _sessions(**_: Any) -> Mapping[str, str]:
     from kode.cli.prompt.choices import session_choices
     from kode.paths import home
@@ -161,6 +168,7 @@ COMPLETERS = {
     "M": _models,
     "ID": _sessions,
     "SESSION": _sessions,
+    "PROVIDER": _providers,
     "SYSTEM": _systems,
     "SERVER": _servers,
     "ITEM": _items,
@@ -172,15 +180,24 @@ COMPLETERS = {
 
 
 def _configured_models(path: Path) -> list[str]:
-    """The models that a config file names, ignoring its faults: they are reported when it is
-    used."""
+    """The models that a config file names."""
+    config = _config(path)
+    parts = [config, *_object(config.get("providers")).values()]
+    named = [_object(part).get("model") for part in parts]
+    priced = _object(config.get("prices"))
+    return [name for name in (*named, *priced) if isinstance(name, str) and name.isprintable()]
+
+
+def _described(path: Path) -> list[str]:
+    """The providers that a config file describes."""
+    return [name for name in _object(_config(path).get("providers")) if name.isprintable()]
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """A config file, ignoring its faults: they are reported when it is used."""
     with contextlib.suppress(OSError, ValueError):
-        config = json.loads(path.read_bytes())
-        parts = [config, *_object(_object(config).get("providers")).values()]
-        named = [_object(part).get("model") for part in parts]
-        priced = _object(_object(config).get("prices"))
-        return [name for name in (*named, *priced) if isinstance(name, str) and name.isprintable()]
-    return []
+        return _object(json.loads(path.read_bytes()))
+    return {}
 
 
 def _object(value: Any) -> dict[str, Any]:

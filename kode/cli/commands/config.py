@@ -130,11 +130,14 @@ def _touches_home(text: str) -> str | None:
 
 def _wrong_urls(loaded: Loaded) -> list[str]:
     values = flat(loaded.config)
+    urls = {key: values[key] for key in ("base_url", "memory.embedding.base_url")}
+    for name, part in loaded.config.providers.items():
+        urls[f"providers.{name}.base_url"] = part.base_url
     return [
-        f"{loaded.origins[key]}: `{key}` is {json.dumps(shown(key, url))}; it must be an address "
-        "like https://host/v1."
-        for key in ("base_url", "memory.embedding.base_url")
-        if (url := values.get(key)) is not None and not is_url(url)
+        f"{loaded.origins.get(key, loaded.origins['providers'])}: `{key}` is "
+        f"{json.dumps(shown(key, url))}; it must be an address like https://host/v1."
+        for key, url in urls.items()
+        if url is not None and not is_url(url)
     ]
 
 

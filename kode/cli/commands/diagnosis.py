@@ -1,11 +1,8 @@
-"""Shared by the checks of `kode doctor`: findings, common inputs, and a probe whether a model
-server answers, accepts the key and offers a model, with one request for its list of models.
-
-Also contains the checks of the machine: Python, folders, programs, the terminal.
+"""Shared by the checks of `kode doctor`: findings and common inputs. Also contains the checks of
+the machine: Python, folders, programs, the terminal.
 """
 
 import functools
-import json
 import os
 import shutil
 import subprocess
@@ -13,19 +10,16 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, paths
-from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import KodeError
 from kode.programs import find_program
-from kode.providers.boundary import LOADING, plain_reason
-from kode.providers.offered import offers
-from kode.providers.served import is_near
-from kode.registry import provider_row
+from kode.providers.reach import Reached, reach
 
 if TYPE_CHECKING:
     from kode.config import Loaded, ProviderChoice
+    from kode.contracts import Provider
 
 MIN_FREE_BYTES = 100 * 1024 * 1024
 PROGRAM_TIMEOUT_S = 10.0
@@ -80,6 +74,18 @@ class Case:
             return None
         try:
             return resolve_provider(self.loaded.config, os.environ)
+        except KodeError:
+            return None
+
+    @functools.cached_property
+    def provider(self) -> "Provider | None":
+        """The provider that is asked; None if it cannot be opened."""
+        from kode.assembly import make_provider
+
+        if self.loaded is None or self.choice is None:
+            return None
+        try:
+            return make_provider(self.loaded.config, self.choice)
         except KodeError:
             return None
 
@@ -187,86 +193,3 @@ def terminal(case: Case) -> Finding:
             "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
         )
     return ok(detail)
-
-
-TIMEOUT_S = 5.0
-MAX_LIST_BYTES = 4_000_000
-NO_ACCESS = (401, 403)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    url: str
-    """The base URL, as the provider uses it."""
-    state: Literal["ok", "refused", "loading", "unreachable", "odd"]
-    """`refused`: the key was not accepted. `odd`: the answer is not a list."""
-    detail: str
-    models: tuple[str, ...] = ()
-
-    def offers(self, model: str) -> bool | None:
-        """Whether the model is in its list; None without a list."""
-        return offers(self.models, model) if self.models else None
-
-
-def url_of(choice: ProviderChoice) -> str:
-    """The base URL that requests go to."""
-    row = provider_row(choice.name)
-    return choice.base_url or (row.own_url if row else "")
-
-
-def reach(choice: ProviderChoice, timeout_s: float = TIMEOUT_S) -> Reached:
-    """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
-    else."""
-    import httpx2
-
-    url = url_of(choice)
-    row = provider_row(choice.name)
-    assert row is not None
-    address = f"{url.rstrip('/')}{row.models_path}"
-    headers = dict(row.headers)
-    if row.key_header:
-        headers[row.key_header] = choice.api_key or ""
-    elif choice.api_key and choice.api_key != LOCAL_KEY:
-        headers["authorization"] = f"Bearer {choice.api_key}"
-    try:
-        with httpx2.Client(timeout=timeout_s, follow_redirects=False) as client:
-            status, body = _get(client, address, headers)
-            if status == 200 and is_near(url):
-                # llama.cpp lists its model to anybody, and then wants a key for each request.
-                asked, _ = _get(
-                    client, f"{address.removesuffix('/models')}/chat/completions", headers
-                )
-                status = asked if asked in NO_ACCESS else status
-    except Exception as error:  # clients raise errors of many families, also about their arguments
-        said = plain_reason(str(error).strip()) or type(error).__name__
-        return Reached(url=url, state="unreachable", detail=said.splitlines()[0][:200])
-    if status in NO_ACCESS:
-        return Reached(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")
-    if status == 503 and LOADING.search(body.decode(errors="replace")):
-        return Reached(url=url, state="loading", detail="it is still loading its model")
-    models = _models(body) if status == 200 else None
-    if models is None:
-        return Reached(
-            url=url,
-            state="odd",
-            detail=f"it answers, but not with a list of models (HTTP {status})",
-        )
-    return Reached(url=url, state="ok", detail=f"it offers {len(models)} models", models=models)
-
-
-def _get(client: Any, address: str, headers: dict[str, str]) -> tuple[int, bytes]:
-    with client.stream("GET", address, headers=headers) as response:
-        body = b""
-        for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > MAX_LIST_BYTES:
-                break
-        return response.status_code, body
-
-
-def _models(body: bytes) -> tuple[str, ...] | None:
-    try:
-        data = json.loads(body)["data"]
-        return tuple(str(model["id"]) for model in data or ())  # null: Ollama without a model
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None

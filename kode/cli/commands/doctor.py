@@ -1,6 +1,6 @@
 """`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are in `diagnosis` and `setup_checks`.
+The checks are in `diagnosis`, `setup_checks` and `provider_checks`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, setup_checks
+from kode.cli.commands import diagnosis, provider_checks, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
@@ -29,6 +29,10 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "key": setup_checks.key,
     "server": setup_checks.server,
     "model": setup_checks.model,
+    "requests": provider_checks.requests,
+    "small model": provider_checks.small_model,
+    "web search": provider_checks.web_search,
+    "others": provider_checks.others,
     "memory": setup_checks.memory,
     "instructions": setup_checks.instructions,
     "extensions": setup_checks.extensions,

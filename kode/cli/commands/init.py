@@ -1,7 +1,8 @@
 """`kode init`: guided set-up, and the first run of a machine without key or config.
 
-Offers a key, a local server that it has found, or the demo; tests the choice, says what it writes
-and where, and writes a config file with mode 0600, never overwriting one without `--force`.
+Offers a key, a local server that it has found, a cloud account, or the demo; tests the choice, says
+what it writes and where, and writes a config file with mode 0600, never overwriting one without
+`--force`. The services are those of `kode.registry`.
 """
 
 import difflib
@@ -19,29 +20,23 @@ from kode import durable, paths
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold, one_line
 from kode.errors import EXIT_OK, ConfigError, UserError
-from kode.registry import COMPATIBLE, owner_of_key
+from kode.registry import (
+    PROVIDERS,
+    ProviderRow,
+    owner_of_key,
+    provider_row,
+    row_with_address,
+)
 
 if TYPE_CHECKING:
-    from kode.cli.commands.diagnosis import Reached
     from kode.config.choice import ProviderChoice
+    from kode.providers.reach import Reached
 
-LOCAL_SERVERS = (
-    ("Ollama", 11434),
-    ("LM Studio", 1234),
-    ("llama.cpp", 8080),
-    ("llama.cpp", 9931),
-    ("vLLM", 8000),
-)
-"""Servers that people run at home, on their usual ports; all support Chat Completions. llama.cpp is
-moving from the first of its ports to the second."""
+Settings = dict[str, Any]
+"""What is written: `provider`, and its part of `providers`."""
 
-SERVICES = (
-    ("sk-or-", "OpenRouter", "https://openrouter.ai/api/v1"),
-    ("gsk_", "Groq", "https://api.groq.com/openai/v1"),
-    ("xai-", "xAI", "https://api.x.ai/v1"),
-    ("AIza", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
-)
-"""Compatible services with recognizable keys: key prefix, name, base URL."""
+FURTHER_PORTS = (("llamacpp", 9931),)
+"""Where local servers are found beside the port of their row: llama.cpp is moving to this one."""
 
 LIST_TIMEOUT_S = 2.0
 LISTED_MODELS = 20
@@ -50,7 +45,7 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class LocalServer:
-    name: str
+    row: ProviderRow
     reached: "Reached"
 
 
@@ -73,9 +68,9 @@ def main(argv: Sequence[str]) -> int:
         )
     if sys.stdin is None or not sys.stdin.isatty():
         raise UserError(
-            "`kode init` asks questions, and there is no terminal to ask at. In scripts set "
-            "OPENAI_API_KEY or ANTHROPIC_API_KEY instead, or write the file yourself: "
-            "docs/configuration.md has every key."
+            "`kode init` asks questions, and there is no terminal to ask at. In scripts set your "
+            "service's own variable instead, like OPENAI_API_KEY or ANTHROPIC_API_KEY, or write "
+            "the file yourself: docs/models.md lists the services."
         )
     _say(
         f"Sets up a model. Your answers are saved in {target} (only you can read it) and tested "
@@ -105,44 +100,55 @@ def first_run(home: Path) -> int | None:
     return None
 
 
-def choose() -> dict[str, Any] | None:
+def choose() -> Settings | None:
     """Asks how to reach a model; the settings to write, or None for the demo.
 
     Raises: UserError if the person leaves.
     """
     servers = find_local_servers()
-    options = [("an API key (OpenAI, Anthropic, or a compatible service)", "key")]
+    options = [("an API key (OpenAI, Anthropic, Gemini, OpenRouter, ...)", "key")]
     options += [
-        (f"{s.name} on this machine ({s.reached.url})", str(i)) for i, s in enumerate(servers)
+        (f"{s.row.shown} on this machine ({s.reached.url})", str(i)) for i, s in enumerate(servers)
     ]
+    clouds = ", ".join(row.shown for row in _clouds())
+    options += [(f"a cloud account ({clouds})", "cloud")]
     options += [("a server at another address", "address")]
     options += [("a demo first: everything works, no key needed", "demo")]
     _say("How should kode reach a model?")
-    for number, (text, _) in enumerate(options, 1):
-        _say(f"  {number}  {text}")
+    _say_numbered([text for text, _ in options])
     if not servers:
-        names = ", ".join(dict.fromkeys(name for name, _ in LOCAL_SERVERS))
+        names = ", ".join(dict.fromkeys(row.shown for row, _ in local_places()))
         _say(f"     (no local server answered: looked for {names})")
     answer = _ask(f"Number [1-{len(options)}], or q to quit:  ")
     choice = options[_index(answer, len(options))][1]
-    if choice == "demo":
-        return None
-    if choice == "key":
-        return _with_key()
-    if choice == "address":
-        return _with_address()
+    match choice:
+        case "demo":
+            return None
+        case "key":
+            return _with_key()
+        case "cloud":
+            return _with_cloud(_pick_row(_clouds(), "Which one?"))
+        case "address":
+            return _with_address()
     return _with_local(servers[int(choice)])
+
+
+def local_places() -> tuple[tuple[ProviderRow, str], ...]:
+    """The servers that people run at home → the usual addresses of each."""
+    usual = [(row, row.own_url) for row in PROVIDERS if row.is_local]
+    further = [(provider_row(name), f"http://127.0.0.1:{port}/v1") for name, port in FURTHER_PORTS]
+    return (*usual, *((row, url) for row, url in further if row is not None))
 
 
 def find_local_servers() -> list[LocalServer]:
     """The model servers that answer on their usual local ports."""
-    from kode.cli.commands.diagnosis import reach
+    from kode.providers.reach import reach
 
     found = []
-    for name, port in LOCAL_SERVERS:
-        reached = reach(_choice(_settings_for(f"http://127.0.0.1:{port}/v1")), LIST_TIMEOUT_S)
+    for row, url in local_places():
+        reached = reach(_choice(_settings(row.name, base_url=url)), LIST_TIMEOUT_S)
         if reached.state in ("ok", "refused", "loading"):
-            found.append(LocalServer(name=name, reached=reached))
+            found.append(LocalServer(row=row, reached=reached))
     return found
 
 
@@ -153,131 +159,196 @@ def write_config(target: Path, settings: dict[str, Any]) -> None:
     _say(f"Saved {target} (only you can read it). `kode config show` shows every value.")
 
 
-def _asked_key() -> str:
-    return _left(getpass.getpass, "API key (not shown while you type): ").strip()
+def _asked_key(question: str = "API key (not shown while you type): ") -> str:
+    return _left(getpass.getpass, question).strip()
 
 
-def _with_key() -> dict[str, Any]:
+def _with_key() -> Settings:
+    """Asks for a key, and of a service only if the key does not show it."""
+    key, question = "", "API key (not shown while you type): "
     for left in reversed(range(MAX_TRIES)):
-        key = _asked_key()
-        if not (key and key.isascii() and key.isprintable() and " " not in key):
+        typed = _asked_key(question)
+        if not (typed and typed.isascii() and typed.isprintable() and " " not in typed):
             _say("A key is one word without spaces. Try again, or q to quit.")
             continue
-        settings, reached = _tried(key)
+        named = typed == ANOTHER and bool(key)
+        key = key if named else typed
+        row = None if named else owner_of_key(key)
+        settings = _settings_of_key(key, row or _asked_service())
+        reached = _test(settings)
         if reached.state != "refused":
-            return _with_model(settings, reached, has_default=owner_of_key(key) is not None)
-        _say(f"{reached.url}: {reached.detail}." + (" Try again, or q to quit." if left else ""))
+            return _with_model(settings, reached)
+        _say(f"{reached.url}: {reached.detail}.")
+        if left:
+            question = f"Another key, {ANOTHER} if this one is for another service, or q to quit: "
     raise UserError("No working key was entered. Run `kode init` again, or try `kode demo`.")
 
 
-def _tried(key: str) -> "tuple[dict[str, Any], Reached]":
-    """The settings for a key, and its server's answer."""
-    owner = owner_of_key(key)
-    provider = owner.name if owner else COMPATIBLE
-    settings: dict[str, Any] = {"provider": provider, "api_key": key}
-    if owner is None:
-        settings["base_url"] = _base_url(key)
-    elif url := os.environ.get(owner.url_variable):
-        settings["base_url"] = url
-    return settings, _test(settings)
+ANOTHER = "s"
 
 
-def _test(settings: dict[str, Any]) -> "Reached":
-    from kode.cli.commands.diagnosis import reach
+def _asked_service() -> ProviderRow | None:
+    """The service that a key is for; None for one that kode does not know."""
+    services = [row for row in PROVIDERS if row.needs_key]
+    _say("Which service is this key for?")
+    _say_numbered([*(row.shown for row in services), "another one"])
+    last = len(services) + 1
+    at = _index(_ask(f"Number [1-{last}], or q to quit:  "), last)
+    return services[at] if at < len(services) else None
+
+
+def _settings_of_key(key: str, row: ProviderRow | None) -> Settings:
+    if row is None:
+        return _settings_for(_asked_url(), api_key=key)
+    base_url = os.environ.get(row.url_variable)
+    if row.url_example and not base_url:
+        base_url = _asked_url(row.url_example)
+    return _settings(row.name, api_key=key, base_url=base_url)
+
+
+def _test(settings: Settings) -> "Reached":
+    from kode.providers.reach import reach
 
     _say("Testing it ...")
     return reach(_choice(settings))
 
 
-def _choice(settings: dict[str, Any]) -> "ProviderChoice":
-    from kode.config.choice import ProviderChoice
+def _choice(settings: Settings) -> "ProviderChoice":
+    from kode.config.choice import resolve_provider
+    from kode.config.model import Config
 
-    return ProviderChoice(
-        name=settings["provider"],
-        model=None,
-        base_url=settings.get("base_url"),
-        api_key=settings.get("api_key"),
-    )
+    return resolve_provider(Config.model_validate(settings), {})
 
 
-def _settings_for(base_url: str) -> dict[str, Any]:
-    return {"provider": COMPATIBLE, "base_url": base_url}
+def _settings(provider: str, **given: str | None) -> Settings:
+    """The settings of one provider; an address that is its own is left out."""
+    row = provider_row(provider)
+    part = {key: value for key, value in given.items() if value}
+    if row is not None and part.get("base_url") == row.own_url:
+        del part["base_url"]
+    return {"provider": provider, "providers": {provider: part}} if part else {"provider": provider}
 
 
-def _with_address() -> dict[str, Any]:
+def _with(settings: Settings, **given: str) -> Settings:
+    """The settings with more of their provider's part."""
+    name = settings["provider"]
+    part = settings.get("providers", {}).get(name, {})
+    return {**settings, "providers": {name: {**part, **given}}}
+
+
+def _settings_for(base_url: str, api_key: str | None = None) -> Settings:
+    """The settings for an address: the vendor's whose it is, else a provider of the person's own,
+    under the name of the host."""
+    from urllib.parse import urlsplit
+
+    row = row_with_address(base_url)
+    if row is not None:
+        return _settings(row.name, base_url=base_url, api_key=api_key)
+    host = urlsplit(base_url).hostname or ""
+    label = host.split(".")[0]
+    is_name = label.isascii() and label[:1].isalpha() and label.replace("-", "").isalnum()
+    name = label if is_name and len(label) <= 40 and provider_row(label) is None else "server"
+    return _settings(name, base_url=base_url, api_key=api_key)
+
+
+def _with_address() -> Settings:
     settings = _settings_for(_asked_url())
+    row = provider_row(settings["provider"])
+    if row is not None and row.needs_key:
+        settings = _with(settings, api_key=_asked_key())
     return _with_server(settings, _test(settings))
 
 
-def _with_local(server: LocalServer) -> dict[str, Any]:
+def _with_local(server: LocalServer) -> Settings:
+    name = server.row.shown
     if server.reached.state == "loading":
         raise UserError(
-            f"{server.name} is still loading its model. Run `kode init` again when it is ready."
+            f"{name} is still loading its model. Run `kode init` again when it is ready."
         )
     if server.reached.state == "ok" and not server.reached.models:
-        raise UserError(f"{server.name} has no model loaded. Load one there, then `kode init`.")
-    return _with_server(_settings_for(server.reached.url), server.reached)
+        raise UserError(f"{name} has no model loaded. Load one there, then `kode init`.")
+    settings = _settings(server.row.name, base_url=server.reached.url)
+    return _with_server(settings, server.reached)
 
 
-def _with_server(settings: dict[str, Any], reached: "Reached") -> dict[str, Any]:
+def _with_server(settings: Settings, reached: "Reached") -> Settings:
     if reached.state == "refused":
         _say("It requires a key.")
-        settings["api_key"] = _asked_key()
+        settings = _with(settings, api_key=_asked_key())
         reached = _test(settings)
     if reached.state == "refused":
         raise UserError(f"{reached.url}: {reached.detail}. Run `kode init` again.")
-    return _with_model(settings, reached, has_default=False)
+    return _with_model(settings, reached)
 
 
-def _base_url(key: str) -> str:
-    for beginning, name, url in SERVICES:
-        if key.startswith(beginning):
-            _say(f"This is a {name} key: {url}")
-            return url
-    _say("kode does not recognize this key. Which service is it for?")
-    return _asked_url()
+def _clouds() -> list[ProviderRow]:
+    """The providers where each account has its own address, or an SDK finds it."""
+    return [row for row in PROVIDERS if row.client or row.url_example]
 
 
-def _asked_url() -> str:
+def _with_cloud(row: ProviderRow) -> Settings:
+    """Azure and Foundry: address and key. For the others says what the SDK reads."""
+    if row.url_example:
+        settings = _settings_of_key(_asked_key(), row)
+        reached = _test(settings)
+        if reached.state == "refused":
+            raise UserError(f"{reached.url}: {reached.detail}. Run `kode init` again.")
+        return _with_model(settings, reached)
+    variables = [name for name in (row.key_variable, *row.reads) if name]
+    _say(f"kode keeps nothing for {row.shown}: its SDK reads these variables, or your login there.")
+    for name in variables:
+        _say(f"  {name}  ({'set' if os.environ.get(name) else 'not set'})")
+    _say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")
+    return _settings(row.name)
+
+
+def _asked_url(example: str = "https://host/v1 or http://192.168.1.5:8080/v1") -> str:
     from kode.config.choice import is_url
 
     for _ in range(MAX_TRIES):
-        url = _ask("Base URL, e.g. https://host/v1 or http://192.168.1.5:8080/v1: ")
+        url = _ask(f"Base URL, e.g. {example}: ")
         if is_url(url):
             return url
         _say("Enter a URL that starts with https:// or http://, or q to quit.")
     raise UserError("No address was entered. Run `kode init` again, or try `kode demo`.")
 
 
-def _with_model(
-    settings: dict[str, Any], reached: "Reached", *, has_default: bool
-) -> dict[str, Any]:
-    """OpenAI and Anthropic have a default; for others asks for the model."""
+def _with_model(settings: Settings, reached: "Reached") -> Settings:
+    """The settings with a model, unless the provider has a default that its server offers."""
     if reached.state == "ok":
         _say(f"It works: {reached.url} answers.")
     else:
         _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
-    if has_default:
+    row = provider_row(settings["provider"])
+    default = row.default_model if row is not None else ""
+    if default and reached.offers(default) is not False:
         return settings
     names = reached.models
     if len(names) == 1:
-        return {**settings, "model": names[0]}
+        return _with(settings, model=names[0])
     if 1 < len(names) <= LISTED_MODELS:
-        return {**settings, "model": _pick(names, "Which model? Number")}
+        _say("Which model?")
+        _say_numbered(list(map(one_line, names)))
+        return _with(settings, model=names[_index(_ask(f"Number [1-{len(names)}]: "), len(names))])
     for _ in range(MAX_TRIES):
         model = _ask("Model name: ")
         if model and (not names or model in names):
-            return {**settings, "model": model}
+            return _with(settings, model=model)
         near = difflib.get_close_matches(model, names, n=3, cutoff=0.3)
         hint = f" Closest: {', '.join(map(one_line, near))}." if near else ""
         _say(f"There is no model with that name.{hint}")
     raise UserError("No model chosen. Run `kode init` again, or try `kode demo`.")
 
 
-def _pick(names: Sequence[str], question: str) -> str:
-    for number, name in enumerate(names, 1):
-        _say(f"  {number}  {one_line(name)}")
-    return names[_index(_ask(f"{question} [1-{len(names)}]: "), len(names))]
+def _pick_row(rows: Sequence[ProviderRow], question: str) -> ProviderRow:
+    _say(question)
+    _say_numbered([row.shown for row in rows])
+    return rows[_index(_ask(f"Number [1-{len(rows)}], or q to quit:  "), len(rows))]
+
+
+def _say_numbered(texts: Sequence[str]) -> None:
+    for number, text in enumerate(texts, 1):
+        _say(f"  {number:>{len(str(len(texts)))}}  {text}")
 
 
 def _index(answer: str, count: int) -> int:

@@ -153,12 +153,11 @@ def _ask_reply(loaded: "Loaded") -> AskReply:
 
     async def ask(request: Request) -> Message:
         from kode.assembly import make_provider
-        from kode.config import resolve_provider
+        from kode.config import small_choice
 
         config = loaded.config
-        if config.memory.model:
-            config = config.model_copy(update={"model": config.memory.model})
-        provider = make_provider(config, resolve_provider(config, os.environ))
+        named = config.memory.model or config.small_model
+        provider = make_provider(config, small_choice(config, os.environ, named))
         try:
             return await provider.reply(request, silent)
         finally:

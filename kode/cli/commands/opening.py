@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.flags import config_flags, finish_startup, model_flags, working_directory
 from kode.errors import ConfigError, UserError
+from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
     from kode.contracts import Provider
@@ -53,11 +54,11 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     from kode.paths import config_file, home
 
     named = any((arguments.provider, arguments.base_url, arguments.script))
-    variables = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "KODE_API_KEY", "KODE_PROVIDER")
+    variables = ("KODE_API_KEY", "KODE_PROVIDER", *(row.key_variable for row in PROVIDERS))
     if named or any(os.environ.get(name) for name in variables):
         return True
     if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
-        return any(os.environ.get(f"{name}_BASE_URL") for name in ("OPENAI", "ANTHROPIC"))
+        return any(os.environ.get(row.url_variable) for row in PROVIDERS)
     from kode.config import load_config, resolve_provider
 
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))

@@ -11,6 +11,7 @@ from kode import paths
 from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
 from kode.errors import KodeError
 from kode.events import Event, Notice
+from kode.providers.reach import url_of
 
 if TYPE_CHECKING:
     from kode.contracts import Provider
@@ -54,6 +55,8 @@ def key(case: Case) -> Finding:
         return missing(f"{said}.", step)
     if choice.name == "scripted":
         return ok("none needed for the scripted provider")
+    if choice.api_key is None:
+        return ok(f"none set; the SDK of {choice.row.shown} finds the login")
     reached = case.reached
     if reached is not None and reached.state == "refused":
         return missing(
@@ -77,6 +80,8 @@ def server(case: Case) -> Finding:
     reached = case.reached
     if reached is None:
         return ok("none needed for the scripted provider")
+    if not url_of(case.choice):
+        return ok(f"{case.choice.row.shown}: its SDK finds the address, not tested")
     if reached.state == "unreachable":
         return missing(
             f"{reached.url} cannot be reached ({reached.detail})",

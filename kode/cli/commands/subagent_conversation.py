@@ -48,11 +48,9 @@ def child_conversation(
 
     definition = _definition(setting, start)
     config = _config(setting, start, definition, emit)
+    if definition is not None and definition.model:
+        config = config.model_copy(update={"model": _model_of(definition, config)})
     provider = make_provider(config, resolve_provider(config, os.environ))
-    if definition is not None and definition.model and not provider.info.known:
-        # Names like `opus` are another agent's: the parent's own model is better than none.
-        config = _config(setting, start, replace(definition, model=""), emit)
-        provider = make_provider(config, resolve_provider(config, os.environ))
     folder = (setting.cwd / setting.arguments.task).parent if start is not None else None
     place = open_workplace(config, home(), setting.cwd)
     if folder is None:
@@ -136,6 +134,7 @@ def _config(
             "model": arguments.model or task.model,
             "provider": arguments.provider,
             "base_url": arguments.base_url,
+            "effort": arguments.effort or task.effort,
             "script": arguments.script,
             "permissions.mode": arguments.permission_mode or task.permission_mode,
             "permissions.allow": arguments.allow or None,
@@ -149,10 +148,11 @@ def _config(
     limits = config.subagent
     if definition is not None and definition.mode is not None:
         mode = _narrower(definition.mode, mode)
-    model = definition.model if definition is not None else ""
+    effort = arguments.effort or task.effort or (definition.effort if definition else None)
     return config.model_copy(
         update={
-            "model": model or (task.model if start is not None else None) or config.model,
+            "model": (task.model if start is not None else None) or config.model,
+            "effort": effort or config.effort,
             "system": template("subagent"),
             "append_system": definition.prompt if definition is not None else "",
             "timeout_s": None,
@@ -162,6 +162,21 @@ def _config(
             "memory": config.memory.model_copy(update={"enabled": False}),
         }
     )
+
+
+def _model_of(definition: AgentDefinition, config: Config) -> str | None:
+    """The model of a definition, if the provider in use has it: names like `opus` are another
+    agent's, and the session's own model is better than none."""
+    from kode.config import named_model, resolve_provider
+    from kode.providers.models import info_of
+    from kode.registry import owner_of
+
+    choice = resolve_provider(config, os.environ)
+    provider, model = named_model(config, os.environ, choice.row, definition.model)
+    is_of_another = choice.base_url is None and choice.row.models and owner_of(model) != choice.row
+    if provider != choice.name or is_of_another or not info_of(model).known:
+        return config.model
+    return model
 
 
 def _narrower(wanted: str, limit: str) -> str:

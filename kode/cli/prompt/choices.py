@@ -6,7 +6,6 @@ loop's thread. `complete` and `completion` offer them.
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import ModelInfo
-    from kode.providers.offered import ServedModels
 
 Choice = tuple[str, str]
 """(text to insert, description)"""
@@ -38,20 +36,23 @@ TASK_COLUMNS = 50
 def choices_of(state: PromptState) -> Mapping[str, Choices]:
     """Command → what may follow it, in the currently open conversation."""
 
-    @cache
-    def server() -> "ServedModels":
-        from kode.providers.offered import ServedModels
-
-        return ServedModels()
-
     def models(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
             return ()
-        from kode.providers.offered import offered_models
+        own, *others = state.offers(ask=False)
+        found = _with_facts([(name, name) for name in own.models], own.provider)
+        for one in others:
+            found += _with_facts(
+                [(f"{one.provider}/{name}", name) for name in one.models], one.provider
+            )
+        return found
 
-        talk = state.opened
-        provider = talk.agent.provider
-        return _with_facts(offered_models(talk.config, provider, server()), provider.name)
+    def efforts(before: tuple[str, ...]) -> Iterable[Choice]:
+        if before or state.opened is None:
+            return ()
+        from kode.cli.prompt.effort import effort_choices
+
+        return effort_choices(state.opened)
 
     def sessions(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -78,6 +79,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
 
     return {
         "/bg": background,
+        "/effort": efforts,
         "/model": models,
         "/resume": sessions,
         "/permissions": modes,
@@ -92,10 +94,11 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
     return _with_facts(model_names(provider, configured), provider or "")
 
 
-def _with_facts(names: Iterable[str], provider: str) -> list[Choice]:
+def _with_facts(named: Iterable[tuple[str, str]], provider: str) -> list[Choice]:
+    """What is known of each model, of (as it is chosen, its own name)."""
     from kode.providers.models import info_of
 
-    return [(name, _describe(info_of(name, provider=provider))) for name in names]
+    return [(chosen, _describe(info_of(name, provider=provider))) for chosen, name in named]
 
 
 def _describe(info: "ModelInfo") -> str:

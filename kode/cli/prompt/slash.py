@@ -3,12 +3,9 @@
 `state` parses lines and decides when a command may run.
 """
 
-import asyncio
-import difflib
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kode.cli import elsewhere
 from kode.cli.flags import MODES
@@ -16,22 +13,19 @@ from kode.cli.parser import nearest
 from kode.cli.prompt.about import run_doctor, say_how_to_log_in, show_config, show_status
 from kode.cli.prompt.brought import show_servers, shows
 from kode.cli.prompt.changes import redo, show_diff, undo
+from kode.cli.prompt.effort import use_effort
 from kode.cli.prompt.export import copy, export
 from kode.cli.prompt.memory_review import review_memory
+from kode.cli.prompt.model import use_model
 from kode.cli.prompt.overview import show_context, show_cost, show_todos
 from kode.cli.prompt.plan import plan
 from kode.cli.prompt.prepared import review, write_instructions
 from kode.cli.prompt.rewind import rewind
 from kode.cli.prompt.sessions import list_sessions, resume
 from kode.cli.prompt.state import Command, PromptState
-from kode.cli.screen.lines import count, explain, one_line
+from kode.cli.screen.lines import explain, one_line
 from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
-
-if TYPE_CHECKING:
-    from kode.conversation import Conversation
-
-SHOWN_MODELS = 8
 
 KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),
@@ -57,7 +51,8 @@ GROUPS = (
     ("/new /resume /sessions", "start a session, open another, list them"),
     ("/undo /redo /rewind /diff", "undo, redo, go back to a prompt, show changes"),
     ("/init /review", "write AGENTS.md; review your changes or a branch"),
-    ("/model /permissions /plan", "switch the model or the mode; plan first"),
+    ("/model /effort", "switch the model; how much it thinks"),
+    ("/permissions /plan", "switch the mode; plan first"),
     ("/memory /remember", "show memory; remember something"),
     ("/status /context /cost", "this session; what fills its context; what it cost"),
     ("/details /todos /bg", "full tool output, todo list, background commands"),
@@ -96,47 +91,6 @@ async def start_new(state: PromptState, argument: str) -> None:
     """Lets memory process the session, then starts an empty one."""
     await state.conversation.new_session()
     state.screen.print("New session. The old one is in /sessions.", "dim")
-
-
-async def use_model(state: PromptState, argument: str) -> None:
-    """Shows the model, or switches from the next request on. A model that the local server lacks is
-    refused: the session would depend on a model that fails."""
-    if argument:
-        from kode.providers.offered import offers, served_models
-
-        offered = await asyncio.to_thread(served_models, state.conversation.config)
-        if offered and not offers(offered, argument):
-            raise UserError(
-                f"The server has no model {one_line(argument)}.{_similar(argument, offered)} "
-                f"It has: {', '.join(map(one_line, offered[:SHOWN_MODELS]))}."
-            )
-        state.conversation.use_model(argument)
-    status = state.conversation.status()
-    window = count(status.context_window)
-    state.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
-    if not argument:
-        state.screen.print("/model NAME switches.", "dim")
-    elif not state.conversation.agent.provider.info.known:
-        near = await asyncio.to_thread(_near_models, state.conversation, status.model)
-        state.screen.print(
-            f"kode does not know {one_line(status.model)}.{near} If the name is right, set "
-            "`context.window` and `prices` in the config.",
-            "warning",
-        )
-
-
-def _near_models(conversation: "Conversation", model: str) -> str:
-    """` Did you mean X?`; "" if the server itself offers the model."""
-    from kode.providers.offered import ServedModels, offered_models
-
-    offered = offered_models(conversation.config, conversation.agent.provider, ServedModels())
-    return _similar(model, [name for name in offered if name != model])
-
-
-def _similar(model: str, names: Sequence[str]) -> str:
-    """` Did you mean X?`: model names are long, and people often type a part of one."""
-    near = difflib.get_close_matches(model, names, n=1, cutoff=0.6)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 async def memory(state: PromptState, argument: str) -> None:
@@ -260,7 +214,8 @@ COMMANDS = {
             while_busy=True,
             alone=True,
         ),
-        Command("/model", "show or switch the model: /model [NAME]", use_model),
+        Command("/model", "list or switch models: /model [NAME or PROVIDER/NAME]", use_model),
+        Command("/effort", "how much the model thinks: /effort [LEVEL]", use_effort),
         Command(
             "/permissions",
             f"show rules, or set the mode: {', '.join(MODES)}",

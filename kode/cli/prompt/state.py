@@ -28,6 +28,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, StatusLine
+    from kode.providers.listing import Listing, Offer
 
 Opening = Callable[[], Awaitable["Conversation"]]
 """Opens the conversation. Raises: KodeError if that fails."""
@@ -146,6 +147,8 @@ class PromptState:
     work_since: float = 0.0
     cancelled_at: float | None = None
     closing: "asyncio.Task[None] | None" = None
+    listing: "Listing | None" = None
+    """The models that can be switched to; None until they are wanted."""
     _status: "StatusLine | None" = None
     _seen_replies: int = 0
 
@@ -154,6 +157,16 @@ class PromptState:
         """The open conversation; commands that need one do not run before."""
         assert self.opened is not None
         return self.opened
+
+    def offers(self, *, ask: bool) -> "list[Offer]":
+        """What the configured providers offer; with `ask` all that can be asked are. Call it in a
+        thread."""
+        if self.listing is None:
+            from kode.providers.listing import Listing
+
+            self.listing = Listing()
+        talk = self.conversation
+        return self.listing.offers(talk.config, talk.agent.provider, ask=ask)
 
     @property
     def busy(self) -> bool:

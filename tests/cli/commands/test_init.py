@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from kode.cli.commands import init
-from kode.cli.commands.diagnosis import Reached
+from kode.config import Config, resolve_provider
 from kode.errors import UserError
+from kode.providers.reach import Reached
+from kode.registry import PROVIDERS, provider_row
 from tests.scripted_server import ScriptedServer
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init, "LOCAL_SERVERS", ())
-    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(init, "local_places", tuple)
+    for row in PROVIDERS:
+        monkeypatch.delenv(row.url_variable or "KODE_BASE_URL", raising=False)
 
 
 @pytest.fixture
@@ -35,10 +37,15 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def reached(monkeypatch: pytest.MonkeyPatch, *answers: Reached) -> None:
     left = list(answers)
-    monkeypatch.setattr("kode.cli.commands.diagnosis.reach", lambda choice: left.pop(0))
+    monkeypatch.setattr("kode.providers.reach.reach", lambda choice: left.pop(0))
 
 
-OK = Reached(url="https://api.openai.com/v1", state="ok", detail="", models=("gpt-5", "o3"))
+OK = Reached(
+    url="https://api.openai.com/v1",
+    state="ok",
+    detail="",
+    models=(provider_row("openai").default_model, "o3"),
+)
 REFUSED = Reached(url=OK.url, state="refused", detail="it refuses the key (HTTP 401)")
 
 
@@ -47,7 +54,10 @@ def test_a_key_that_works_takes_two_questions(
 ) -> None:
     reached(monkeypatch, OK)
     said += ["1", "sk-proj-0123456789"]
-    assert init.choose() == {"provider": "openai", "api_key": "sk-proj-0123456789"}
+    assert init.choose() == {
+        "provider": "openai",
+        "providers": {"openai": {"api_key": "sk-proj-0123456789"}},
+    }
     assert "It works" in capsys.readouterr().out
 
 
@@ -58,11 +68,11 @@ def test_the_names_of_a_server_s_models_do_not_control_the_terminal(
     names = ("a\x1b]52;c;ZXZpbA==\x07", "b")
     url = "http://127.0.0.1:8000/v1"
     found = Reached(url=url, state="ok", detail="", models=names)
-    server = init.LocalServer(name="vLLM", reached=found)
+    server = init.LocalServer(row=provider_row("vllm"), reached=found)
     monkeypatch.setattr(init, "find_local_servers", lambda: [server])
     said += ["2", "2"]
 
-    assert init.choose() == {"provider": "openai", "base_url": url, "model": "b"}
+    assert init.choose() == {"provider": "vllm", "providers": {"vllm": {"model": "b"}}}
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -73,7 +83,7 @@ def test_a_key_that_is_refused_is_asked_for_again(
     said += ["1", "sk-proj-wrong", "sk-proj-right"]
     settings = init.choose()
     assert settings is not None
-    assert settings["api_key"] == "sk-proj-right"
+    assert settings["providers"]["openai"]["api_key"] == "sk-proj-right"
     assert "it refuses the key (HTTP 401)" in capsys.readouterr().out
 
 
@@ -91,31 +101,117 @@ def test_without_a_network_the_key_is_taken_as_it_is(
 ) -> None:
     reached(monkeypatch, Reached(url=OK.url, state="unreachable", detail="no route"))
     said += ["1", "sk-ant-0123456789"]
-    assert init.choose() == {"provider": "anthropic", "api_key": "sk-ant-0123456789"}
+    assert init.choose() == {
+        "provider": "anthropic",
+        "providers": {"anthropic": {"api_key": "sk-ant-0123456789"}},
+    }
     assert "Could not test it (no route)" in capsys.readouterr().out
 
 
-def test_a_compatible_service_is_asked_for_its_models(said: list[str]) -> None:
+ANOTHER_SERVICE = str(1 + sum(row.needs_key for row in PROVIDERS))
+
+
+def test_a_service_that_kode_does_not_know_becomes_a_provider_of_ones_own(said: list[str]) -> None:
     with ScriptedServer() as server:
-        said += ["1", "key-of-another-kind", "nonsense", server.openai_url]
+        said += ["1", "key-of-another-kind", "99", ANOTHER_SERVICE, "nonsense", server.openai_url]
         settings = init.choose()
     assert settings == {
-        "provider": "openai",
-        "api_key": "key-of-another-kind",
-        "base_url": server.openai_url,
-        "model": "scripted-model",
+        "provider": "server",
+        "providers": {
+            "server": {
+                "base_url": server.openai_url,
+                "api_key": "key-of-another-kind",
+                "model": "scripted-model",
+            }
+        },
     }
+    choice = resolve_provider(Config.model_validate(settings), {})
+    assert (choice.api_key, choice.model) == ("key-of-another-kind", "scripted-model")
+
+
+def test_a_key_that_shows_no_service_is_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    row = provider_row("mistral")
+    services = [one.name for one in PROVIDERS if one.needs_key]
+    reached(monkeypatch, Reached(url="", state="ok", detail="", models=(row.default_model,)))
+    said += ["1", "0123456789abcdef", "x", str(services.index("mistral") + 1)]
+
+    assert init.choose() == {
+        "provider": "mistral",
+        "providers": {"mistral": {"api_key": "0123456789abcdef"}},
+    }
+
+
+def test_a_refused_key_may_be_for_a_service_whose_keys_look_alike(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    row = provider_row("deepseek")
+    services = [one.name for one in PROVIDERS if one.needs_key]
+    works = Reached(url="", state="ok", detail="", models=(row.default_model,))
+    reached(monkeypatch, REFUSED, works)
+    said += ["1", "sk-0123456789", "s", str(services.index("deepseek") + 1)]
+
+    assert init.choose() == {
+        "provider": "deepseek",
+        "providers": {"deepseek": {"api_key": "sk-0123456789"}},
+    }
+
+
+def test_a_default_model_that_the_account_lacks_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    reached(monkeypatch, Reached(url="", state="ok", detail="", models=("one", "two")))
+    said += ["1", "gsk_0123456789", "2"]
+
+    settings = init.choose()
+
+    assert settings is not None
+    assert settings["providers"]["groq"]["model"] == "two"
+
+
+def test_a_cloud_with_an_address_for_each_account_is_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    url = "https://mine.openai.azure.com/openai/v1"
+    reached(monkeypatch, Reached(url=url, state="odd", detail="no list"))
+    said += ["2", "1", "0123456789abcdef", "mine", url]
+
+    assert init.choose() == {
+        "provider": "azure",
+        "providers": {"azure": {"api_key": "0123456789abcdef", "base_url": url}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "variables"),
+    [
+        ("2", "bedrock", ("AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION", "AWS_SECRET_ACCESS_KEY")),
+        ("3", "vertex", ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION")),
+    ],
+)
+def test_of_a_cloud_whose_sdk_finds_everything_the_variables_are_named(
+    number: str,
+    name: str,
+    variables: tuple[str, ...],
+    said: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said += ["2", number]
+
+    assert init.choose() == {"provider": name}
+    out = capsys.readouterr().out
+    assert all(variable in out for variable in variables)
 
 
 def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
     with ScriptedServer() as server:
-        said += ["2", "192.168.1.5:8080", server.openai_url]
+        said += ["3", "192.168.1.5:8080", server.openai_url]
         settings = init.choose()
 
     assert settings == {
-        "provider": "openai",
-        "base_url": server.openai_url,
-        "model": "scripted-model",
+        "provider": "server",
+        "providers": {"server": {"base_url": server.openai_url, "model": "scripted-model"}},
     }
 
 
@@ -123,24 +219,41 @@ def test_a_server_at_another_address_that_wants_a_key_is_given_one(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     reached(monkeypatch, REFUSED, OK)
-    said += ["2", "https://gateway.example/v1", "key-of-another-kind", "2"]
+    said += ["3", "https://gateway.example/v1", "key-of-another-kind", "2"]
 
     assert init.choose() == {
-        "provider": "openai",
-        "base_url": "https://gateway.example/v1",
-        "api_key": "key-of-another-kind",
-        "model": "o3",
+        "provider": "gateway",
+        "providers": {
+            "gateway": {
+                "base_url": "https://gateway.example/v1",
+                "api_key": "key-of-another-kind",
+                "model": "o3",
+            }
+        },
     }
 
 
+def test_the_address_of_a_service_is_known_as_that_service(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    row = provider_row("groq")
+    works = Reached(url=row.own_url, state="ok", detail="", models=(row.default_model,))
+    reached(monkeypatch, works)
+    said += ["3", row.own_url, "gsk_1"]
+
+    assert init.choose() == {"provider": "groq", "providers": {"groq": {"api_key": "gsk_1"}}}
+
+
 def test_a_service_is_known_by_its_key(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
-    names = tuple(f"vendor/model-{number}" for number in range(50))
-    url = "https://openrouter.ai/api/v1"
-    reached(monkeypatch, Reached(url=url, state="ok", detail="", models=names))
-    said += ["1", "sk-or-v1-0123456789", "model-7", "vendor/model-7"]
-    settings = init.choose()
-    assert settings is not None
-    assert (settings["base_url"], settings["model"]) == (url, "vendor/model-7")
+    row = provider_row("openrouter")
+    names = (row.default_model, *(f"vendor/model-{number}" for number in range(50)))
+    reached(monkeypatch, Reached(url=row.own_url, state="ok", detail="", models=names))
+    said += ["1", "sk-or-v1-0123456789"]
+
+    assert init.choose() == {
+        "provider": "openrouter",
+        "providers": {"openrouter": {"api_key": "sk-or-v1-0123456789"}},
+    }
 
 
 def test_the_set_up_says_what_it_writes_and_where(
@@ -165,15 +278,16 @@ def test_the_set_up_says_what_it_writes_and_where(
 def test_each_server_that_was_looked_for_is_named_once(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nobody = 9
-    monkeypatch.setattr(init, "LOCAL_SERVERS", (("llama.cpp", nobody), ("llama.cpp", nobody)))
-    said += ["3"]
+    nobody = (provider_row("llamacpp"), "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(init, "local_places", lambda: (nobody, nobody))
+    said += ["4"]
     assert init.choose() is None
     assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out
 
 
 def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
-    monkeypatch.setattr(init, "LOCAL_SERVERS", (("Local", server.port),))
+    place = (provider_row("llamacpp"), server.openai_url)
+    monkeypatch.setattr(init, "local_places", lambda: (place,))
 
 
 def test_a_local_server_that_lists_its_model_to_anybody_is_asked_whether_it_needs_a_key(
@@ -187,10 +301,14 @@ def test_a_local_server_that_lists_its_model_to_anybody_is_asked_whether_it_need
         settings = init.choose()
 
     assert settings == {
-        "provider": "openai",
-        "base_url": server.openai_url,
-        "api_key": "sk-local",
-        "model": "scripted-model",
+        "provider": "llamacpp",
+        "providers": {
+            "llamacpp": {
+                "base_url": server.openai_url,
+                "api_key": "sk-local",
+                "model": "scripted-model",
+            }
+        },
     }
 
 
@@ -201,7 +319,7 @@ def test_a_local_server_without_a_model_says_so(
         only_port(monkeypatch, server)
         server.answers = {"/v1/models": {"object": "list", "data": None}}  # Ollama
         said += ["2"]
-        with pytest.raises(UserError, match="Local has no model loaded"):
+        with pytest.raises(UserError, match=r"llama\.cpp has no model loaded"):
             init.choose()
 
 
@@ -212,5 +330,5 @@ def test_a_local_server_that_loads_its_model_is_offered(
         only_port(monkeypatch, server)
         server.loading = True
         said += ["2"]
-        with pytest.raises(UserError, match="Local is still loading its model"):
+        with pytest.raises(UserError, match=r"llama\.cpp is still loading its model"):
             init.choose()

@@ -1,0 +1,76 @@
+"""`/effort`: how much the model thinks."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kode.cli.parser import nearest
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.lines import one_line
+from kode.contracts import EFFORTS, Effort, Provider, Request
+from kode.errors import UserError
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+
+DEFAULT = "default"
+"""The word for what the model does unasked."""
+
+
+async def use_effort(state: PromptState, argument: str) -> None:
+    """Shows how much the model thinks and what it accepts, or sets it from the next request on."""
+    talk = state.conversation
+    if argument:
+        talk.use_effort(_level(argument))
+    for line in effort_lines(talk.agent.effort, talk.agent.provider):
+        state.screen.print(one_line(line))
+    if not argument:
+        state.screen.print(f"/effort LEVEL switches; /effort {DEFAULT} leaves it to kode.", "dim")
+
+
+def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:
+    """What is sent, and what the model accepts."""
+    model, levels = provider.model, provider.info.efforts
+    sent = _sent(wanted, provider)
+    if sent is None and wanted is not None:
+        return [f"Effort: {wanted} is set, but not sent: kode knows no such setting of {model}."]
+    if sent is None:
+        what = f"{model} decides by itself"
+    elif wanted is None:
+        what = f"{sent}, kode's default for {model}"
+    else:
+        what = wanted if sent == wanted else f"{wanted}, sent as {sent}, the nearest of {model}"
+    accepted = f"It accepts {', '.join(levels)}." if levels else ""
+    return [line for line in (f"Effort: {what}.", accepted) if line]
+
+
+def _sent(wanted: Effort | None, provider: Provider) -> Effort | None:
+    """The level that a request carries; None for none."""
+    from kode.providers.exchange import SdkProvider
+
+    if not isinstance(provider, SdkProvider):
+        return None
+    if provider.api == "chat" and not provider.row.dialect.switch:
+        return None
+    return provider.effort(Request(system="", messages=(), effort=wanted))
+
+
+def effort_choices(talk: "Conversation") -> Iterable[tuple[str, str]]:
+    """The levels to complete: those that the model has, or all."""
+    info = talk.agent.provider.info
+    now = talk.agent.effort or info.default_effort
+    for level in info.efforts or EFFORTS:
+        yield level, "now" if level == now else ""
+    yield DEFAULT, "leave it to kode"
+
+
+def _level(word: str) -> Effort | None:
+    """Raises: UserError for a word that is no level."""
+    lower = word.lower()
+    if lower in (DEFAULT, "auto"):
+        return None
+    if lower not in EFFORTS:
+        levels = ", ".join(EFFORTS)
+        raise UserError(
+            f"There is no effort {one_line(word)!r}.{nearest(lower, EFFORTS)} Levels: {levels}."
+        )
+    return EFFORTS[EFFORTS.index(lower)]
