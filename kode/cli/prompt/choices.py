@@ -91,7 +91,8 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
     """The models of a provider (None: of all), those in the config first."""
     from kode.providers.offered import model_names
 
-    return _with_facts(model_names(provider, configured), provider or "")
+    names = model_names(provider, configured)
+    return _with_facts([(name, name) for name in names], provider or "")
 
 
 def _with_facts(named: Iterable[tuple[str, str]], provider: str) -> list[Choice]:
