@@ -102,6 +102,8 @@ class ScriptedServer:
     `prefix_cache` it counts tokens as a server that keeps what it has read: see `PrefixCache`.
     """
 
+    record = Recorded
+
     def __init__(
         self,
         script: Script = (),
@@ -194,10 +196,13 @@ class ScriptedServer:
         self.next_reply += 1
         return ordered[self.next_reply - 1]
 
+    def connection(self) -> asyncio.Protocol:
+        return Connection(self)
+
     async def serve(self, announce: Callable[[int], None] = lambda port: None) -> None:
         """Serves until stopped."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", self.port)
+        server = await self._loop.create_server(self.connection, "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
         announce(self.port)
         self._ready.set()
@@ -307,10 +312,11 @@ class Connection(asyncio.Protocol):
         body = bytes(self.buffer[end + 4 : end + 4 + length])
         del self.buffer[: end + 4 + length]
         method, path, *_ = lines[0].split(" ")
-        asks_model = method == "POST" and not path.startswith("/api/")
-        self.server.count += asks_model
         bare = path.partition("?")[0]
-        request = Recorded(method, bare, headers, body, self.server.count, target=path)
+        asks_model = method == "POST" and not path.startswith("/api/")
+        asks_model = asks_model and not bare.endswith("/count_tokens")
+        self.server.count += asks_model
+        request = self.server.record(method, bare, headers, body, self.server.count, target=path)
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
