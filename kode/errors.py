@@ -104,7 +104,12 @@ class ContextOverflow(ProviderError):
 
 
 class RefusedError(ProviderError):
-    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
+    is why in its own words, with its codes and the parameter it names; "" if it said nothing."""
+
+    def __init__(self, text: str, *, status: int | None = None, said: str = "") -> None:
+        super().__init__(text, status=status)
+        self.said = said
 
 
 class ThinkingRefused(RefusedError):

@@ -27,6 +27,7 @@ from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError
 from kode.providers.models import info_of
 from kode.registry import (
+    AZURE,
     FORMATS,
     ProviderRow,
     ProviderSettings,
@@ -100,10 +101,6 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
     if info.apis and "chat" not in info.apis:
         return info.apis[0]
     return "chat"
-
-
-AZURE = ".azure.com"
-"""Where accounts of Azure OpenAI have their addresses."""
 
 
 def warm_up(provider: Provider) -> None:

@@ -282,6 +282,7 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+        said=f"{whole} {words.param}",
     )
 
 
@@ -341,6 +342,8 @@ class _Words:
     message: str
     kind: str
     """Types and codes, joined."""
+    param: str = ""
+    """What of the request they are about."""
 
 
 def _words(body: Any) -> _Words:
@@ -360,7 +363,7 @@ def _words(body: Any) -> _Words:
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
-    return _Words(text, " ".join(kinds))
+    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
 def _words_of_text(text: str) -> _Words:

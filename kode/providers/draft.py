@@ -306,13 +306,13 @@ class Draft:
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
-                    name = _join_surrogates(block.name) or "unnamed"
+                    name = join_surrogates(block.name) or "unnamed"
                     is_intact = call_id == block.id and name == block.name
                     parts.append(
                         ToolCall(
                             id=call_id,
                             name=name,
-                            arguments=_join_surrogates(arguments),
+                            arguments=join_surrogates(arguments),
                             own=block.own if is_intact else None,
                         )
                     )
@@ -353,13 +353,13 @@ class Draft:
         if "\ud800" <= piece[-1] <= "\udbff":
             self._held[key] = piece[-1]
             piece = piece[:-1]
-        return _join_surrogates(piece)
+        return join_surrogates(piece)
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def _join_surrogates(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Joins surrogate pairs into their character, and replaces lone ones."""
     if not _SURROGATES.search(text):
         return text

@@ -68,6 +68,15 @@ LEFT_OUT: Mapping[str, str] = {
         "now on. `effort` in the config, or /effort, sets another."
     ),
     "later_system": ("kode sends what changed in the user's messages instead."),
+    "own_fields": (
+        "kode sends this model's earlier replies without what came beside their text from now on."
+    ),
+    "limit": "kode names the limit of output in the other way from now on.",
+    "usage": "kode does not ask for token counts from now on, so the cost may be unknown.",
+    "temperature": "kode sends no temperature to this model from now on.",
+    "search": (
+        "kode goes on without the server's web search; `web_search` in the config turns it off."
+    ),
 }
 """What can be left out of a request → what a person is told."""
 
