@@ -274,6 +274,7 @@ def from_status(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
             "Check the base URL: for most servers it ends in /v1.",
             status=status,
+            said=f"{whole} {words.param}",
         )
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.

@@ -82,7 +82,7 @@ class Incoming:
             self.calls.take([{"index": 0, "function": delta["function_call"]}])
         if isinstance(delta.get("annotations"), list):
             self._annotations += delta["annotations"]
-        for name, value in delta.items():
+        for name, value in _without_flag(delta).items():
             if value is not None and (name not in KNOWN or name in self.dialect.thinks_in):
                 self._take_field(name, value)
 
@@ -184,9 +184,7 @@ class Incoming:
             kept["reasoning_details"] = [each for each in details if is_complete(each)]
             if not kept["reasoning_details"]:
                 del kept["reasoning_details"]
-        if isinstance(kept.get("extra_content"), dict):
-            kept["extra_content"] = _without_flag(kept["extra_content"])
-        return {name: value for name, value in kept.items() if name == thinking or value != {}}
+        return kept
 
 
 def _is_thought(delta: Mapping[str, Any]) -> bool:
@@ -196,14 +194,15 @@ def _is_thought(delta: Mapping[str, Any]) -> bool:
     return isinstance(google, Mapping) and google.get("thought") is True
 
 
-def _without_flag(extra: dict[str, Any]) -> dict[str, Any]:
-    """Gemini's `extra_content` without what is said of single pieces."""
-    google = extra.get("google")
-    if not isinstance(google, dict) or "thought" not in google:
-        return extra
-    rest = {name: value for name, value in google.items() if name != "thought"}
+def _without_flag(delta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of the message, without what Gemini says of this piece alone."""
+    if not _is_thought(delta):
+        return delta
+    extra = delta["extra_content"]
+    google = {name: value for name, value in extra["google"].items() if name != "thought"}
     others = {name: value for name, value in extra.items() if name != "google"}
-    return {**others, "google": rest} if rest else others
+    said = {**others, **({"google": google} if google else {})}
+    return {**delta, "extra_content": said or None}
 
 
 def _details(usage: Mapping[str, Any], of: str) -> Mapping[str, Any]:

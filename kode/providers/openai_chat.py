@@ -196,7 +196,7 @@ class OpenAIChat(SdkProvider):
     # ── refusals ─────────────────────────────────────────────────────────────────────────────
 
     def _refused_setting(self, refused: RefusedError) -> str:
-        if refused.status not in (400, 404, 422, None):
+        if refused.status not in (400, 422):
             return ""
         found = (key for key, words in _SETTINGS.items() if words.search(refused.said))
         return next(found, "")
