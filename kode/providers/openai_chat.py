@@ -256,7 +256,7 @@ _SETTINGS: Mapping[str, re.Pattern[str]] = {
     # Before `thinking`: a field of a message, not a parameter.
     "own_fields": _words(
         r"reasoning_content|reasoning_details|extra_content",
-        r"messages?\W{1,3}\d+\b.{0,120}(unsupported|not permitted|unknown|extra_forbidden)",
+        r"messages?\W{1,3}\d+\b.{0,120}(unsupported|not permitted|unknown(?! variant)|extra_forb)",
         r"(unsupported|not permitted|unknown|extra).{0,120}messages?\W{1,3}\d+\W+\w",
     ),
     "limit": _words(
