@@ -482,11 +482,18 @@ def owner_of_key(key: str) -> ProviderRow | None:
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
     provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
-    host = urlsplit(base_url or row.own_url).hostname or ""
+    host = host_of(base_url or row.own_url)
     for other in PROVIDERS:
-        own = urlsplit(other.own_url).hostname
-        if own == host and own not in (None, "127.0.0.1"):
+        if host_of(other.own_url) == host and host not in ("", "127.0.0.1"):
             return replace(row, dialect=other.dialect)
         if other.name == "azure" and host.endswith(AZURE):
             return replace(row, dialect=other.dialect)
     return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
+
+
+def host_of(url: str) -> str:
+    """The host of an address; "" if it has none, or is no address."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -81,18 +81,21 @@ class Incoming:
         if isinstance(delta.get("function_call"), Mapping):
             self.calls.take([{"index": 0, "function": delta["function_call"]}])
         if isinstance(delta.get("annotations"), list):
+            draft.grow(len(repr(delta["annotations"])))
             self._annotations += delta["annotations"]
         for name, value in _without_flag(delta).items():
             if value is not None and (name not in KNOWN or name in self.dialect.thinks_in):
                 self._take_field(name, value)
 
     def _take_field(self, name: str, value: Any) -> None:
+        if name in KNOWN and isinstance(value, str):
+            self._fields.setdefault(name, Pieces()).append(value)
+            return
+        self.draft.grow(len(repr(value)))
         if name == "reasoning_details" and isinstance(value, list):
             details = self._fields.setdefault(name, [])
             for piece in value:
                 add_detail(details, piece)
-        elif name in KNOWN and isinstance(value, str):
-            self._fields[name] = self._fields.get(name, "") + value
         else:
             self._fields[name] = merged(self._fields.get(name), value)
 
@@ -114,12 +117,9 @@ class Incoming:
             self.draft.add_text("text", content)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
-        last = self._parts[-1] if self._parts else {}
-        if last.get("type") == part.get("type"):
-            add_to_part(last, part)
-        else:
+        if not self._parts or self._parts[-1].get("type") != part.get("type"):
             self._parts.append({})
-            add_to_part(self._parts[-1], part)
+        add_to_part(self._parts[-1], part)
         key = len(self._parts)
         if part.get("type") == "thinking":
             for piece in _pieces(part.get("thinking")):
@@ -220,6 +220,20 @@ def _cited(annotation: Any) -> str:
 
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────
 
+
+class Pieces(list[str]):
+    """A string that comes in pieces; `whole` joins them."""
+
+
+def _longer(before: Any, piece: Any) -> Any:
+    """A string with a further piece of it; the piece if one of them is none."""
+    if not isinstance(before, str | Pieces) or not isinstance(piece, str):
+        return piece
+    pieces = before if isinstance(before, Pieces) else Pieces([before])
+    pieces.append(piece)
+    return pieces
+
+
 _STREAMED = ("text", "summary", "data")
 """Strings of a reasoning detail that come in pieces."""
 
@@ -233,8 +247,8 @@ def add_detail(details: list[Any], piece: Any) -> None:
         return
     for name, value in piece.items():
         before = last.get(name)
-        if name in _STREAMED and isinstance(value, str) and isinstance(before, str):
-            last[name] = before + value
+        if name in _STREAMED and value is not None:
+            last[name] = _longer(before, value)
         elif before is None or before == "":
             last[name] = value
 
@@ -269,8 +283,8 @@ def add_to_part(part: dict[str, Any], piece: Mapping[str, Any]) -> None:
         before = part.get(name)
         if name == "thinking":
             part[name] = _joined([*_pieces(before), *_pieces(value)])
-        elif name == "text" and isinstance(value, str) and isinstance(before, str):
-            part[name] = before + value
+        elif name == "text" and value is not None:
+            part[name] = _longer(before, value)
         elif value is not None or name not in part:
             part[name] = value
 
@@ -285,11 +299,10 @@ def _joined(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Consecutive pieces of text as one."""
     found: list[dict[str, Any]] = []
     for piece in pieces:
-        same = found and {**found[-1], "text": ""} == {**piece, "text": ""}
-        if same and isinstance(piece["text"], str):
-            found[-1] = {**piece, "text": found[-1]["text"] + piece["text"]}
+        if found and {**found[-1], "text": ""} == {**piece, "text": ""}:
+            found[-1]["text"] = _longer(found[-1]["text"], piece["text"])
         else:
-            found.append(piece)
+            found.append(dict(piece))
     return found
 
 
@@ -309,7 +322,9 @@ def merged(before: Any, value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """The value with surrogate pairs joined that were split between chunks."""
+    """The value with pieces joined, and surrogate pairs that were split between chunks."""
+    if isinstance(value, Pieces):
+        return join_surrogates("".join(value))
     if isinstance(value, str):
         return join_surrogates(value)
     if isinstance(value, Mapping):
@@ -372,6 +387,7 @@ class CallSorter:
             elif name == "type" and isinstance(value, str):
                 came[name] = value
             elif name not in _NOT_OF_A_CALL and value is not None:
+                self.draft.grow(len(repr(value)))
                 came[name] = merged(came.get(name), value)
 
     def _call_of(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
@@ -22,7 +21,7 @@ from kode.providers.served import is_near, served_window
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
-from kode.registry import ProviderSettings
+from kode.registry import ProviderSettings, host_of
 
 if TYPE_CHECKING:
     import ssl
@@ -144,8 +143,8 @@ class SdkProvider(ABC):
     @property
     def is_official(self) -> bool:
         """Whether this is the vendor's own server, which parses every call itself."""
-        own = urlsplit(self.row.own_url).hostname
-        return self.row.needs_key and urlsplit(self._endpoint.base_url).hostname == own
+        own = host_of(self.row.own_url)
+        return self.row.needs_key and own != "" and host_of(self._endpoint.base_url) == own
 
     def takes_likeliest(self, request: Request) -> bool:
         """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose

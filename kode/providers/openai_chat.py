@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.contracts import Effort, Request
 from kode.errors import RefusedError, ThinkingRefused
+from kode.events import Emit
 from kode.messages import Part, Text, Thinking, ToolCall
 from kode.providers.boundary import check_key, missing_key
 from kode.providers.chat_in import Incoming
@@ -72,10 +73,7 @@ class OpenAIChat(SdkProvider):
 
         incoming = Incoming(draft, self._dialect, self._endpoint)
         stream_class = openai.AsyncStream[object]
-        try:
-            await self._post("/chat/completions", body, stream_class, draft, incoming.take)
-        except RefusedError as refused:
-            raise self._explained(refused) from refused
+        await self._post("/chat/completions", body, stream_class, draft, incoming.take)
         incoming.finish()
 
     def _open(self) -> AsyncOpenAI:
@@ -195,8 +193,17 @@ class OpenAIChat(SdkProvider):
 
     # ── refusals ─────────────────────────────────────────────────────────────────────────────
 
+    async def _attempt(self, request: Request, emit: Emit) -> Draft:
+        try:
+            return await super()._attempt(request, emit)
+        except RefusedError as refused:
+            explained = self._explained(refused)
+            if explained is refused:
+                raise
+            raise explained from refused
+
     def _refused_setting(self, refused: RefusedError) -> str:
-        if refused.status not in (400, 422):
+        if refused.status not in (400, 422) or self._explained(refused) is not refused:
             return ""
         found = (key for key, words in _SETTINGS.items() if words.search(refused.said))
         return next(found, "")
@@ -204,7 +211,7 @@ class OpenAIChat(SdkProvider):
     def _explained(self, refused: RefusedError) -> RefusedError:
         """The refusal, with what to do about it where leaving a setting out does not help."""
         if _BOUND.search(refused.said) and self._form.binds_thinking:
-            return ThinkingRefused(str(refused), status=refused.status, said=refused.said)
+            return ThinkingRefused(str(refused), status=refused.status)
         for words, advice in _ADVICE:
             if words.search(refused.said):
                 text = f"{refused} {advice.format(name=self.name)}"

@@ -115,3 +115,26 @@ def test_every_row_of_chat_has_a_case() -> None:
     closed = {"groq", "cerebras", "mistral", "gemini", "deepseek", "moonshot", "openai"}
     assert closed <= rows
     assert all(provider_row(name) is not None for name in rows)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "names"),
+    [
+        ("OpenAI, tools with effort", RefusedError, "providers.openrouter.api"),
+        ("DeepSeek, thinking", RefusedError, "/compact"),
+        ("Claude at OpenRouter, binding", ThinkingRefused, ""),
+    ],
+)
+async def test_a_refusal_that_nothing_left_out_would_cure_is_not_asked_again(
+    connect: Connect, case: str, kind: type[RefusedError], names: str
+) -> None:
+    provider, server = connect("openrouter", [refusing(case)], model="anthropic/claude-sonnet-5.5")
+
+    with pytest.raises(RefusedError) as caught:
+        await provider.reply(
+            Request(system="", messages=[user_message("Hi")], effort="high"), lambda event: None
+        )
+
+    assert type(caught.value) is kind
+    assert names in str(caught.value)
+    assert len(server.requests) == 1
