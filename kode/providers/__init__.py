@@ -24,15 +24,16 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError
 from kode.providers.models import info_of, overrides_of
 from kode.registry import (
+    AZURE,
     FORMATS,
     ProviderRow,
     ProviderSettings,
+    host_of,
     no_such_provider,
     provider_row,
     row_at,
@@ -98,16 +99,12 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
     first = row.apis[0]
     if first != "responses" or base_url is None:
         return first
-    host = urlsplit(base_url).hostname or ""
-    if row.name == "azure" or host == urlsplit(row.own_url).hostname or host.endswith(AZURE):
+    host = host_of(base_url)
+    if row.name == "azure" or host == host_of(row.own_url) or host.endswith(AZURE):
         return first
     if info.apis and "chat" not in info.apis:
         return info.apis[0]
     return "chat"
-
-
-AZURE = ".azure.com"
-"""Where accounts of Azure OpenAI have their addresses."""
 
 
 def warm_up(provider: Provider) -> None:

@@ -45,6 +45,8 @@ class Endpoint:
     """The environment variable with the key: `OPENAI_API_KEY`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
+    name: str = "NAME"
+    """The provider's, for the names of its settings."""
     if_missing: str = "Check the base URL: for most servers it ends in /v1."
     """What to do where the server does not have the endpoint."""
 
@@ -348,7 +350,7 @@ def _refused_part(
     setting = SETTINGS[name]
     return RefusedError(
         f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
-        f"{setting.change}.",
+        f"{setting.change.format(name=endpoint.name)}.",
         status=status,
         said=words_said,
         setting=name,

@@ -337,8 +337,15 @@ class Draft:
     def count(self, piece: str) -> None:
         """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
         self.said_since_stop = self.said_since_stop or bool(piece)
-        self.chars += len(piece)
         self._repetition.add(piece)
+        self.grow(len(piece))
+
+    def grow(self, chars: int) -> None:
+        """Counts what is kept of the reply.
+
+        Raises: RefusedError beyond `MAX_CHARS`.
+        """
+        self.chars += chars
         if self.chars > MAX_CHARS:
             raise RefusedError(
                 f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
@@ -25,7 +24,7 @@ from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
-from kode.registry import ProviderSettings
+from kode.registry import ProviderSettings, host_of
 
 if TYPE_CHECKING:
     import ssl
@@ -77,6 +76,9 @@ LEFT_OUT: Mapping[str, str] = {
     "cache_key": "kode goes on without naming the session, so less may come from the cache.",
     "cache_marks": "kode goes on without marks for the cache.",
     "pictures_in_results": "kode sends pictures after the results that show them.",
+    "own_fields": "kode sends this model's earlier replies without what came beside their text.",
+    "limit": "kode names the limit of output in the other way.",
+    "usage": "kode does not ask for token counts, so the cost may be unknown.",
 }
 """What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
 after the refusal, which names the setting."""
@@ -103,6 +105,7 @@ class SdkProvider(ABC):
         self.info = settings.info
         self._settings = settings
         self._endpoint = Endpoint(
+            name=row.name,
             base_url=base_url,
             model=settings.model,
             key_variable=row.key_variable or f"`providers.{row.name}.api_key` in the config",
@@ -150,8 +153,8 @@ class SdkProvider(ABC):
     @property
     def is_official(self) -> bool:
         """Whether this is the vendor's own server, or a cloud's, which parses every call itself."""
-        own = urlsplit(self.row.own_url).hostname
-        is_own = own is not None and urlsplit(self._endpoint.base_url).hostname == own
+        own = host_of(self.row.own_url)
+        is_own = own != "" and host_of(self._endpoint.base_url) == own
         is_cloud = bool(self.row.client) and not self._settings.base_url
         return is_cloud or (self.row.needs_key and is_own)
 

@@ -30,14 +30,15 @@ SETTINGS: Mapping[str, Setting] = {
         r"|only (supported|available) (in|on|through|via) .{0,20}(v1/)?responses"
         r"|not a chat model|not supported in the v1/chat/completions",
         "tools in Chat Completions",
-        "Set the provider's `api` in the config to `responses`",
+        "Set `providers.{name}.api` in the config to `responses`, or leave it out",
     ),
     "history": Setting(
         r"missing a `?thought_?signature|thought_?signature.{0,40}(missing|required)"
-        r"|reasoning_content.{0,80}must be passed back|in the thinking mode must be passed back",
+        r"|reasoning_content.{0,80}must be passed back|in the thinking mode must be passed back"
+        r"|reasoning_content is missing|corrupted thought signature",
         "replies without the thinking that belongs to them, as after another model or an older "
         "version",
-        "Use /compact, or go back to the other model with /model",
+        "Use /compact, which replaces them by a summary, or another model with /model",
     ),
     "later_system": Setting(
         r"unexpected role .?.?system|a system message must|mid-conversation system"

@@ -18,8 +18,8 @@ from kode.messages import (
     images_of,
     results_of,
 )
+from kode.providers.chat_out import is_strict
 from kode.providers.draft import is_whole_object
-from kode.providers.openai_chat import is_strict
 from kode.providers.wire import (
     encode_json,
     picture,

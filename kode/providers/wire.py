@@ -106,7 +106,7 @@ class EncodedTools:
 
 
 class Joined:
-    """The bytes of a growing list of messages, joined by commas, reusing those of the last request.
+    """The bytes of a growing list of messages, reusing those of the last request.
 
     Consecutive user messages become one message: templates of many local models refuse them, which
     would break a session in which one answer never came. A message that memory put before the first
@@ -116,16 +116,19 @@ class Joined:
     def __init__(self, encode: Callable[[Message], bytes]) -> None:
         self._encode = encode
         self._growing = Growing()
-        self._bytes = b""
+        self._pieces: list[bytes] = []
         """All but the last row of user messages, which may continue."""
         self._row: tuple[Message, ...] = ()
 
     def of(self, messages: Sequence[Message]) -> bytes:
-        """The bytes of all messages; those without a wire form are skipped."""
+        """All messages, joined by commas."""
+        return b",".join(self.pieces(messages))
+
+    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        """The messages one by one; those without a wire form are skipped."""
         kept = len(messages) >= FEW
         count = self._growing.count(messages) if kept else 0
-        before, row = (self._bytes, self._row) if count else (b"", ())
-        pieces = [before] if before else []
+        pieces, row = (self._pieces, self._row) if count else ([], ())
         for message in messages[count:]:
             if message.role == "user" and not _is_of_memory(message):
                 row = (*row, message)
@@ -133,9 +136,9 @@ class Joined:
                 pieces += [*self._row_wire(row), wire]
                 row = ()
         if kept:
-            self._bytes, self._row = b",".join(pieces), row
+            self._pieces, self._row = pieces, row
             self._growing.note(messages)
-        return b",".join([*pieces, *self._row_wire(row)])
+        return [*pieces, *self._row_wire(row)]
 
     def _row_wire(self, row: tuple[Message, ...]) -> list[bytes]:
         if len(row) <= 1:
