@@ -24,6 +24,7 @@ from kode.config.choice import row_of
 from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
 from kode.contracts import MODE_CALLED
 from kode.errors import ConfigError, UserError
+from kode.registry import PROVIDERS
 
 ROOT = Path(__file__).parent.parent
 
@@ -660,13 +661,17 @@ def test_a_model_of_the_other_provider_is_refused_before_it_is_asked(
 
 def test_keys_are_shown_by_their_end_only() -> None:
     config = Config.model_validate(
-        {"api_key": "abcdefgh12345678", "providers": {"openai": {"api_key": "short"}}}
+        {
+            "api_key": "abcdefgh12345678",
+            "providers": {"openai": {"api_key": "short", "headers": {"x-key": "very-secret"}}},
+        }
     )
 
     values = {key: shown(key, value) for key, value in flat(config).items()}
 
     assert values["api_key"] == "set, ends in …5678"
     assert values["providers"]["openai"]["api_key"] == "set"
+    assert values["providers"]["openai"]["headers"] == {"x-key": "set"}
 
 
 @pytest.mark.parametrize("mode", MODE_CALLED)
@@ -683,3 +688,12 @@ def test_a_project_may_not_loosen_the_mode_under_another_name(place: Place) -> N
     loaded = place.load()
     assert loaded.config.permissions.mode == "ask"
     assert "permissions.mode" in loaded.warnings[0]
+
+
+def test_every_provider_is_explained_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+
+    for row in PROVIDERS:
+        if row.name != "scripted":
+            said = (f"| `{row.name}` | {row.shown} |", row.key_variable, row.own_url)
+            assert [part for part in said if part not in text] == [], row.name
