@@ -72,6 +72,7 @@ class TextDelta:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingDelta:
     text: str
+    """"" when the model begins to think: what it thinks may not be shown."""
     type: Literal["thinking_delta"] = "thinking_delta"
 
 

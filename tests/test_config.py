@@ -13,13 +13,18 @@ from kode.config import (
     Loaded,
     flat,
     load_config,
+    named_model,
     project_file,
     resolve_provider,
     shown,
+    small_choice,
+    switched,
 )
+from kode.config.choice import row_of
 from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
 from kode.contracts import MODE_CALLED
 from kode.errors import ConfigError, UserError
+from kode.registry import PROVIDERS
 
 ROOT = Path(__file__).parent.parent
 
@@ -304,7 +309,15 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ('{"memory":\n {"merge_treshold": 1}}', "config.json:2: there is no key `memory.merge_tre"),
         ('{"providers": {"openai": {"apikey": "x"}}}', "Did you mean `api_key`?"),
         ('{"prices": {"m": {"input": 1, "ouput": 2}}}', "`prices.m.output` is missing"),
-        ('{"providers": {"opnai": {}}}', "`providers.opnai`"),
+        (
+            '{"providers":\n {"opnai": {}}}',
+            "config.json:2: `providers.opnai`: There is no provider 'opnai'. Did you mean openai?",
+        ),
+        ('{"providers": {"mine": {"api_key": "k"}}}', "set `providers.mine.base_url`"),
+        ('{"providers": {"my own": {"base_url": "http://x"}}}', "`providers.my own`"),
+        ('{"provider": "mine"}', "config.json:1: `provider`: There is no provider 'mine'"),
+        ('{"effort": "hihg"}', "`effort` is \"hihg\"; it must be 'none', 'minimal', 'low'"),
+        ('{"providers": {"openai": {"api": "soap"}}}', "`providers.openai.api`"),
         ('{"max_steps": 0}', "`max_steps` is 0; it must be greater than or equal to 1"),
         ('{"max_steps": "90"}', '`max_steps` is "90"; it must be a whole number'),
         ('{"max_steps": true}', "`max_steps` is true; it must be a whole number"),
@@ -350,7 +363,11 @@ def test_a_wrong_config_names_place_key_what_was_found_and_what_is_allowed(
         ),
         ("KODE_MAX_STEPS", "0", "KODE_MAX_STEPS: `max_steps` is 0"),
         ("KODE_PERMISSION_MODE", "yolo", "KODE_PERMISSION_MODE: `permissions.mode` is"),
-        ("KODE_PROVIDER", "mistral", "it must be 'anthropic', 'openai' or 'scripted'"),
+        (
+            "KODE_PROVIDER",
+            "mistrall",
+            "KODE_PROVIDER: `provider`: There is no provider 'mistrall'. Did you mean mistral?",
+        ),
         ("KODE_MEMORY", "elephant", "KODE_MEMORY: `memory.system` is"),
     ],
 )
@@ -360,6 +377,49 @@ def test_a_wrong_variable_is_named(place: Place, variable: str, value: str, says
 
 def test_a_wrong_flag_is_named(place: Place) -> None:
     assert "--memory: `memory.system`" in place.fault(memory__system="elephant")
+    assert "--provider: `provider`: There is no provider" in place.fault(provider="claud")
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("grok", "xai"), ("claude", "anthropic"), ("google", "gemini"), ("kimi", "moonshot")],
+)
+def test_a_provider_is_found_by_the_name_that_people_know(
+    place: Place, word: str, name: str
+) -> None:
+    assert f"Did you mean {name}?" in place.fault(provider=word)
+
+
+def test_a_provider_that_the_config_describes_may_be_named_by_a_flag(place: Place) -> None:
+    place.own({"providers": {"mine": {"base_url": "http://127.0.0.1:1/v1", "api": "messages"}}})
+
+    choice = resolve_provider(place.load(provider="mine").config, {})
+
+    assert (choice.name, choice.base_url, choice.row.apis) == (
+        "mine",
+        "http://127.0.0.1:1/v1",
+        ("messages",),
+    )
+
+
+def test_a_project_decides_nothing_about_providers_effort_and_search(place: Place) -> None:
+    place.of_project(
+        {
+            "effort": "max",
+            "small_model": "big",
+            "web_search": True,
+            "providers": {"openai": {"base_url": "http://evil"}},
+        }
+    )
+
+    loaded = place.load()
+
+    config = loaded.config
+    assert (config.effort, config.small_model, config.web_search) == (None, None, None)
+    assert config.providers == {}
+    assert all(
+        key in loaded.warnings[0] for key in ("effort", "small_model", "web_search", "providers")
+    )
 
 
 def test_all_faults_are_known_and_the_text_tells_the_first(place: Place) -> None:
@@ -466,6 +526,108 @@ def test_the_provider_is_the_one_that_can_be_asked(
     assert (choice.name, choice.api_key) == (name, key)
 
 
+def test_a_named_provider_has_its_own_variable_address_and_model() -> None:
+    choice = resolve_provider(Config(provider="groq"), {"GROQ_API_KEY": "g"})
+    assert (choice.name, choice.api_key, choice.base_url) == ("groq", "g", None)
+
+    local = resolve_provider(Config(provider="ollama", model="qwen3"), {})
+    assert (local.api_key, local.base_url, local.row.own_url) == (
+        LOCAL_KEY,
+        None,
+        "http://127.0.0.1:11434/v1",
+    )
+
+
+def test_a_cloud_needs_its_address_or_nothing() -> None:
+    with pytest.raises(UserError, match=r"AZURE_OPENAI_BASE_URL.*providers\.azure\.base_url"):
+        resolve_provider(Config(provider="azure"), {"AZURE_OPENAI_API_KEY": "k"})
+    assert resolve_provider(Config(provider="bedrock"), {}).api_key is None
+
+
+def test_with_several_described_providers_one_must_be_named() -> None:
+    parts = {name: {"base_url": "http://x/v1"} for name in ("one", "two")}
+    with pytest.raises(UserError, match="one, two"):
+        resolve_provider(Config.model_validate({"providers": parts}), {})
+
+
+def test_the_effort_is_the_general_one_or_that_of_the_provider() -> None:
+    own = {"providers": {"openai": {"effort": "low"}}}
+
+    assert resolve_provider(Config.model_validate(own), OPENAI).effort == "low"
+    both = Config.model_validate({**own, "effort": "max"})
+    assert resolve_provider(both, OPENAI).effort == "max"
+
+
+def test_switching_takes_no_key_and_no_address_along() -> None:
+    config = Config.model_validate(
+        {
+            "base_url": "http://127.0.0.1:1/v1",
+            "api_key": "first-key",
+            "providers": {"more": {"base_url": "http://127.0.0.1:2/v1", "model": "m"}},
+        }
+    )
+
+    there = switched(config, {}, "more", None)
+    back = switched(there, {}, "openai", "again")
+
+    choice = resolve_provider(there, {})
+    assert (choice.name, choice.base_url, choice.api_key, choice.model) == (
+        "more",
+        "http://127.0.0.1:2/v1",
+        LOCAL_KEY,
+        "m",
+    )
+    choice = resolve_provider(back, {})
+    assert (choice.base_url, choice.api_key, choice.model) == (
+        "http://127.0.0.1:1/v1",
+        "first-key",
+        "again",
+    )
+
+
+GROQ = {"GROQ_API_KEY": "g"}
+
+
+@pytest.mark.parametrize(
+    ("current", "text", "found"),
+    [
+        ("openai", "gpt-5", ("openai", "gpt-5")),
+        ("openai", "openai/gpt-5", ("openai", "gpt-5")),
+        ("openai", "groq/openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),
+        ("groq", "openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),
+        ("groq", "groq/openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),
+        ("openai", "mistral/devstral", ("openai", "mistral/devstral")),
+    ],
+)
+def test_the_part_before_a_slash_names_a_configured_provider(
+    current: str, text: str, found: tuple[str, str]
+) -> None:
+    row = row_of(Config(), current)
+    assert named_model(Config(provider=current), OPENAI | GROQ, row, text) == found
+
+
+@pytest.mark.parametrize(
+    ("config", "environ", "name", "model"),
+    [
+        ({}, OPENAI, "openai", "gpt-6-luna"),
+        ({"base_url": "http://127.0.0.1:1/v1", "model": "m"}, {}, "openai", "m"),
+        ({"provider": "ollama", "model": "m"}, {}, "ollama", "m"),
+        ({"small_model": "gpt-5-mini"}, OPENAI, "openai", "gpt-5-mini"),
+        ({"small_model": "groq/kimi"}, OPENAI | GROQ | {"X": ""}, "groq", "kimi"),
+        ({"small_model": "claude-x"}, OPENAI | ANTHROPIC | {"X": ""}, "anthropic", "claude-x"),
+    ],
+)
+def test_small_work_is_for_the_named_model_or_the_vendors_own_small_one(
+    config: dict[str, Any], environ: dict[str, str], name: str, model: str
+) -> None:
+    config = {"provider": "openai", **config}
+    settings = Config.model_validate(config)
+
+    choice = small_choice(settings, environ, settings.small_model)
+
+    assert (choice.name, choice.model) == (name, model)
+
+
 def test_the_servers_address_comes_from_the_config_then_from_the_sdks_variable() -> None:
     environ = OPENAI | {"OPENAI_BASE_URL": "http://env"}
 
@@ -499,13 +661,17 @@ def test_a_model_of_the_other_provider_is_refused_before_it_is_asked(
 
 def test_keys_are_shown_by_their_end_only() -> None:
     config = Config.model_validate(
-        {"api_key": "abcdefgh12345678", "providers": {"openai": {"api_key": "short"}}}
+        {
+            "api_key": "abcdefgh12345678",
+            "providers": {"openai": {"api_key": "short", "headers": {"x-key": "very-secret"}}},
+        }
     )
 
     values = {key: shown(key, value) for key, value in flat(config).items()}
 
     assert values["api_key"] == "set, ends in …5678"
     assert values["providers"]["openai"]["api_key"] == "set"
+    assert values["providers"]["openai"]["headers"] == {"x-key": "set"}
 
 
 @pytest.mark.parametrize("mode", MODE_CALLED)
@@ -522,3 +688,12 @@ def test_a_project_may_not_loosen_the_mode_under_another_name(place: Place) -> N
     loaded = place.load()
     assert loaded.config.permissions.mode == "ask"
     assert "permissions.mode" in loaded.warnings[0]
+
+
+def test_every_provider_is_explained_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+
+    for row in PROVIDERS:
+        if row.name != "scripted":
+            said = (f"| `{row.name}` | {row.shown} |", row.key_variable, row.own_url)
+            assert [part for part in said if part not in text] == [], row.name

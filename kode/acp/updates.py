@@ -113,7 +113,7 @@ class Updates:
             case TextDelta():
                 return [message(event.text, self._message_id)]
             case ThinkingDelta():
-                return [thought(event.text, self._message_id)]
+                return [thought(event.text, self._message_id)] if event.text else []
             case RetryScheduled():
                 return self._announce_retry(event)
             case Replied():

@@ -150,6 +150,12 @@ class Draft:
             self.refused = True
             self.add_text(key, piece)
 
+    def begin_thinking(self, key: Hashable) -> None:
+        """Notes that the model thinks: a person should know, even if nothing of it is shown."""
+        if ("thinking", key) not in self.blocks:
+            self.blocks["thinking", key] = DraftThinking()
+            self.emit(ThinkingDelta(text=""))
+
     def add_thinking(self, key: Hashable, piece: Any) -> None:
         if not isinstance(piece, str) or not piece:
             return

@@ -85,9 +85,7 @@ class Listing:
         near = is_near(url_of(choice))
         listed = self._known.get(_key(choice), (0.0, ()))[1]
         if listed:
-            models = dict.fromkeys(
-                (*(one for one in named if one in listed), *_sorted(row, listed))
-            )
+            models = dict.fromkeys((*named, *_sorted(row, listed)))
         else:
             default = [row.default_model] if row is not None and row.default_model else []
             models = dict.fromkeys((*named, *default, *model_names(name, ())))
@@ -168,5 +166,5 @@ def find(
 
 
 def lacks(offer: Offer | None, model: str) -> bool:
-    """Whether a server has said that it does not have a model."""
+    """Whether a server has said that it does not have a model, and the config does not name it."""
     return offer is not None and offer.asked and not offers(offer.models, model)

@@ -228,6 +228,7 @@ class ParentLink:
                 output_tokens=total.output_tokens - reported.output_tokens,
                 cached_tokens=total.cached_tokens - reported.cached_tokens,
                 cache_write_tokens=total.cache_write_tokens - reported.cache_write_tokens,
+                thinking_tokens=total.thinking_tokens - reported.thinking_tokens,
                 cost_usd=self.spend.cost_usd - known if self.price_known else None,
                 steps=total.steps - reported.steps,
                 untrusted=tainted,

@@ -126,6 +126,7 @@ class Used(_Said):
     output_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     cached_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     cache_write_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    thinking_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     cost_usd: float | None = Field(default=None, ge=0, le=MAX_COUNT, allow_inf_nan=False)
     """None when the model's price is unknown."""
     steps: int = Field(default=0, ge=0, le=MAX_COUNT)
@@ -139,6 +140,7 @@ class Used(_Said):
             output_tokens=self.output_tokens,
             cached_tokens=self.cached_tokens,
             cache_write_tokens=self.cache_write_tokens,
+            thinking_tokens=self.thinking_tokens,
         )
 
 

@@ -72,6 +72,8 @@ class FakeConversation:
     mode: str = "ask"
     model: str = "big-model"
     known: tuple[str, ...] = ("big-model", "small")
+    provider: str = "anthropic"
+    effort: str | None = None
     turns: int = 0
     asked: list[str] = field(default_factory=list)
     cancelled: int = 0
@@ -97,9 +99,9 @@ class FakeConversation:
             sees_images=self.sees,
             known=self.model in self.known,
         )
-        provider = SimpleNamespace(name="anthropic", model=self.model, info=info)
+        provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
         place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
-        return SimpleNamespace(provider=provider, place=place)
+        return SimpleNamespace(provider=provider, place=place, effort=self.effort)
 
     @property
     def config(self):
@@ -283,7 +285,10 @@ class FakeConversation:
         return {"turn": {self.model: spent}, "session": both, "day": both}
 
     def use_model(self, model: str, provider=None) -> None:
-        self.model = model
+        self.model, self.provider = model, provider or self.provider
+
+    def use_effort(self, effort) -> None:
+        self.effort = effort
 
     def set_permission_mode(self, mode: str) -> None:
         self.mode = mode

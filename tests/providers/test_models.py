@@ -147,9 +147,9 @@ def test_what_a_request_may_ask_of_openais_models_is_known() -> None:
     assert info_of("gpt-5-pro").efforts == ("high",)
 
 
-@pytest.mark.parametrize("model", [row.default_model for row in PROVIDERS])
-def test_the_default_models_are_known_with_prices(model: str) -> None:
-    info = info_of(model)
+@pytest.mark.parametrize("row", [row for row in PROVIDERS if row.default_model])
+def test_the_default_models_are_known_with_prices(row: ProviderRow) -> None:
+    info = info_of(row.default_model, provider=row.name)
 
     assert info.known
     assert info.input_price is not None

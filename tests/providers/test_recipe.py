@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import ProviderSettings, Request
+from kode.contracts import Request
 from kode.events import Event
 from kode.messages import text_of, user_message
-from kode.providers.models import info_of
+from kode.registry import Dialect, ProviderRow
+from tests.providers.opened import settings_of
 
 RECIPE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 
@@ -18,9 +19,18 @@ async def test_the_provider_of_the_recipe_replies() -> None:
     exec(compile(code, str(RECIPE), "exec"), names)
     events: list[Event] = []
 
-    settings = ProviderSettings(model="m", info=info_of("m"), idle_timeout_s=1, total_timeout_s=1)
-    echo = names["Echo"](settings)
+    echo = names["Echo"](settings_of("scripted", "m"))
     message = await echo.reply(Request(system="", messages=[user_message("Hi")]), events.append)
 
     assert (text_of(message), len(events)) == ("Hi", 1)
+    assert (echo.name, echo.model) == ("scripted", "m")
     await echo.aclose()
+
+
+def test_the_row_of_the_recipe_is_one() -> None:
+    blocks = re.findall(r"```text\n(.*?)```", RECIPE.read_text(encoding="utf-8"), re.DOTALL)
+    row = next(block for block in blocks if 'name="acme"' in block)
+
+    (acme,) = eval(f"({row})", {"ProviderRow": ProviderRow, "Dialect": Dialect})
+
+    assert (acme.name, acme.apis, acme.key_variable) == ("acme", ("chat",), "ACME_API_KEY")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kode.session.costs import Period, SessionCost
     from kode.session.spending import Spending, Spent
 
-HEADS = ("uncached", "cached", "written", "output", "cost")
+HEADS = ("uncached", "cached", "written", "output", "thinking", "cost")
 FACT_CHARS = 60
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -246,12 +246,16 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
     usage = spent.usage
     tokens = (usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens)
     return (
-        *(f"{one:,}" for one in (*tokens, usage.output_tokens)),
+        *(f"{one:,}" for one in (*tokens, usage.output_tokens, usage.thinking_tokens)),
         cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
     )
 
 
 def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows as lines. Tokens of thinking are part of the output; shown only if there are any."""
+    at = rows[0].index("thinking")
+    if all(row[at] == "0" for row in rows[1:]):
+        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

@@ -98,7 +98,7 @@ async def _repl(
     screen = open_screen(
         color=False if arguments.no_color else None, plain=_wants_plain(arguments, cwd)
     )
-    renderer = Renderer(screen)
+    renderer = Renderer(screen, unfolded=arguments.verbose)
 
     async def opening() -> "Conversation":
         # In a thread, so that typing is drawn at once.

@@ -173,6 +173,10 @@ def bindings(editor: Editor) -> KeyBindings:
     def _details(event: KeyPressEvent) -> None:
         editor.state.beside_work("/details")
 
+    @keys.add("c-t", filter=empty & ~asking)
+    def _fold_thinking(event: KeyPressEvent) -> None:
+        editor.state.renderer.toggle_thinking()
+
     @keys.add("c-b", filter=empty & ~asking)
     def _to_background(event: KeyPressEvent) -> None:
         send_to_background(editor.state)

@@ -58,7 +58,7 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     """A table: a row per model, and a total if there are several."""
     from kode.session.spending import total
 
-    rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "cost")]
+    rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "thinking", "cost")]
     for scope, by_model in spending.items():
         title = TITLES[scope]
         if len(by_model) == 1:
@@ -68,13 +68,16 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
         rows.append((title, *_figures(total(by_model))))
         rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
     names = max(len(row[0]) for row in rows)
-    columns = [1, 2, 3, 4, 5]
+    columns = [1, 2, 3, 4, 5, 6]
+    if all(row[5] == "0" for row in rows[1:]):
+        columns.remove(5)
     widths = {column: max(len(row[column]) for row in rows) for column in columns}
-    for less_telling in (1, 3, 4, 2):
+    for less_telling in (1, 3, 5, 4, 2):
         room = width - sum(widths[column] + 2 for column in columns)
         if room >= min(names, MIN_NAME_COLUMNS):
             break
-        columns.remove(less_telling)
+        if less_telling in columns:
+            columns.remove(less_telling)
     names = max(min(names, width - sum(widths[column] + 2 for column in columns)), 8)
     lines = []
     for row in rows:
@@ -95,6 +98,7 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
         count(usage.input_tokens),
         cached,
         count(usage.output_tokens),
+        count(usage.thinking_tokens),
         cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
     )
 

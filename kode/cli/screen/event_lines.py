@@ -105,10 +105,11 @@ def summary_line(event: TurnEnded) -> str:
     """What a turn used, in one line."""
     changed, used = len(event.files_changed), event.usage
     known = bool(used.input_tokens or used.output_tokens)
+    thought = f" ({count(used.thinking_tokens)} thinking)" if used.thinking_tokens else ""
     parts = (
         duration(event.duration_ms / 1000),
         plural(event.steps, "step"),
-        f"{count(used.input_tokens)} in, {count(used.output_tokens)} out" if known else "",
+        f"{count(used.input_tokens)} in, {count(used.output_tokens)} out{thought}" if known else "",
         money(event.cost_usd) if known else "",
         plural(changed, "file") + " changed" if changed else "",
     )

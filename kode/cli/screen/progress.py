@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode.cli.screen.event_lines import doing
-from kode.cli.screen.lines import clean, clip, count, duration, money, one_line
+from kode.cli.screen.lines import (
+    cell_width,
+    clean,
+    clip,
+    count,
+    duration,
+    head,
+    money,
+    one_line,
+)
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -33,6 +42,11 @@ if TYPE_CHECKING:
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
+THINKING = "Thinking"
+THOUGHT_CHARS = 400
+"""Kept of the end of what the model thinks."""
+MIN_THOUGHT_COLUMNS = 16
+"""In less room its last words say nothing."""
 OUTPUT_LINES = 5
 """Lines shown of a running tool's output."""
 MAX_OUTPUT_CHARS = 4000
@@ -60,6 +74,8 @@ class Progress:
     agents: dict[int, AgentProgress] = field(default_factory=dict)
     since: float | None = None
     """When the turn started; None between turns."""
+    thought: str = ""
+    """The end of what the model is thinking."""
     _what: str = ""
     """The activity when no call runs: `Thinking`."""
     _what_since: float = 0.0
@@ -80,7 +96,8 @@ class Progress:
             case Replied() | ContextReduced():
                 self._begin("", now)
             case ThinkingDelta():
-                self._begin("Thinking", now)
+                self._begin(THINKING, now)
+                self.thought = (self.thought + event.text)[-THOUGHT_CHARS:]
             case TextDelta():
                 self._begin("Answering", now)
             case RetryScheduled():
@@ -107,10 +124,15 @@ class Progress:
         """Clears the state: nothing is running any more."""
         self.running.clear()
         self.agents.clear()
-        self.since, self._what, self._again_at = None, "", 0.0
+        self.since, self._what, self._again_at, self.thought = None, "", 0.0, ""
 
-    def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
-        """The spinner, the activity, its duration, and how to stop it."""
+    @property
+    def thinks(self) -> bool:
+        return self._what == THINKING and not self.running
+
+    def line(self, now: float, width: int, stop: str = "Ctrl-C stops", words: bool = True) -> str:
+        """The spinner, the activity, its duration, and how to stop it; with `words` also the last
+        words of what the model thinks."""
         what, since = self._what or "Working", self._what_since if self._what else self.since
         if self.running:
             *others, last = self.running.values()
@@ -119,7 +141,9 @@ class Progress:
             what, since = doing(last.name, last.subject, room) + more, last.since
         elif now < self._again_at:
             what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
-        return spinner_line(what, now, since, width, stop)
+        line = spinner_line(what, now, since, width, stop)
+        thought = last_words(self.thought, width - len(line) - 3) if self.thinks and words else ""
+        return f"{line} · {thought}" if thought else line
 
     def commands_since(self) -> float | None:
         """When the last of the running shell commands started; None if none runs."""
@@ -153,12 +177,24 @@ class Progress:
 
     def _begin(self, what: str, now: float) -> None:
         if what != self._what or what == ASKING:
-            self._what, self._what_since = what, now
+            self._what, self._what_since, self.thought = what, now, ""
 
     def _output(self, event: ToolOutput) -> None:
         if call := self.running.get(event.call_id):
             call.output = (call.output + event.text)[-MAX_OUTPUT_CHARS:]
             call.partial = event.partial
+
+
+def last_words(text: str, width: int) -> str:
+    """The whole words at the end of a text that fit `width` columns; "" in too little room."""
+    line = one_line(text)
+    if width < MIN_THOUGHT_COLUMNS or not line:
+        return ""
+    if cell_width(line) <= width:
+        return line
+    tail = head(line[::-1], width - 1)[::-1]
+    _, space, whole = tail.partition(" ")
+    return f"…{whole if space and whole else tail}"
 
 
 def how_to_stop(command_runs_s: float, width: int) -> str:

@@ -33,9 +33,9 @@ from kode.cli.screen.event_lines import (
     summary_line,
     tool_line,
 )
-from kode.cli.screen.lines import clean, clip, duration, one_line, wrap, wrap_words
+from kode.cli.screen.lines import clean, clip, duration, one_line, wrap_words
 from kode.cli.screen.markdown import Block, BlockSplitter, markdown
-from kode.cli.screen.progress import Progress, how_to_stop
+from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
     STOPPED,
@@ -72,8 +72,12 @@ MAX_ERROR_LINES = 6
 MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10
-MAX_THINKING_CHARS = 400
-"""Both ends of thinking are kept for the screen; `details` has all of it."""
+TAIL_CHARS = 2_000
+"""More than fits these lines."""
+MAX_THOUGHT_LINES = 1_000
+MAX_THINKING_CHARS = 100_000
+"""Limit of what is shown of one thought."""
+UNFOLD = "Ctrl-T unfolds"
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -90,6 +94,8 @@ class Renderer:
     """The content of `/details`."""
     progress: Progress = field(default_factory=Progress)
     """What is happening now."""
+    unfolded: bool = False
+    """Whether what the model thinks is shown whole (`--verbose`, Ctrl-T); else it is one line."""
     held: list[MemoryChanged] | None = None
     """While a command about memory runs: changes that it reports itself. None: they are shown."""
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
@@ -101,9 +107,9 @@ class Renderer:
     _streamed: bool = False
     """Whether text of the current step arrived as deltas."""
     _thinking: str = ""
-    """The beginning of the thinking: its first line stays."""
-    _thinking_tail: str = ""
-    _thinking_since: float = 0.0
+    """What the model is thinking."""
+    _thinking_since: float | None = None
+    """When it began; None if it does not think."""
     _thought: bool = False
     """Whether thinking of the current step arrived as deltas."""
 
@@ -128,8 +134,9 @@ class Renderer:
         if tail:
             text = wrap_words(clean(tail), min(width, MAX_PROSE_COLUMNS))
             lines += [("", line) for line in text[-MAX_TAIL_LINES:]]
-        elif self._thinking:
-            lines += [("dim", line) for line in wrap(clean(self._thinking_tail), width)[-2:]]
+        elif self._thinking and self.unfolded:
+            shown = wrap_words(clean(self._thinking[-TAIL_CHARS:]), min(width, MAX_PROSE_COLUMNS))
+            lines += [("dim", line) for line in shown[-MAX_TAIL_LINES:]]
         lines += [("dim", line) for line in progress.output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         lines += [("dim", line) for line in progress.agent_lines(width)]
@@ -137,7 +144,9 @@ class Renderer:
             return lines[-max(height, 1) :]
         now, since = self.clock(), progress.commands_since()
         stop = how_to_stop(now - since if since is not None else 0.0, width)
-        spinner = progress.line(now, width, stop)
+        if progress.thinks and not self.unfolded and width >= ROOM_FOR_AN_OFFER:
+            stop = f"{stop} · {UNFOLD}"
+        spinner = progress.line(now, width, stop, words=not self.unfolded)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
@@ -156,7 +165,7 @@ class Renderer:
         too, or everything would move down by a line then."""
         if is_text and self._last == "text":
             return not self._splitter.joined
-        kind = "text" if is_text else "line" if self._thinking else "tool"
+        kind = "text" if is_text else "tool" if self._thinking_since is None else "line"
         undecided = kind == "tool" and not self.progress.running
         return self._last == "person" if undecided else self._last not in (kind, "start")
 
@@ -177,9 +186,9 @@ class Renderer:
                 self._streamed = True
                 self._blocks(self._splitter.feed(event.text))
             case ThinkingDelta():
-                if not self._thinking:
+                if self._thinking_since is None:
                     self._thinking_since = self.clock()
-                self._think(event.text)
+                self._thinking = (self._thinking + event.text)[-MAX_THINKING_CHARS:]
                 self._thought = True
             case RetryScheduled():
                 self._retry(event)
@@ -230,23 +239,31 @@ class Renderer:
             rendered = markdown(clean(block.text), links=self.screen.links)
             self.screen.print_painted(self.screen.rendered(rendered))
 
-    def _think(self, text: str) -> None:
-        self._thinking = (self._thinking + text)[:MAX_THINKING_CHARS]
-        self._thinking_tail = (self._thinking_tail + text)[-MAX_THINKING_CHARS:]
+    def toggle_thinking(self) -> None:
+        """Folds what the model thinks to one line, or unfolds it, from now on."""
+        self.unfolded = not self.unfolded
+        self.screen.redraw()
 
     def _settle_thinking(self) -> None:
-        if not self._thinking:
-            return
-        seconds = self.clock() - self._thinking_since
+        """Prints what the model has thought: one line, or all of it. Of thinking that nothing is
+        shown of, only how long it took."""
+        text, since = self._thinking.strip(), self._thinking_since
+        self._thinking, self._thinking_since = "", None
+        seconds = self.clock() - since if since is not None else 0.0
         took = f" for {duration(seconds)}" if seconds >= 1 else ""
-        first = one_line(self._thinking.strip().split("\n", 1)[0].strip("*# "))
-        self._thinking = self._thinking_tail = ""
+        if not text and not took:
+            return
         self._gap("line")
-        self.screen.print(clip(f"Thought{took}: {first}", self.screen.width), "dim")
+        if self.unfolded and text:
+            self.screen.print(f"Thought{took}:\n{indent(text, MAX_THOUGHT_LINES)}", "dim")
+            return
+        first = one_line(text.split("\n", 1)[0].strip("*# "))
+        line = f"Thought{took}: {first}" if first else f"Thought{took}."
+        self.screen.print(clip(line, self.screen.width), "dim")
 
     def _retry(self, event: RetryScheduled) -> None:
         said = self._streamed or bool(self._thinking)
-        self._thinking = self._thinking_tail = ""
+        self._thinking, self._thinking_since = "", None
         if event.discards_text:
             self._splitter.drop()
             self._streamed = False

@@ -60,6 +60,15 @@ def test_a_session_is_shown_request_by_request_with_its_sum(home: Path, capsys) 
     assert shown[-1] == ["total", "3", "2,107", "2,000", "400", "30", "$1.00+"]
 
 
+def test_tokens_of_thinking_have_a_column_where_there_are_any(home: Path, capsys) -> None:
+    made(home, FIRST, Usage(input_tokens=2_500, output_tokens=1_900, thinking_tokens=1_800))
+    assert main([]) == 0
+    shown = rows(capsys.readouterr().out)
+    assert shown[2][-3:] == ["output", "thinking", "cost"]
+    assert shown[3][-3:] == ["10", "0", "$0.50"]
+    assert shown[4][-3:] == ["1,900", "1,800", "$0.50"]
+
+
 def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> None:
     session_id = made(home, FIRST, SECOND)
     assert main([session_id[:12], "--json", "--why"]) == 0

@@ -74,6 +74,7 @@ def test_nothing_is_offered_before_the_conversation_is_open(tmp_path, monkeypatc
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
         served = ServedModels().of(server.openai_url)
         assert list(dict(offered["/model"](()))) == ["big-model", *served]
+    assert {"high", "default"} <= dict(offered["/effort"](())).keys()
     assert [mode for mode, _ in offered["/permissions"](())] == [
         "ask",
         "auto-edit",

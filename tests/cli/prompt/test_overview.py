@@ -52,6 +52,14 @@ def test_one_model_is_one_line_and_several_are_a_line_each_with_their_sum() -> N
     ]
 
 
+def test_tokens_of_thinking_have_a_column_where_there_are_any() -> None:
+    usage = Usage(input_tokens=12_300, output_tokens=4_000, thinking_tokens=3_500)
+    spent = {"m": Spent(requests=1, usage=usage, cost_usd=0.5)}
+    lines = cost_lines({"turn": spent, "session": spent, "day": spent}, 80)
+    assert lines[0].split()[-3:] == ["out", "thinking", "cost"]
+    assert lines[1].split()[-3:] == ["4k", "3.5k", "$0.50"]
+
+
 def test_the_table_fits_a_narrow_screen() -> None:
     spent = Spent(requests=2, usage=USAGE, cost_usd=0.5)
     by_model = {"a-model-with-a-very-long-name": spent, "b": spent}

@@ -15,6 +15,7 @@ from kode.cli.screen.screen import Screen
 from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.messages import Text
+from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
 from tests.cli.fake_conversation import FakeConversation
 
@@ -307,15 +308,83 @@ async def test_a_command_of_which_kode_has_no_like_gets_its_sentence(room):
     assert room.talk.asked == []
 
 
-async def test_a_model_that_the_own_server_does_not_have_is_refused(room, monkeypatch):
-    served = ("qwen2.5-coder:latest", "llama3.2:3b")
-    monkeypatch.setattr("kode.providers.offered.served_models", lambda config: served)
+class Offered:
+    """In place of the servers' lists."""
+
+    def __init__(self, *offers):
+        self.given = list(offers)
+
+    def offers(self, config, current, *, ask=True):
+        return self.given
+
+
+OWN = Offer(
+    provider="anthropic",
+    title="Own",
+    models=("big-model", "qwen2.5-coder:latest", "llama3.2:3b"),
+    asked=True,
+    near=True,
+)
+GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi"), asked=True)
+BROKEN = Offer(provider="azure", title="Azure OpenAI", models=(), problem="There is no key.")
+
+
+async def test_a_model_that_the_own_server_does_not_have_is_refused(room):
+    room.state.listing = Offered(OWN)
 
     text = await room.type("/model qwen2.5-codr")
 
     assert "The server has no model qwen2.5-codr. Did you mean qwen2.5-coder:latest?" in text
     assert room.talk.model == "big-model"
     assert "Model: qwen2.5-coder (fake)" in await room.type("/model qwen2.5-coder")
+
+
+async def test_the_models_of_all_providers_are_listed_with_what_hinders_one(room):
+    room.state.listing = Offered(OWN, GROQ, BROKEN)
+
+    text = await room.type("/model")
+
+    assert "qwen2.5-coder:latest" in text
+    assert "openai/gpt-oss-120b, kimi" in text
+    assert "There is no key." in text
+
+
+async def test_a_provider_s_name_lists_its_models_as_they_are_typed(room):
+    room.state.listing = Offered(OWN, GROQ)
+
+    text = await room.type("/model groq")
+
+    assert "groq/openai/gpt-oss-120b" in text
+    assert room.talk.model == "big-model"
+
+
+@pytest.mark.parametrize("typed", ["groq/openai/gpt-oss-120b", "openai/gpt-oss-120b"])
+async def test_a_model_of_another_provider_is_switched_to(room, typed):
+    room.state.listing = Offered(OWN, GROQ)
+
+    await room.type(f"/model {typed}")
+
+    assert (room.talk.provider, room.talk.model) == ("groq", "openai/gpt-oss-120b")
+
+
+@pytest.mark.parametrize(
+    ("typed", "effort"), [("high", "high"), ("XHIGH", "xhigh"), ("default", None)]
+)
+async def test_how_much_the_model_thinks_is_set_by_a_level(room, typed, effort):
+    room.talk.effort = "low"
+
+    await room.type(f"/effort {typed}")
+
+    assert room.talk.effort == effort
+
+
+async def test_a_word_that_is_no_level_names_the_nearest_and_changes_nothing(room):
+    room.talk.effort = "low"
+
+    text = await room.type("/effort hihg")
+
+    assert "Did you mean high?" in text
+    assert room.talk.effort == "low"
 
 
 async def test_while_a_command_asks_nothing_but_its_question_is_shown(room, monkeypatch):

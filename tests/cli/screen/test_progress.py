@@ -48,6 +48,11 @@ def after(*timed):
         ([(5, StepStarted(step=1)), (8, ThinkingDelta(text="x"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (9, ThinkingDelta(text="y"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (10, TextDelta(text="y"))], "Answering… 10s"),
+        (
+            [(8, ThinkingDelta(text="ab")), (9, ThinkingDelta(text="cd"))],
+            "Thinking… 12s · Ctrl-C stops · abcd",
+        ),
+        ([(8, ThinkingDelta(text=""))], "Thinking… 12s · Ctrl-C stops"),
         ([(11, Working(what="Compacting the conversation"))], "Compacting the conversation… 9s"),
         (
             [
@@ -152,3 +157,25 @@ def test_the_mode_in_which_all_runs_stands_out():
 
     assert status_line(status, 79)[0] == ("danger", "full")
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
+
+
+def test_only_whole_words_of_the_end_of_thinking_are_shown_and_only_where_there_is_room():
+    progress = after((0, TurnStarted(text="x")), (8, ThinkingDelta(text="one two " * 40 + "three")))
+
+    wide, narrow = progress.line(20, 60), progress.line(20, 40)
+
+    assert len(wide) <= 60
+    assert wide.rpartition("…")[2].split()[-2:] == ["two", "three"]
+    assert set(wide.rpartition("…")[2].split()) <= {"one", "two", "three"}
+    assert narrow.endswith("stops")
+
+
+def test_what_was_thought_before_a_retry_is_gone():
+    progress = after(
+        (0, TurnStarted(text="x")),
+        (1, ThinkingDelta(text="old thought")),
+        (2, RetryScheduled(attempt=1, max_attempts=3, delay_s=1.0, reason="busy")),
+        (4, ThinkingDelta(text="new thought")),
+    )
+
+    assert progress.line(20, 80).endswith("· new thought")

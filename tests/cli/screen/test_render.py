@@ -199,14 +199,35 @@ def test_thinking_is_folded_to_one_line():
     assert "Then that" not in text
 
 
-def test_the_end_of_long_thinking_is_live_and_its_first_line_stays():
+def test_the_last_words_of_long_thinking_are_in_one_live_line_and_its_first_line_stays():
     state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text="First this. " + "and that " * 500))
     state.show(ThinkingDelta(text="so in the end: yes."))
 
-    assert state.live()[-2].endswith("so in the end: yes.")
-    assert len(state.live()) == 4
+    *above, line = state.live()
+    assert above == [""]
+    assert "Thinking" in line
+    assert line.endswith("in the end: yes.")
     assert "Thought: First this." in state.show(TextDelta(text="Hi\n\n"))
+
+
+def test_unfolded_thinking_is_live_and_stays_whole():
+    state = Shown()
+    state.renderer.toggle_thinking()
+    state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
+
+    assert state.live()[1:3] == ["First this.", "Then that."]
+    text = state.show(TextDelta(text="Hi\n\n"))
+    assert "  First this.\n  Then that.\n" in text
+
+
+def test_thinking_that_is_not_shown_is_still_said_to_go_on():
+    state = Shown()
+    state.show(TurnStarted(text="x"), ThinkingDelta(text=""))
+    state.now += 12
+
+    assert "Thinking… 12s" in state.live()[-1]
+    assert "Thought for 12s." in state.show(TextDelta(text="Hi\n\n"))
 
 
 def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
