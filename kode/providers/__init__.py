@@ -6,7 +6,9 @@
     draft.py               events → a complete, repaired message
     wire.py                messages → bytes, encoded once
     openai_responses.py    Responses
-    openai_chat.py         Chat Completions
+    openai_chat.py         Chat Completions: requests, effort, refusals
+    chat_out.py            its messages, in the dialect of a host
+    chat_in.py             its replies, as hosts send them
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
     models.py              windows, prices, what a model can do
