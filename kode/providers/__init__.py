@@ -7,7 +7,9 @@
     wire.py                messages → bytes, encoded once
     openai_client.py       the client of the SDK for the next two
     openai_responses.py    Responses
-    openai_chat.py         Chat Completions
+    openai_chat.py         Chat Completions: requests, effort, refusals
+    chat_out.py            its messages, in the dialect of a host
+    chat_in.py             its replies, as hosts send them
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
     models.py              what is known of a model: limits, prices, abilities (models.json)

@@ -88,13 +88,14 @@ class Incoming:
                 self._take_field(name, value)
 
     def _take_field(self, name: str, value: Any) -> None:
-        if name in KNOWN and isinstance(value, str):
-            self._fields.setdefault(name, Pieces()).append(value)
+        if name in ("reasoning_content", "reasoning"):
+            if isinstance(value, str):
+                self._fields.setdefault(name, Pieces()).append(value)
             return
         self.draft.grow(len(repr(value)))
-        if name == "reasoning_details" and isinstance(value, list):
+        if name == "reasoning_details":
             details = self._fields.setdefault(name, [])
-            for piece in value:
+            for piece in value if isinstance(value, list) else ():
                 add_detail(details, piece)
         else:
             self._fields[name] = merged(self._fields.get(name), value)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.messages import Message, calls_of, user_message
+from kode.messages import Message, calls_of, text_of, user_message
 from kode.providers.chat_out import message_bytes
 from kode.providers.openai_chat import OpenAIChat
 from kode.providers.wire import encode_json
@@ -164,6 +164,30 @@ def _whole(chunks: list[Object]) -> Object:
         call["function"]["arguments"] += piece["function"].get("arguments", "")
     made = [{k: v for k, v in call.items() if k != "index"} for call in calls.values()]
     return {"role": "assistant", "content": text or None, **({"tool_calls": made} if made else {})}
+
+
+JUNK = VALUES | st.lists(st.dictionaries(st.sampled_from(("type", "text", "thinking")), VALUES))
+DELTAS = st.lists(
+    st.dictionaries(
+        st.sampled_from(
+            "content reasoning reasoning_content reasoning_details tool_calls annotations x_new "
+            "function_call extra_content".split()
+        ),
+        JUNK,
+    ),
+    max_size=4,
+)
+
+
+@given(DELTAS, st.sampled_from(("vllm", "gemini", "mistral", "openrouter")))
+def test_no_shape_of_a_delta_breaks_a_reply(deltas: list[Object], name: str) -> None:
+    provider = host(name, "some-model")
+    finish = {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}
+
+    message = on_disk(streamed(provider, [*deltas, finish]))
+
+    json.loads(b"[" + message_bytes(message, provider._form) + b"]")
+    assert text_of(message).endswith("x")
 
 
 def test_a_session_stays_small_where_the_plain_form_says_it_all() -> None:

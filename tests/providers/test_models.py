@@ -21,7 +21,7 @@ from kode.providers.models import (
     refined,
     retirement_note,
 )
-from kode.registry import PROVIDERS
+from kode.registry import PROVIDERS, ProviderRow
 
 PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
 TODAY = date(2026, 11, 24)
