@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Tests start the interpreter hundreds of times: each would compile all of kode anew without these.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-all check bench attacks faults soak harbor picture clean
+.PHONY: run test test-all check bench attacks faults soak harbor picture models clean
 
 run: $(READY)
 	@$(BIN)/kode $(ARGS)
@@ -45,6 +45,10 @@ harbor: $(HARBOR)/.ready
 
 picture: $(READY)
 	$(BIN)/python docs/picture.py
+
+# The table of models anew, from the newest litellm on PyPI.
+models: $(READY)
+	$(BIN)/python -m scripts.models $(ARGS)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -97,6 +97,13 @@ def workplace(base_url: str) -> Iterator[tuple[Path, dict[str, str]]]:
         yield project, environ
 
 
+def speak(environ: Mapping[str, str], api: str) -> None:
+    """Sets the wire format in which kode asks the server of a workplace."""
+    config = Path(environ["KODE_HOME"]) / "config.json"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(json.dumps({"providers": {"openai": {"api": api}}}), encoding="utf-8")
+
+
 def report(name: str, figures: Mapping[str, Any], argv: Sequence[str]) -> None:
     """One JSON object with `--json`, else a line a figure."""
     if "--json" in argv:

@@ -18,12 +18,14 @@ from bench.measure import (
     peak_rss_kb,
     report,
     run_ms,
+    speak,
     workplace,
 )
 from tests.scripted_server import ScriptedServer
 
 PYTHON = sys.executable
 LOOP = [PYTHON, str(Path(__file__).with_name("baseline_loop.py")), "say hello"]
+RESPONSES_LOOP = [PYTHON, str(Path(__file__).with_name("baseline_responses.py")), "say hello"]
 RUN = [KODE, "run", "say hello", "--provider", "openai", "--model", "gpt-4o"]
 
 
@@ -51,14 +53,21 @@ def main(argv: Sequence[str]) -> int:
             Pair(peak_rss_kb(LOOP, environ, project), peak_rss_kb(RUN, environ, project))
             for _ in range(5)
         ]
+        speak(environ, "responses")
+        responses = paired(
+            lambda: run_ms(RESPONSES_LOOP, environ, project),
+            lambda: run_ms(RUN, environ, project),
+        )
     figures = {
         "version_ratio": median_ratio(version),
         "prompt_ratio": median_ratio(prompt),
         "run_ratio": median_ratio(run),
+        "responses_run_ratio": median_ratio(responses),
         "rss_ratio": median_ratio(memory),
         "python_pass_ms": median_baseline(version),
         "import_prompt_toolkit_ms": median_baseline(prompt),
         "baseline_run_ms": median_baseline(run),
+        "baseline_responses_run_ms": median_baseline(responses),
         "baseline_rss_kb": median_baseline(memory),
     }
     report("startup", figures, argv)

@@ -3,6 +3,7 @@
 per_turn_ratio      20 shell calls in one run, against the plainest loop with the same SDK
 gap_ratio           likewise the median time from one request to the next, as the server sees it:
                     the answer read, the command run, its result kept and sent
+responses_...       both over Responses
 late_turn_ratio     time of the 1,000th turn of a session to that of the 10th
 bytes_ratio         bytes written to the session, likewise
 first_shared        share of a first request that is the same in another folder, in the order of
@@ -22,7 +23,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.measure import KODE, median_baseline, median_ratio, paired, report, run_ms, workplace
+from bench.measure import (
+    KODE,
+    median_baseline,
+    median_ratio,
+    paired,
+    report,
+    run_ms,
+    speak,
+    workplace,
+)
 from tests.scripted_server import Recorded, ScriptedServer
 
 CALLS = 20
@@ -30,7 +40,9 @@ TURNS = 1_000
 AROUND = 9
 """Turns on either side of the 10th and the 1,000th whose median counts."""
 
-LOOP = [sys.executable, str(Path(__file__).with_name("baseline_loop.py")), "count"]
+LOOPS = {"chat": "baseline_loop.py", "responses": "baseline_responses.py"}
+RESULTS = ("tool", "function_call_output")
+"""Role of a message, and type of an item, that is the result of a call."""
 RUN = [
     *(KODE, "run", "count", "--provider", "openai", "--model", "gpt-4o"),
     *("--permission-mode", "full"),
@@ -39,8 +51,10 @@ RUN = [
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
+    responses = {f"responses_{name}": figure for name, figure in twenty_calls("responses").items()}
     figures = {
-        **twenty_calls(),
+        **twenty_calls("chat"),
+        **responses,
         "first_shared": first_shared(),
         **asyncio.run(thousand_turns()),
     }
@@ -48,11 +62,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def twenty_calls() -> dict[str, Any]:
+def twenty_calls(api: str) -> dict[str, Any]:
     """One process, 20 replies with a shell call each, then the answer."""
+    loop = [sys.executable, str(Path(__file__).with_name(LOOPS[api])), "count"]
 
     def script(request: dict[str, Any]) -> dict[str, Any]:
-        done = sum(message["role"] == "tool" for message in request["messages"])
+        sent = request.get("messages") or request["input"]
+        done = sum(one.get("type", one.get("role")) in RESULTS for one in sent)
         if done >= CALLS:
             return {"text": "Counted."}
         return {"calls": [{"name": "shell", "arguments": {"command": f"echo {done}"}}]}
@@ -67,7 +83,8 @@ def twenty_calls() -> dict[str, Any]:
         return took_ms
 
     with ScriptedServer(script) as server, workplace(server.openai_url) as (project, environ):
-        pairs = paired(lambda: timed("loop", LOOP), lambda: timed("kode", RUN), runs=5)
+        speak(environ, api)
+        pairs = paired(lambda: timed("loop", loop), lambda: timed("kode", RUN), runs=5)
     ratios = [kode / loop for loop, kode in zip(gaps["loop"], gaps["kode"], strict=True)]
     return {
         "per_turn_ratio": median_ratio(pairs),

@@ -55,6 +55,7 @@ from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
 from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
+from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.sandbox.deferred import DeferredSandbox
@@ -114,11 +115,11 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-async def learn_window(config: Config, provider: Provider, emit: Emit = silent) -> None:
-    """Lets a provider ask its server for the window, unless the config sets it; `emit` gets a line
-    if the server is still loading the model. Never raises."""
-    if config.context.window is None and isinstance(provider, SdkProvider):
-        await provider.learn_window(emit)
+async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+    """Lets a provider ask its server what it says of the model; what the config sets stays. `emit`
+    gets a line if the server is still loading the model. Never raises."""
+    if isinstance(provider, SdkProvider):
+        await provider.learn(emit, patience_s)
 
 
 def can_search(config: Config, provider: Provider) -> bool:

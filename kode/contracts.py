@@ -558,6 +558,7 @@ class Gate(Protocol):
 # ── memory ───────────────────────────────────────────────────────────────────────────────────
 
 InjectReason = Literal["start", "resume", "compacted", "trimmed"]
+"""`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
 DropReason = Literal["window", "reset", "exit"]
 
 AskReply = Callable[[Request], Awaitable[Message]]
@@ -597,9 +598,14 @@ class MemoryContext:
 @dataclass(frozen=True, kw_only=True)
 class Injection:
     system: str = ""
-    """A section for the system prompt; "" for none."""
+    """A section for the system prompt; "" for none. A function of what memory holds, never of the
+    session's own turns or the hour, and stable line by line: another fact changes no other lines. A
+    session sends the one it began with until a compaction, and later only the lines that differ."""
     first_user: str = ""
-    """Text to put before the first user message after the injection; "" for none."""
+    """Text to send once, in a message of its own; "" for none."""
+    known: bool = True
+    """False if memory could not be read: then an empty `system` says nothing about what it holds,
+    and what a session was told before still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -672,7 +678,8 @@ class MemorySystem(Protocol):
         this session and system, or empty."""
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """Called once after `open`, and again after each compaction."""
+        """Called once after `open`, and again after each compaction. What repeats the session's own
+        messages comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
 
     async def recall(self, turn: Turn) -> str:
         """Text that goes into this turn's user message and stays there; "" for none."""

@@ -104,7 +104,17 @@ class ContextOverflow(ProviderError):
 
 
 class RefusedError(ProviderError):
-    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
+    is why in its own words, with its codes and the parameter it names; "" if it said nothing.
+    `setting` is what of the request the model does not take, where that is known: a key of
+    `providers.refusals.SETTINGS`."""
+
+    def __init__(
+        self, text: str, *, status: int | None = None, said: str = "", setting: str = ""
+    ) -> None:
+        super().__init__(text, status=status)
+        self.said = said
+        self.setting = setting
 
 
 class ThinkingRefused(RefusedError):

@@ -1,4 +1,4 @@
-"""Images of a message: what their bytes are, and kode's own copy of them.
+"""Images and PDFs of a message: what their bytes are, and kode's own copy of them.
 
 The copy lies beside the session, named by its content, so that the session can continue when the
 original is gone. Providers decide how to send it; faces, where it comes from (a file, the
@@ -23,9 +23,11 @@ SUFFIXES = {
     "image/jpeg": ".jpg",
     "image/gif": ".gif",
     "image/webp": ".webp",
+    "application/pdf": ".pdf",
 }
-NAMED_SO = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-"""File name suffixes of pictures that a model can look at."""
+NAMED_SO = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+"""File name suffixes of what a model can look at."""
+PDF = "application/pdf"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ def looks_of(data: bytes) -> Looks | None:
         return Looks("image/jpeg", *_jpeg_size(data))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return Looks("image/webp", *_webp_size(data))
+    if data.startswith(b"%PDF-"):
+        return Looks(PDF, 0, 0)
     return None
 
 

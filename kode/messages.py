@@ -6,7 +6,7 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["user", "assistant", "tool"]
@@ -71,7 +71,8 @@ class ServerItem:
     """Something in a reply that kode has no word for: a search that the vendor's server made, and
     what it found. Only its origin gets it back."""
 
-    own: Mapping[str, Any]
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Empty if a credential in it was masked: then nobody gets it back."""
     text: str = ""
     """What it says, for a person and for another model; "" if nothing."""
     type: Literal["server_item"] = "server_item"

@@ -121,6 +121,13 @@ def sandbox_folder(home: Path) -> Path:
     return home / "sandbox"
 
 
+def asked_file(home: Path, host: str, port: int | None) -> Path:
+    """What a server said of its models. `host` may be anything; the file lies in the folder."""
+    name = f"{host}-{port}" if port else host
+    plain = re.sub(r"[^a-z0-9.-]", "_", name.lower()).lstrip(".")[:200]
+    return home / "models" / f"{plain}.json"
+
+
 def history_file(home: Path) -> Path:
     """The REPL's input history."""
     return home / "history"

@@ -6,7 +6,7 @@ say how one works.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from kode.contracts import Api, ModelInfo
@@ -19,38 +19,70 @@ FORMATS: Mapping[Api, str] = {
 }
 """Wire format → "module:Class", called with a `ProviderSettings`."""
 
-Switch = Literal["", "reasoning_effort", "reasoning", "thinking", "enable_thinking", "google"]
-"""How a server of Chat Completions is told how much to think:
+Switch = Literal[
+    "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
+]
+"""How a server of Chat Completions is told how much to think; LEVEL is one of `contracts.Effort`:
 
     ""                nothing is sent
     reasoning_effort  {"reasoning_effort": LEVEL}
-    reasoning         {"reasoning": {"effort": LEVEL}}                    OpenRouter
-    thinking          {"thinking": {"type": "enabled" | "disabled"}}      DeepSeek, Kimi, GLM
-    enable_thinking   {"chat_template_kwargs": {"enable_thinking": BOOL}} llama.cpp, vLLM
-    google            {"reasoning_effort": LEVEL}, and thoughts in the answer   Gemini
+    reasoning         {"reasoning": {"effort": LEVEL}}, or {"enabled": true}   OpenRouter
+    together          {"reasoning": {"enabled": BOOL}, "reasoning_effort": LEVEL}
+    thinking          {"thinking": {"type": "enabled"}, "reasoning_effort": LEVEL}, or
+                      {"thinking": {"type": "disabled"}}                       DeepSeek
+    kimi              {"reasoning_effort": LEVEL} for a model with levels, else
+                      {"thinking": {"type": "enabled" | "disabled"}}; never both
+    zai               as `thinking`, and the server keeps what was thought before
+    template          {"chat_template_kwargs": {"enable_thinking": BOOL}}      llama.cpp, vLLM
+    google            {"extra_body": {"google": {"thinking_config": {...}}}}, which shows thoughts;
+                      for older models {"reasoning_effort": LEVEL}. Both at once are refused
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a server's Chat Completions differ from those of the many: the facts are in the vendors'
-    references of November 2026."""
+    """How a server's Chat Completions differ. The default is for a server of which nothing is
+    known. The facts are in the vendors' references of November 2026."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    switch: Switch = ""
-    gives_back: tuple[str, ...] = ("reasoning_content", "reasoning_details")
-    """Fields of an answer, beside those that kode knows, that go back as they came. Unknown fields
-    of a call always do."""
+    switch: Switch = "reasoning_effort"
+    unasked: bool = False
+    """Whether a level that the vendor recommends is sent where the person set none."""
+    thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")
+    """Fields in which thinking comes. The first of them that came goes back with its message."""
+    is_open: bool = True
+    """Whether a message may have fields that the format does not: those of a reply go back. Closed
+    servers refuse them."""
+    stands_for_thinking: str | None = None
+    """What goes in the first field of `thinks_in` for a reply without any, such as another
+    model's: without it these servers refuse the conversation. None: nothing."""
+    stands_for_signature: str = ""
+    """What signs the first call of a reply that came from elsewhere; see `older_models`."""
+    older_models: tuple[str, ...] = ()
+    """Prefixes of models to which signatures and `thinking_config` do not apply."""
+    binds_thinking_of: tuple[str, ...] = ()
+    """Prefixes of models whose thinking is only taken back after the same conversation."""
+    ids: Literal["short", "nine", "any"] = "short"
+    """Call ids that it takes: 40 characters, nine letters and digits, or any."""
     names_results: bool = False
     """Whether a result carries the name of its tool."""
+    user_after_result: bool = True
+    """Whether a user message may follow a result; else an assistant's goes between."""
     marks_cache_of: tuple[str, ...] = ()
-    """Prefixes of models for which a text part takes `cache_control`."""
+    """Prefixes of models for which a text part takes `cache_control`, and nothing is cached without
+    it."""
+    takes_pdf: bool = False
     counts_usage: bool = True
     """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
-    search: Literal["", "google", "plugin"] = ""
-    """How the server is asked to search the web."""
+    counts_thinking_apart: bool = False
+    """Whether `completion_tokens` leaves out what was thought, which `total_tokens` includes."""
+    search: str = ""
+    """The type of a tool with which the server searches the web; "" where there is none that goes
+    together with a client's tools."""
     remembers_by: str = ""
     """The field for a key that brings a session back to the same cache."""
+    with_tools: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of a request that has tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +144,8 @@ class ProviderSettings:
     row: ProviderRow
     model: str
     info: ModelInfo
+    given: frozenset[str] = frozenset()
+    """The fields of `info` that are the user's, which no server may change."""
     base_url: str | None = None
     """None: the row's own."""
     api_key: str | None = None
@@ -153,6 +187,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         url_variable="OPENAI_BASE_URL",
         own_url="https://api.openai.com/v1",
         keys_begin=("sk-",),
+        dialect=Dialect(
+            limit="max_completion_tokens",
+            unasked=True,
+            thinks_in=(),
+            takes_pdf=True,
+            remembers_by="prompt_cache_key",
+        ),
     ),
     ProviderRow(
         name="gemini",
@@ -163,7 +204,15 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="GEMINI_API_KEY",
         own_url="https://generativelanguage.googleapis.com/v1beta/openai",
         keys_begin=("AIza",),
-        dialect=Dialect(switch="google", search="google"),
+        dialect=Dialect(
+            switch="google",
+            unasked=True,
+            thinks_in=(),
+            stands_for_signature="skip_thought_signature_validator",
+            older_models=("gemini-1", "gemini-2", "gemma", "learnlm"),
+            ids="any",
+            counts_thinking_apart=True,
+        ),
     ),
     ProviderRow(
         name="openrouter",
@@ -175,9 +224,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         keys_begin=("sk-or-",),
         dialect=Dialect(
             switch="reasoning",
-            gives_back=("reasoning_details",),
-            marks_cache_of=("anthropic/", "google/"),
-            search="plugin",
+            unasked=True,
+            thinks_in=("reasoning_details",),
+            binds_thinking_of=("anthropic/",),
+            marks_cache_of=("anthropic/",),
+            takes_pdf=True,
+            search="openrouter:web_search",
+            remembers_by="session_id",
         ),
     ),
     ProviderRow(
@@ -188,7 +241,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         models=("deepseek-chat", "deepseek-reasoner", "deepseek-v4", "deepseek-flash"),
         key_variable="DEEPSEEK_API_KEY",
         own_url="https://api.deepseek.com",
-        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+        dialect=Dialect(
+            switch="thinking",
+            unasked=True,
+            thinks_in=("reasoning_content",),
+            stands_for_thinking="",
+            ids="any",
+        ),
     ),
     ProviderRow(
         name="mistral",
@@ -198,7 +257,15 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         models=("devstral", "codestral", "magistral", "mistral-", "ministral"),
         key_variable="MISTRAL_API_KEY",
         own_url="https://api.mistral.ai/v1",
-        dialect=Dialect(gives_back=(), names_results=True),
+        dialect=Dialect(
+            unasked=True,
+            thinks_in=(),
+            is_open=False,
+            ids="nine",
+            names_results=True,
+            user_after_result=False,
+            counts_usage=False,
+        ),
     ),
     ProviderRow(
         name="xai",
@@ -209,7 +276,12 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="XAI_API_KEY",
         own_url="https://api.x.ai/v1",
         keys_begin=("xai-",),
-        dialect=Dialect(switch="reasoning_effort", gives_back=("reasoning_content",)),
+        dialect=Dialect(
+            unasked=True,
+            thinks_in=("reasoning_content",),
+            ids="any",
+            counts_thinking_apart=True,
+        ),
     ),
     ProviderRow(
         name="moonshot",
@@ -219,7 +291,14 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         models=("kimi-", "moonshot-"),
         key_variable="MOONSHOT_API_KEY",
         own_url="https://api.moonshot.ai/v1",
-        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+        dialect=Dialect(
+            switch="kimi",
+            unasked=True,
+            thinks_in=("reasoning_content",),
+            stands_for_thinking=" ",
+            ids="any",
+            remembers_by="prompt_cache_key",
+        ),
     ),
     ProviderRow(
         name="zai",
@@ -229,7 +308,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         models=("glm-",),
         key_variable="ZAI_API_KEY",
         own_url="https://api.z.ai/api/paas/v4",
-        dialect=Dialect(switch="thinking", gives_back=("reasoning_content",)),
+        dialect=Dialect(
+            switch="zai",
+            unasked=True,
+            thinks_in=("reasoning_content",),
+            ids="any",
+            with_tools={"tool_stream": True},
+        ),
     ),
     ProviderRow(
         name="groq",
@@ -239,7 +324,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="GROQ_API_KEY",
         own_url="https://api.groq.com/openai/v1",
         keys_begin=("gsk_",),
-        dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort", gives_back=()),
+        dialect=Dialect(
+            limit="max_completion_tokens",
+            unasked=True,
+            thinks_in=("reasoning",),
+            is_open=False,
+            ids="any",
+        ),
     ),
     ProviderRow(
         name="together",
@@ -248,7 +339,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         small_model="openai/gpt-oss-120b",
         key_variable="TOGETHER_API_KEY",
         own_url="https://api.together.ai/v1",
-        dialect=Dialect(gives_back=("reasoning_content",)),
+        dialect=Dialect(switch="together", unasked=True, ids="any"),
     ),
     ProviderRow(
         name="fireworks",
@@ -258,7 +349,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="FIREWORKS_API_KEY",
         own_url="https://api.fireworks.ai/inference/v1",
         keys_begin=("fw_",),
-        dialect=Dialect(switch="reasoning_effort", gives_back=("reasoning_content",)),
+        dialect=Dialect(unasked=True, ids="any"),
     ),
     ProviderRow(
         name="cerebras",
@@ -268,7 +359,13 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="CEREBRAS_API_KEY",
         own_url="https://api.cerebras.ai/v1",
         keys_begin=("csk-",),
-        dialect=Dialect(limit="max_completion_tokens", gives_back=()),
+        dialect=Dialect(
+            limit="max_completion_tokens",
+            unasked=True,
+            thinks_in=("reasoning",),
+            is_open=False,
+            ids="any",
+        ),
     ),
     ProviderRow(
         name="azure",
@@ -279,7 +376,12 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         key_variable="AZURE_OPENAI_API_KEY",
         url_variable="AZURE_OPENAI_BASE_URL",
         url_example="https://NAME.openai.azure.com/openai/v1",
-        dialect=Dialect(limit="max_completion_tokens", switch="reasoning_effort"),
+        dialect=Dialect(
+            limit="max_completion_tokens",
+            unasked=True,
+            thinks_in=(),
+            remembers_by="prompt_cache_key",
+        ),
     ),
     ProviderRow(
         name="bedrock",
@@ -329,7 +431,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         title="Ollama",
         own_url="http://127.0.0.1:11434/v1",
         needs_key=False,
-        dialect=Dialect(switch="reasoning_effort"),
+        dialect=Dialect(ids="any"),
     ),
     ProviderRow(
         name="lmstudio",
@@ -337,6 +439,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         apis=("chat", "responses"),
         own_url="http://127.0.0.1:1234/v1",
         needs_key=False,
+        dialect=Dialect(ids="any"),
     ),
     ProviderRow(
         name="llamacpp",
@@ -344,7 +447,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         apis=("chat", "responses", "messages"),
         own_url="http://127.0.0.1:8080/v1",
         needs_key=False,
-        dialect=Dialect(switch="enable_thinking"),
+        dialect=Dialect(switch="template", ids="any"),
     ),
     ProviderRow(
         name="vllm",
@@ -352,7 +455,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         apis=("chat", "responses", "messages"),
         own_url="http://127.0.0.1:8000/v1",
         needs_key=False,
-        dialect=Dialect(switch="enable_thinking"),
+        dialect=Dialect(switch="template", ids="any"),
     ),
     ProviderRow(
         name="scripted",
@@ -375,6 +478,9 @@ module is imported."""
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
 
+AZURE = ".azure.com"
+"""Where accounts of Azure OpenAI have their addresses."""
+
 
 def provider_row(name: str) -> ProviderRow | None:
     """The row of a provider; None for a name that is not in the table."""
@@ -383,7 +489,7 @@ def provider_row(name: str) -> ProviderRow | None:
 
 def row_with_address(base_url: str) -> ProviderRow | None:
     """The vendor whose own server this is; None for any other server."""
-    host = urlsplit(base_url).hostname
+    host = host_of(base_url)
     vendors = (row for row in PROVIDERS if row.own_url and not row.is_local)
     return next((row for row in vendors if row.host == host), None)
 
@@ -434,6 +540,19 @@ def owner_of_key(key: str) -> ProviderRow | None:
 
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
-    provider was named with it."""
-    vendor = row_with_address(base_url or row.own_url)
-    return row if vendor is None else replace(row, dialect=vendor.dialect)
+    provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
+    host = host_of(base_url or row.own_url)
+    for other in PROVIDERS:
+        if host_of(other.own_url) == host and host not in ("", "127.0.0.1"):
+            return replace(row, dialect=other.dialect)
+        if other.name == "azure" and host.endswith(AZURE):
+            return replace(row, dialect=other.dialect)
+    return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
+
+
+def host_of(url: str) -> str:
+    """The host of an address; "" if it has none, or is no address."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

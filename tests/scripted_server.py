@@ -1,8 +1,8 @@
-"""A real HTTP server that plays a script over both wire formats, and misbehaves when told to.
+"""A real HTTP server that plays a script over all wire formats, and misbehaves when told to.
 
-It speaks `POST /v1/chat/completions`, `POST /v1/messages`, `GET /v1/models`, `POST /v1/embeddings`
-on the loopback, records every request, and costs little per request, since benchmarks use it: a
-body is parsed only when somebody looks into it. It imports nothing of kode.
+It speaks `POST /v1/responses`, `POST /v1/chat/completions`, `POST /v1/messages`, `GET /v1/models`,
+`POST /v1/embeddings` on the loopback, records every request, and costs little per request, since
+benchmarks use it: a body is parsed only when somebody looks into it. It imports nothing of kode.
 
 In a test, in a thread of its own:
 
@@ -102,6 +102,8 @@ class ScriptedServer:
     `prefix_cache` it counts tokens as a server that keeps what it has read: see `PrefixCache`.
     """
 
+    record = Recorded
+
     def __init__(
         self,
         script: Script = (),
@@ -194,10 +196,13 @@ class ScriptedServer:
         self.next_reply += 1
         return ordered[self.next_reply - 1]
 
+    def connection(self) -> asyncio.Protocol:
+        return Connection(self)
+
     async def serve(self, announce: Callable[[int], None] = lambda port: None) -> None:
         """Serves until stopped."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", self.port)
+        server = await self._loop.create_server(self.connection, "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
         announce(self.port)
         self._ready.set()
@@ -248,6 +253,10 @@ def read_in_order(request: Recorded) -> bytes:
     """What the model reads of a request: with Anthropic the tools first, with others the system
     prompt. Marks for the cache are no part of it."""
     body = request.json
+    if is_responses(request):
+        parts = [body.get("instructions", ""), body.get("tools", []), *body.get("input", ())]
+        text = "\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
+        return text.replace(', "prompt_cache_breakpoint": {"mode": "explicit"}', "").encode()
     messages, tools = list(body.get("messages", ())), body.get("tools", [])
     if is_anthropic(request):
         parts = [tools, body.get("system", []), *messages]
@@ -307,10 +316,11 @@ class Connection(asyncio.Protocol):
         body = bytes(self.buffer[end + 4 : end + 4 + length])
         del self.buffer[: end + 4 + length]
         method, path, *_ = lines[0].split(" ")
-        asks_model = method == "POST" and not path.startswith("/api/")
-        self.server.count += asks_model
         bare = path.partition("?")[0]
-        request = Recorded(method, bare, headers, body, self.server.count, target=path)
+        asks_model = method == "POST" and not path.startswith("/api/")
+        asks_model = asks_model and not bare.endswith("/count_tokens")
+        self.server.count += asks_model
+        request = self.server.record(method, bare, headers, body, self.server.count, target=path)
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
@@ -335,7 +345,11 @@ class Connection(asyncio.Protocol):
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
-        if not request.path.endswith(("/chat/completions", "/messages")):
+        if not (
+            request.path.endswith("/chat/completions")
+            or is_anthropic(request)
+            or is_responses(request)
+        ):
             text = json.dumps({"error": {"message": "File Not Found", "code": 404}})
             self.transport.write(whole_response(404, text, "application/json"))
             return
@@ -398,11 +412,19 @@ def wants_stream(request: Recorded) -> bool:
 
 
 def is_anthropic(request: Recorded) -> bool:
-    return request.path.endswith("/messages")
+    """The Messages API, at Anthropic's path or Vertex AI's."""
+    return request.path.endswith(("/messages", ":streamRawPredict"))
+
+
+def is_responses(request: Recorded) -> bool:
+    return request.path.endswith("/responses")
 
 
 def whole_reply(request: Recorded, reply: Reply) -> dict[str, Any]:
     stop = stop_of(reply)
+    if is_responses(request):
+        items = [item for item, _ in response_items(request, reply)]
+        return response_object(request, reply, items)
     if is_anthropic(request):
         blocks = [block for block, _ in anthropic_blocks(request, reply, filled=True)]
         return {
@@ -426,6 +448,8 @@ def chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
     frames = reply.get("wire", {}).get("frames")
     if frames is not None:
         return (f if isinstance(f, bytes) else raw_frame(f) for f in frames)
+    if is_responses(request):
+        return response_chunks(request, reply)
     return (
         anthropic_chunks(request, reply) if is_anthropic(request) else openai_chunks(request, reply)
     )
@@ -524,6 +548,129 @@ def openai_usage(request: Recorded, reply: Reply) -> dict[str, Any]:
     }
 
 
+# ── Responses ────────────────────────────────────────────────────────────────────────────────
+
+RESPONSE: dict[str, Any] = {
+    "id": "resp_scripted",
+    "object": "response",
+    "created_at": 1767225600,
+    "status": "in_progress",
+    "error": None,
+    "incomplete_details": None,
+    "model": "scripted-model",
+    "output": [],
+    "usage": None,
+}
+REASONS = {"length": "max_output_tokens", "refusal": "content_filter"}
+
+
+def response_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
+    """The events in the vendor's order. An item is complete in its `done` alone."""
+    numbers = itertools.count()
+
+    def event(kind: str, **rest: Any) -> bytes:
+        name = f"response.{kind}"
+        return sse({"type": name, **rest, "sequence_number": next(numbers)}, name)
+
+    for kind in ("created", "in_progress"):
+        yield event(kind, response=RESPONSE)
+    items = []
+    for index, (item, deltas) in enumerate(response_items(request, reply)):
+        at = {"item_id": item["id"], "output_index": index}
+        begun = {**item, "status": "in_progress"}
+        begun |= {"arguments": ""} if "arguments" in item else {}
+        begun |= {"encrypted_content": "begun"} if "encrypted_content" in item else {}
+        begun |= {key: [] for key in ("content", "summary") if key in item}
+        yield event("output_item.added", output_index=index, item=begun)
+        for kind, rest in deltas:
+            yield event(kind, **at, **rest)
+        # Text is put into its item while it streams.
+        yield event("output_item.done", output_index=index, item=item)
+        items.append(item)
+    ended = response_object(request, reply, items)
+    for _ in range(2 if reply.get("wire", {}).get("two_finals") else 1):
+        yield event(ended["status"], response=ended)
+
+
+def response_object(request: Recorded, reply: Reply, items: list[Any]) -> dict[str, Any]:
+    reason = REASONS.get(stop_of(reply))
+    usage = None if reply.get("wire", {}).get("no_usage") else response_usage(request, reply)
+    ended = {
+        "status": "incomplete" if reason else "completed",
+        "incomplete_details": {"reason": reason} if reason else None,
+    }
+    return {**RESPONSE, **ended, "output": items, "usage": usage}
+
+
+Deltas = Iterator[tuple[str, dict[str, Any]]]
+
+
+def response_items(request: Recorded, reply: Reply) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    """Each item with the events between its beginning and its end. An item of text is complete
+    when its events have been made."""
+    status = {"status": "incomplete" if stop_of(reply) in REASONS else "completed"}
+    name = f"{request.number:05d}"
+    thinking = reply.get("thinking", "")
+    if thinking:
+        summary = [{"type": "summary_text", "text": thinking}]
+        sealed = {"encrypted_content": f"scripted-encrypted-{name}", "summary": summary}
+        yield {"id": f"rs_{name}", "type": "reasoning", **sealed}, summary_events(thinking)
+    if has_text(reply):
+        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+        if not wants_stream(request):
+            part["text"] = "".join(text_pieces(reply))
+        said = {"id": f"msg_{name}", "type": "message", **status, "role": "assistant"}
+        yield {**said, "content": [part]}, text_events(reply, part)
+    for index, call in enumerate(reply.get("calls", ())):
+        arguments = arguments_text(call)
+        made = {"call_id": call_id(request, call, index, reply), "name": call["name"]}
+        item = {"id": f"fc_{name}_{index}", "type": "function_call", **status}
+        yield {**item, "arguments": arguments, **made}, argument_events(arguments, call["name"])
+
+
+def summary_events(text: str) -> Deltas:
+    at = {"summary_index": 0}
+    empty, whole = ({"type": "summary_text", "text": said} for said in ("", text))
+    yield "reasoning_summary_part.added", {**at, "part": empty}
+    for piece in pieces(text):
+        yield "reasoning_summary_text.delta", {**at, "delta": piece}
+    yield "reasoning_summary_text.done", {**at, "text": text}
+    yield "reasoning_summary_part.done", {**at, "part": whole}
+
+
+def text_events(reply: Reply, part: dict[str, Any]) -> Deltas:
+    """Fills the part when it is whole."""
+    at = {"content_index": 0}
+    yield "content_part.added", {**at, "part": {**part, "text": ""}}
+    said = []
+    for piece in text_pieces(reply):
+        said.append(piece)
+        yield "output_text.delta", {**at, "delta": piece, "logprobs": []}
+    part["text"] = "".join(said)
+    yield "output_text.done", {**at, "text": part["text"], "logprobs": []}
+    yield "content_part.done", {**at, "part": part}
+
+
+def argument_events(arguments: str, name: str) -> Deltas:
+    for piece in pieces(arguments):
+        yield "function_call_arguments.delta", {"delta": piece}
+    yield "function_call_arguments.done", {"arguments": arguments, "name": name}
+
+
+def response_usage(request: Recorded, reply: Reply) -> dict[str, Any]:
+    usage = usage_of(request, reply)
+    return {
+        "input_tokens": usage["input_tokens"],
+        "input_tokens_details": {
+            "cached_tokens": usage["cached_tokens"],
+            "cache_write_tokens": usage["cache_write_tokens"],
+        },
+        "output_tokens": usage["output_tokens"],
+        "output_tokens_details": {"reasoning_tokens": len(reply.get("thinking", "")) // 4},
+        "total_tokens": usage["input_tokens"] + usage["output_tokens"],
+    }
+
+
 # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
 ANTHROPIC_STOPS = {
@@ -607,12 +754,12 @@ def anthropic_usage(request: Recorded, reply: Reply) -> dict[str, int]:
     }
 
 
-# ── what both share ──────────────────────────────────────────────────────────────────────────
+# ── what all share ───────────────────────────────────────────────────────────────────────────
 
 
 def last_user_text(body: dict[str, Any]) -> str:
     """The text of the last message when it is the user's and holds no tool results; else ""."""
-    messages = body.get("messages") or [{}]
+    messages = body.get("messages") or body.get("input") or [{}]
     last = messages[-1]
     content = last.get("content")
     if last.get("role") != "user":
@@ -722,6 +869,8 @@ def error_object(request: Recorded, error: Reply) -> dict[str, Any]:
 
 
 def stream_error(request: Recorded, error: Reply) -> bytes:
+    if is_responses(request):
+        return sse({"type": "error", **error_object(request, error)}, "error")
     return sse(error_object(request, error), "error" if is_anthropic(request) else "")
 
 

@@ -51,7 +51,7 @@ def test_a_copy_is_kept_privately_under_a_name_of_its_content(tmp_path):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"%PDF-1.7", "not an image a model can see"),
+        (b"%PS-Adobe-3.0", "not an image a model can see"),
         (b"", "not an image"),
         (pictures.png(more=b"x" * images.MAX_BYTES), "larger than 3.9 MB"),
         (pictures.png(9000, 10), "9000×10 pixels"),

@@ -20,7 +20,7 @@ from kode.assembly import (
     can_search,
     cost_function,
     is_small,
-    learn_window,
+    learn,
     make_agent,
     make_delegation,
     make_memory_context,
@@ -65,6 +65,7 @@ from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, first_of, plural, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
+from kode.providers.models import retirement_note
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
     TaintEntry,
@@ -161,6 +162,8 @@ class Conversation:
     own_agents_folder: Path | None = None
     """Where records of subagents are written; None: beside the session."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    retirement_said: str = ""
+    """The last sentence about a model that its vendor no longer serves."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
     without_search: str = ""
@@ -215,7 +218,7 @@ class Conversation:
         async with self.opening:
             if self.opened:
                 return
-            await self._learn_window()
+            await self._learn()
             small = is_small(self.config, self.agent.provider)
             if small:
                 self.agent = simplify(self.agent, self.config)
@@ -259,13 +262,19 @@ class Conversation:
                 self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
-    async def _learn_window(self) -> None:
-        """Lets the provider ask its server for the window, at most for a turn's time limit."""
+    async def _learn(self) -> None:
+        """Lets the provider ask its server about the model, at most for a turn's time limit. Says
+        if the model is retired, once for each."""
         began = time.monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.agent.limits.timeout_s):
-                await learn_window(self.config, self.agent.provider, self.emit)
+                await learn(self.agent.provider, self.emit)
         self.waited_s = time.monotonic() - began
+        provider = self.agent.provider
+        note = retirement_note(provider.info, provider.model, date.today()) or ""
+        if note and note != self.retirement_said:
+            self.emit(Notice(text=note))
+        self.retirement_said = note
         self._settle_search()
 
     def _settle_search(self) -> None:
@@ -321,7 +330,7 @@ class Conversation:
         server's prompt needs more arguments; ServerError.
         """
         if self.opened:  # else `open` does it
-            await self._learn_window()
+            await self._learn()
         await self.open()
         if self.unread_results:
             await self._read_late_results()
@@ -380,10 +389,13 @@ class Conversation:
         StorageError.
         """
         provider = self.agent.provider
-        if provider.info.sees_images is False:
+        looks = images.looks_of(data)
+        is_pdf = looks is not None and looks.media_type == images.PDF
+        if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
             raise UserError(
-                f"{provider.model} cannot see images, so {name} is not sent. "
-                "Use another model, or set `context.sees_images` where kode is wrong about it."
+                f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is "
+                "not sent. Use another model, or set `context.sees_images` where kode is wrong "
+                "about it."
             )
         image = images.keep(paths.images_folder(self._side_folder), name, data)
         self.attachments += (image,)

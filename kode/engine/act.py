@@ -159,7 +159,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         is_error=failed,
         lasting=output.lasting,
     )
-    record(result, *output.pictures)
+    record(result, *(replace(picture, call_id=call.id) for picture in output.pictures))
     run.emit(
         ToolFinished(
             call_id=call.id,

@@ -425,6 +425,12 @@ class BaseMemory(NullMemory, ABC):
         self._context.emit(Notice(text=text, level=level))
 
 
+def has_lost_messages(reason: InjectReason) -> bool:
+    """Whether the context lost messages since memory last injected something. Only then does memory
+    repeat what they said; otherwise they are in the same request."""
+    return reason in ("compacted", "trimmed")
+
+
 def lacking(system: str, command: str) -> MemoryRefused:
     """The error for a command that a system does not have."""
     if system == "none":

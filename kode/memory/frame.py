@@ -44,6 +44,15 @@ def escape(text: str) -> str:
     return _MARKER.sub("&lt;", credentials.redact(text))
 
 
+def within(text: str, max_chars: int) -> str:
+    """`text` cut to whole lines of at most `max_chars` together, or to that many of its only line.
+    What says so gives no number: it would change with every write."""
+    if len(text) <= max_chars:
+        return text
+    kept = text[:max_chars]
+    return (kept.rpartition("\n")[0].rstrip() or kept) + "\n[... the rest is over the limit]"
+
+
 def suspicion(text: str) -> str:
     """What in `text` looks like an attack, in a few words; "" for nothing.
 

@@ -26,7 +26,7 @@ from kode.contracts import (
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
 from kode.memory import stated
-from kode.memory.base import BaseMemory, lacking
+from kode.memory.base import BaseMemory, has_lost_messages, lacking
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -86,9 +86,11 @@ class Guarded:
         await self._call("open", lambda: self.system.open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        if reason == "compacted":
+        if has_lost_messages(reason):
             self._stated.clear()
-        return await self._call("inject", lambda: self.system.inject(reason), Injection())
+        return await self._call(
+            "inject", lambda: self.system.inject(reason), Injection(known=False)
+        )
 
     async def recall(self, turn: Turn) -> str:
         return await self._call("recall", lambda: self._recall(turn), "")

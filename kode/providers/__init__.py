@@ -5,12 +5,15 @@
     exchange.py            one request and its answer through an SDK's client
     draft.py               events → a complete, repaired message
     wire.py                messages → bytes, encoded once
+    openai_client.py       the client of the SDK for the next two
     openai_responses.py    Responses
     openai_chat.py         Chat Completions
     anthropic_messages.py  the Messages API
     scripted.py            plays a script
-    models.py              windows, prices, what a model can do
-    served.py              what a server says of its models
+    models.py              what is known of a model: limits, prices, abilities (models.json)
+    asked.py               what its server says of it, asked once a day
+    served.py              the same of a local server, which depends on how it was started
+    catalogue.py           one model in a server's list → what it says
     offered.py             the models to choose from
 
 Only the chosen format's module is imported; its SDK is imported on the first request, or by
@@ -21,15 +24,16 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError
-from kode.providers.models import info_of
+from kode.providers.models import info_of, overrides_of
 from kode.registry import (
+    AZURE,
     FORMATS,
     ProviderRow,
     ProviderSettings,
+    host_of,
     no_such_provider,
     provider_row,
     row_at,
@@ -68,11 +72,12 @@ def open_provider(
             f"{row.shown} has no default model. Name one with --model, or as "
             f"`providers.{row.name}.model` in the config."
         )
-    info = info_of(model, overrides)
+    info = info_of(model, overrides, row.name)
     settings = ProviderSettings(
         row=row_at(row, base_url),
         model=model,
         info=info,
+        given=frozenset(overrides_of(model, overrides)),
         base_url=base_url or None,
         api_key=api_key or None,
         headers=headers or {},
@@ -94,16 +99,12 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
     first = row.apis[0]
     if first != "responses" or base_url is None:
         return first
-    host = urlsplit(base_url).hostname or ""
-    if row.name == "azure" or host == urlsplit(row.own_url).hostname or host.endswith(AZURE):
+    host = host_of(base_url)
+    if row.name == "azure" or host == host_of(row.own_url) or host.endswith(AZURE):
         return first
     if info.apis and "chat" not in info.apis:
         return info.apis[0]
     return "chat"
-
-
-AZURE = ".azure.com"
-"""Where accounts of Azure OpenAI have their addresses."""
 
 
 def warm_up(provider: Provider) -> None:

@@ -1,43 +1,72 @@
 """The Messages API, through the official `anthropic` SDK, imported on the first request.
 
+    messages_out.py        messages → turns, and the marks for the cache
+    messages_in.py         events → the draft of a reply
+    anthropic_clients.py   the clients: Anthropic's own and the clouds'
+
 Events are read raw (`stream.py`): the SDK's accumulator presents a truncated tool call as a valid
-call without arguments. Caching uses two breakpoints: the last block of the system prompt (which
-covers the tools too) and of the last user turn. The second moves with the conversation; the server
-finds the longest cached prefix, and the marker is not part of what is compared.
+call without arguments.
+
+How much a model thinks is decided by what is known of it (`ModelInfo`), and nothing is sent to a
+model of which nothing is known:
+
+    adaptive   it decides itself, between its calls too; `output_config.effort` says how much
+    enabled    older models think up to a budget of tokens, see `BUDGETS`
+    disabled   for effort `none`; a model without it always thinks, and gets its lowest level
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kode.contracts import Request, ToolSpec
+from kode.contracts import Effort, Request, ToolSpec
 from kode.errors import RefusedError
-from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
-from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
+from kode.messages import Message, Part, ServerItem
+from kode.providers.anthropic_clients import open_client
 from kode.providers.draft import Draft
-from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
-from kode.providers.stream import Event
-from kode.providers.wire import (
-    Encoded,
-    EncodedTools,
-    encode_json,
-    picture,
-    picture_note,
-    sendable_arguments,
-    sendable_id,
-    sendable_name,
+from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.messages_in import Begun, take
+from kode.providers.messages_out import (
+    Blocks,
+    blocks_of,
+    may_think,
+    plain_form,
+    turns_of,
+    wire_turns,
+    with_mark,
 )
+from kode.providers.stream import Event
+from kode.providers.wire import Encoded, EncodedTools, encode_json
 from kode.registry import ProviderSettings
 
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1_024,
+    "low": 4_000,
+    "medium": 10_000,
+    "high": 16_000,
+    "xhigh": 24_000,
+    "max": 32_000,
+}
+"""Tokens to think with, for a model without levels of effort. The least is the API's; the reference
+advises 16,000 and more for complex tasks, and sees little gain above 32,000. They depend on the
+level alone: another budget makes the server read the conversation anew."""
 
-BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
+LEAST_ANSWER = 8_192
+"""Tokens of the output limit that stay for the answer beside a budget, if as many were asked."""
+
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+"""The beta header with which a model that thinks by budget does so between its calls too. Known to
+Anthropic's own server, which ignores it for other models; clouds refuse it for some."""
+
+SEARCH = {
+    "type": "web_search_20260318",
+    "name": "web_search",
+    # Else newer models search from code that runs in a container, of which a later request would
+    # have to name the id, and others refuse the tool.
+    "allowed_callers": ["direct"],
+}
 
 
 def warm_up() -> None:
@@ -64,67 +93,99 @@ class AnthropicMessages(SdkProvider):
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import anthropic
 
+        begun: dict[int, Begun] = {}
+
         def taken(event: Event) -> None:
-            take(event, draft, self._endpoint)
+            take(event, draft, begun, self._endpoint)
 
-        await self._post("/v1/messages", body, anthropic.AsyncStream[object], draft, taken)
-
-    def _open(self) -> AsyncAnthropic:
-        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
-
-        endpoint = self._endpoint
-        check_key(endpoint)
-        client = AsyncAnthropic(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key or (None if self.is_official else "none"),
-            **client_settings(DefaultAsyncHttpxClient, endpoint),
+        await self._post(
+            "/v1/messages",
+            body,
+            anthropic.AsyncStream[object],
+            draft,
+            taken,
+            headers=self._headers(),
+            # Its client moves the model from the body into the address.
+            as_object=self.row.client == "vertex",
         )
-        if not (client.api_key or client.auth_token or client.credentials):
-            raise missing_key(endpoint)
-        return client
+
+    def _open(self) -> Any:
+        return open_client(self.row.client, self._endpoint, needs_key=self.is_official)
+
+    def _headers(self) -> dict[str, str]:
+        """The header for interleaved thinking, added to the user's own betas."""
+        types = self.info.thinking
+        if "enabled" not in types or "adaptive" in types or not self.is_official or self.row.client:
+            return {}
+        given = {name.lower(): value for name, value in self._settings.headers.items()}
+        betas = [given["anthropic-beta"]] if given.get("anthropic-beta") else []
+        return {"anthropic-beta": ",".join([*betas, INTERLEAVED])}
 
     def _body(self, request: Request) -> bytes:
-        head: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": request.max_output_tokens or default_max_tokens(self.info),
-            "stream": True,
-        }
-        if self.takes_likeliest(request):
-            head["temperature"] = 0
-        if request.answer_schema is not None:
-            head |= answer_format(request.answer_schema)
-            if request.tools:
-                head["tool_choice"] = {"type": "none"}
+        caches = "cache" not in self._left_out
+        turns = turns_of(self._messages.of(request.messages))
+        head = self._head(request, may_think(turns))
         pieces = [encode_json(head)[:-1]]
-        if request.tools:
-            pieces.append(b',"tools":' + self._tools.of(request.tools))
+        if tools := self._tools_of(request):
+            pieces.append(b',"tools":' + tools)
         if request.system.strip():
             block = encode_json({"type": "text", "text": request.system})
-            pieces.append(b',"system":[' + _mark(block) + b"]")
-        turns = wire_turns(self._messages.of(request.messages))
-        pieces.append(b',"messages":[' + b",".join(turns) + b"]}")
+            pieces.append(b',"system":[' + (with_mark(block) if caches else block) + b"]")
+        later_system = self.info.later_system and "later_system" not in self._left_out
+        wires = wire_turns(turns, later_system=later_system, marks=caches)
+        pieces.append(b',"messages":[' + b",".join(wires) + b"]}")
         return b"".join(pieces)
 
+    def _head(self, request: Request, may_think: bool) -> dict[str, Any]:
+        """The parameters before tools, system prompt and messages."""
+        thinking, effort = self._thinking(request, may_think)
+        limit = request.max_output_tokens or default_max_tokens(self.info)
+        budget = (thinking or {}).get("budget_tokens", 0)
+        if budget:
+            limit = max(limit, budget + min(limit, LEAST_ANSWER))
+            limit = min(limit, self.info.max_output_tokens)
+        head: dict[str, Any] = {"model": self.model, "max_tokens": limit, "stream": True}
+        if thinking is not None:
+            head["thinking"] = thinking
+        if self.takes_likeliest(request) and (thinking or {}).get("type") in (None, "disabled"):
+            head["temperature"] = 0
+        output: dict[str, Any] = {} if effort is None else {"effort": effort}
+        if request.answer_schema is not None:
+            output |= answer_format(request.answer_schema)
+            if request.tools:
+                head["tool_choice"] = {"type": "none"}
+        return {**head, "output_config": output} if output else head
+
+    def _thinking(
+        self, request: Request, may_think: bool
+    ) -> tuple[dict[str, Any] | None, Effort | None]:
+        """The `thinking` parameter and the level of effort; None where none is sent."""
+        wanted = request.effort or self.info.default_effort
+        types = () if "thinking" in self._left_out else self.info.thinking
+        level = self.effort(request)
+        if wanted == "none" and "disabled" in types:
+            return {"type": "disabled"}, None
+        level = None if level == "none" else level
+        if "adaptive" in types:
+            return {"type": "adaptive", "display": "summarized"}, level
+        budget = min(BUDGETS.get(wanted or "high", 0), self.info.max_output_tokens // 2)
+        if "enabled" in types and may_think and budget >= BUDGETS["minimal"]:
+            return {"type": "enabled", "budget_tokens": budget}, level
+        return None, level
+
+    def _tools_of(self, request: Request) -> bytes:
+        """The declared tools; b"" for none."""
+        tools = self._tools.of(request.tools) if request.tools else b"[]"
+        if request.search and self.info.searches and "search" not in self._left_out:
+            comma = b"," if request.tools else b""
+            return tools[:-1] + comma + encode_json(SEARCH) + b"]"
+        return tools if request.tools else b""
+
     def _blocks_of(self, message: Message) -> Blocks:
-        return blocks_of(message, self.origin, seen=self.info.sees_images is not False)
+        return blocks_of(message, self.origin, self.info)
 
-
-# ── out ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The content blocks of one message. Results come first in a turn, so they are kept
-    separately."""
-
-    role: str
-    results: tuple[bytes, ...]
-    others: tuple[bytes, ...]
-
-    @cached_property
-    def turn(self) -> bytes:
-        """The turn consisting of this message alone."""
-        return _turn(self.role, [*self.results, *self.others])
+    def _plain(self, part: Part) -> Mapping[str, Any] | None:
+        return None if isinstance(part, ServerItem) else plain_form(part)
 
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
@@ -138,201 +199,13 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
 
 
 def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that make the server enforce a schema. The SDK keeps what the API supports; other
-    constraints become part of a description. Raises: RefusedError for an unsupported schema."""
+    """The part of `output_config` that makes the server enforce a schema. The SDK keeps what the
+    API supports; other constraints become part of a description. Raises: RefusedError for an
+    unsupported schema."""
     from anthropic import transform_schema
 
     try:
         taken = transform_schema(dict(schema))
     except (ValueError, TypeError, AssertionError) as error:
         raise RefusedError(f"The Messages API cannot hold an answer to it: {error}.") from None
-    return {"output_config": {"format": {"type": "json_schema", "schema": taken}}}
-
-
-def blocks_of(message: Message, origin: str, *, seen: bool = True) -> Blocks:
-    """The blocks of a message as the API accepts them: no blank text, thinking only of `origin`,
-    and no assistant message with thinking alone. Includes images if the model can see."""
-    results = tuple(encode_json(_result(p)) for p in message.parts if isinstance(p, ToolResult))
-    objects = [block for p in message.parts if (block := _block(p, origin, seen)) is not None]
-    if message.role == "assistant":
-        said = any(block["type"] in ("text", "tool_use") for block in objects)
-        return Blocks("assistant", (), tuple(map(encode_json, objects)) if said else ())
-    if not objects and not results:
-        objects = [{"type": "text", "text": "(no text)"}]
-    return Blocks("user", results, tuple(map(encode_json, objects)))
-
-
-def _block(part: Part, origin: str, seen: bool) -> dict[str, Any] | None:
-    match part:
-        case Text():
-            return {"type": "text", "text": part.text} if part.text.strip() else None
-        case Thinking() if part.origin != origin:
-            return None
-        case Thinking(redacted=data) if data:
-            return {"type": "redacted_thinking", "data": data}
-        case Thinking():
-            # The API refuses thinking without its signature; an interrupted reply has none.
-            signed = {
-                "type": "thinking",
-                "thinking": part.text,
-                "signature": part.signature,
-            }
-            return signed if part.signature else None
-        case ToolCall():
-            return {
-                "type": "tool_use",
-                "id": sendable_id(part.id, strict=True),
-                "name": sendable_name(part.name),
-                "input": json.loads(sendable_arguments(part)),
-            }
-        case Image():
-            picture_data = picture(part, seen=seen)
-            if picture_data is None:
-                return {"type": "text", "text": picture_note(part, seen=seen)}
-            source = {"type": "base64", "media_type": part.media_type, "data": picture_data}
-            return {"type": "image", "source": source}
-        case ToolResult() | ServerItem():
-            return None
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    block: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": sendable_id(result.call_id, strict=True),
-        "content": result.text,
-    }
-    return {**block, "is_error": True} if result.is_error else block
-
-
-def wire_turns(messages: list[Blocks]) -> list[bytes]:
-    """The messages as turns of alternating roles, results first, the last user turn marked."""
-    groups: list[tuple[str, list[Blocks]]] = []
-    for message in messages:
-        if not message.results and not message.others:
-            continue
-        if groups and groups[-1][0] == message.role:
-            groups[-1][1].append(message)
-        else:
-            groups.append((message.role, [message]))
-    last_user = max((at for at, (role, _) in enumerate(groups) if role == "user"), default=-1)
-    turns = []
-    for at, (role, members) in enumerate(groups):
-        if len(members) == 1 and at != last_user:
-            turns.append(members[0].turn)
-            continue
-        results = [block for member in members for block in member.results]
-        blocks = results + [block for member in members for block in member.others]
-        if at == last_user:
-            blocks[-1] = _mark(blocks[-1])
-        turns.append(_turn(role, blocks))
-    return turns
-
-
-def _turn(role: str, blocks: list[bytes]) -> bytes:
-    return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
-
-
-def _mark(block: bytes) -> bytes:
-    return block[:-1] + BREAKPOINT
-
-
-# ── in ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def take(event: Event, draft: Draft, endpoint: Endpoint) -> None:
-    """Adds one event to the draft.
-
-    Raises: ProviderError for an error event, which comes with HTTP 200.
-    """
-    data = event.data
-    kind = data.get("type")
-    if event.name == "error" or kind == "error" or data.get("error"):
-        raise from_status(None, data, {}, endpoint)
-    if not isinstance(kind, str) or kind == "whole":
-        kind = event.name
-    match kind:
-        case "message_start":
-            message = data.get("message")
-            _take_usage(message.get("usage") if isinstance(message, Mapping) else None, draft)
-        case "content_block_start":
-            _take_start(data.get("index"), data.get("content_block"), draft)
-        case "content_block_delta":
-            _take_delta(data.get("index"), data.get("delta"), draft)
-        case "message_delta":
-            delta = data.get("delta")
-            _take_usage(data.get("usage"), draft)
-            draft.stopped(delta.get("stop_reason") if isinstance(delta, Mapping) else None)
-        case "message_stop":
-            draft.done = True
-        case "message":
-            _take_message(data, draft)
-
-
-def _take_message(message: Mapping[str, Any], draft: Draft) -> None:
-    """Adds a complete message, from a server that does not stream."""
-    content = message.get("content")
-    for index, block in enumerate(content if isinstance(content, list) else ()):
-        _take_start(index, block, draft)
-    _take_usage(message.get("usage"), draft)
-    draft.stopped(message.get("stop_reason"))
-
-
-def _take_start(index: Any, block: Any, draft: Draft) -> None:
-    if not isinstance(block, Mapping):
-        return
-    key = index if isinstance(index, int) else 0
-    match block.get("type"):
-        case "text":
-            draft.add_text(key, block.get("text"))
-        case "thinking":
-            draft.add_thinking(key, block.get("thinking"))
-            draft.sign_thinking(key, signature=block.get("signature"))
-        case "redacted_thinking":
-            draft.sign_thinking(key, redacted=block.get("data"))
-        case "tool_use":
-            _start_call(key, block, draft)
-
-
-def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
-    call = draft.call(key)
-    given, name = block.get("id"), block.get("name")
-    if call.id and isinstance(given, str) and given != call.id:
-        # Two calls under one index.
-        call = draft.call(("again", key, draft.calls))
-        draft.redirect(key, call)
-    call.id = given if isinstance(given, str) else call.id
-    call.add_name(name if isinstance(name, str) else "")
-    # The format opens a block with an empty object; one with content is the full input.
-    if block.get("input"):
-        draft.add_arguments(call, block["input"])
-
-
-def _take_delta(index: Any, delta: Any, draft: Draft) -> None:
-    if not isinstance(delta, Mapping):
-        return
-    key = index if isinstance(index, int) else 0
-    match delta.get("type"):
-        case "text_delta":
-            draft.add_text(key, delta.get("text"))
-        case "thinking_delta":
-            draft.add_thinking(key, delta.get("thinking"))
-        case "signature_delta":
-            draft.sign_thinking(key, signature=delta.get("signature"))
-        case "input_json_delta":
-            draft.add_arguments(draft.call(key), delta.get("partial_json"))
-
-
-def _take_usage(usage: Any, draft: Draft) -> None:
-    """The API counts cached and written tokens separately from the input; `Usage` includes them.
-    Fields missing from a later event keep their value."""
-    if not isinstance(usage, Mapping):
-        return
-    draft.count_usage(
-        plain_tokens=usage.get("input_tokens"),
-        output_tokens=usage.get("output_tokens"),
-        cached_tokens=usage.get("cache_read_input_tokens"),
-        cache_write_tokens=usage.get("cache_creation_input_tokens"),
-    )
-    counts = draft.usage
-    parts = ("plain_tokens", "cached_tokens", "cache_write_tokens")
-    draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
+    return {"format": {"type": "json_schema", "schema": taken}}

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from kode.credentials import spellings
@@ -24,8 +25,11 @@ from kode.errors import (
     KodeError,
     ProviderError,
     RefusedError,
+    ThinkingRefused,
     TransientError,
 )
+from kode.providers.models import info_of, retirement_note
+from kode.providers.refusals import SETTINGS, STATUSES, refused_setting, refuses_thinking
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -41,6 +45,10 @@ class Endpoint:
     """The environment variable with the key: `OPENAI_API_KEY`."""
     api_key: str = field(default="", repr=False)
     """Never shown; known here so that a server's echo of it can be masked."""
+    name: str = "NAME"
+    """The provider's, for the names of its settings."""
+    if_missing: str = "Check the base URL: for most servers it ends in /v1."
+    """What to do where the server does not have the endpoint."""
 
     @property
     def shown_url(self) -> str:
@@ -78,12 +86,24 @@ _NO_CREDIT = re.compile(
     r"|credits?|funds)|out of credits?|payment required|spend(ing)? limit",
     re.IGNORECASE,
 )
+_THINKING = re.compile(
+    r"invalid_encrypted_content|encrypted.content\b.{0,400}\b(verified|decrypted|issued to this)"
+    r"|was provided without its required|items are not persisted when",
+    re.IGNORECASE | re.DOTALL,
+)
+"""That a server does not take back the thinking it sent: Responses of OpenAI, and of proxies whose
+accounts change."""
 _BAD_KEY = re.compile(
     r"(invalid|incorrect|missing|wrong|no|expired) (x-)?api[ -_]?key|api[ _-]?key (is )?(not valid"
     r"|invalid|missing|required|expired)|invalid_api_key|could not resolve authentication"
     r"|authentication_error",
     re.IGNORECASE,
 )
+_NO_CREDENTIALS = {
+    *("DefaultCredentialsError", "RefreshError"),  # google-auth
+    *("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"),
+}
+"""Errors of the packages that sign requests to clouds."""
 LOADING = re.compile(r"\bloading (the )?model|\bmodel\b.{0,120}\bloading", re.IGNORECASE)
 """How llama.cpp and others say that a model is still loading."""
 _NO_MODEL = re.compile(
@@ -124,6 +144,10 @@ _STATUS_OF_TYPE = {
     "not_found_error": 404,
     "model_not_found": 404,
     "request_too_large": 413,
+    "slow_down": 429,
+    "server_is_overloaded": 529,
+    "upstream_error": 502,
+    "vector_store_timeout": 504,
 }
 
 
@@ -185,6 +209,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         )
     if _BAD_KEY.search(detail):
         return _bad_key(None, detail, endpoint)
+    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail:
+        return AuthenticationError(
+            f"There are no credentials for {url} ({detail}). Log in with the cloud's own tool "
+            "(`aws configure`, `gcloud auth application-default login`), or set "
+            f"{endpoint.key_variable}."
+        )
     if "ProxyError" in names:
         return TransientError(
             f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
@@ -203,6 +233,12 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
         return TransientError(
             f"The server at {url} took too long to answer. "
             "If it keeps happening, raise `retry.idle_timeout_s` in the config."
+        )
+    if type(chain[-1]).__name__ == "OpenAIError":
+        # The SDK's own, not of an answer: it found no credentials to sign the request with.
+        return AuthenticationError(
+            f"The request to {url} could not be signed ({detail.rstrip('.')}). "
+            f"Set {endpoint.key_variable}, or see to the credentials of this machine."
         )
     if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
         return RefusedError(
@@ -233,6 +269,7 @@ def from_status(
     detail = _clean(words.message, endpoint)
     whole = f"{words.message} {words.kind}"
     said = _said(detail)
+    words_said = f"{whole} {words.param}".strip()
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         return RefusedError(
@@ -241,6 +278,8 @@ def from_status(
             "If that address is right, make it the base URL.",
             status=status,
         )
+    if status in STATUSES and (part := _refused_part(status, words_said, said, endpoint)):
+        return part
     if status == 413 or _overflows(status, whole):
         return ContextOverflow(
             f"The request is larger than the window of {endpoint.model}{said} "
@@ -263,17 +302,25 @@ def from_status(
             retry_after_s=retry_after_s(headers),
             loading=status == 503 and LOADING.search(whole) is not None,
         )
+    if status in (400, 404, 422) and _THINKING.search(whole):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} does not take back what {endpoint.model} thought{said}",
+            status=status,
+            said=words_said,
+        )
     if status in (400, 404, 422) and _NO_MODEL.search(whole):
         return RefusedError(
             f"The server at {endpoint.shown_url} does not know the model {endpoint.model}{said} "
-            "Choose another with --model or /model.",
+            f"{_instead_of(endpoint.model)}",
             status=status,
+            said=words_said,
         )
     if status in (404, 405):
         return RefusedError(
             f"There is no such endpoint at {endpoint.shown_url} (HTTP {status}){said} "
-            "Check the base URL: for most servers it ends in /v1.",
+            f"{endpoint.if_missing}",
             status=status,
+            said=words_said,
         )
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
@@ -282,6 +329,31 @@ def from_status(
         f"The server at {endpoint.shown_url} rejected the request (HTTP {status}){said} "
         "Retrying will not help: change the request or the settings.",
         status=status,
+        said=words_said,
+    )
+
+
+def _refused_part(
+    status: int, words_said: str, said: str, endpoint: Endpoint
+) -> RefusedError | None:
+    """The error for something in a request that the model does not take; None for another fault."""
+    if refuses_thinking(words_said):
+        return ThinkingRefused(
+            f"{endpoint.shown_url} did not take back what {endpoint.model} thought earlier{said} "
+            "If it happens again, use /compact: a summary has no such thinking in it.",
+            status=status,
+            said=words_said,
+        )
+    name = refused_setting(words_said)
+    if not name:
+        return None
+    setting = SETTINGS[name]
+    return RefusedError(
+        f"{endpoint.model} at {endpoint.shown_url} does not take {setting.what}{said} "
+        f"{setting.change.format(name=endpoint.name)}.",
+        status=status,
+        said=words_said,
+        setting=name,
     )
 
 
@@ -341,6 +413,8 @@ class _Words:
     message: str
     kind: str
     """Types and codes, joined."""
+    param: str = ""
+    """What of the request they are about."""
 
 
 def _words(body: Any) -> _Words:
@@ -360,7 +434,7 @@ def _words(body: Any) -> _Words:
     )
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
-    return _Words(text, " ".join(kinds))
+    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
 def _words_of_text(text: str) -> _Words:
@@ -410,6 +484,16 @@ def _window_said(body: Any, message: str) -> int | None:
         return given
     size = _SIZE.search(message)
     return int(size[1] or size[2]) if size else None
+
+
+def _instead_of(model: str) -> str:
+    """What to do about a model that the server does not know."""
+    info = info_of(model)
+    if note := retirement_note(info, model, date.today()):
+        return note
+    if info.successor:
+        return f"Its vendor names {info.successor} instead: set it with --model or /model."
+    return "Choose another with --model or /model."
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:

@@ -141,7 +141,7 @@ class Draft:
         whole = self._whole(key, piece)
         if isinstance(block, DraftText) and whole:
             block.pieces.append(whole)
-            self._count(whole)
+            self.count(whole)
             self.emit(TextDelta(text=whole))
 
     def refuse(self, key: Hashable, piece: Any) -> None:
@@ -164,7 +164,7 @@ class Draft:
         whole = self._whole(key, piece)
         if isinstance(block, DraftThinking) and whole:
             block.pieces.append(whole)
-            self._count(whole)
+            self.count(whole)
             self.emit(ThinkingDelta(text=whole))
 
     def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
@@ -172,7 +172,7 @@ class Draft:
         if not isinstance(block, DraftThinking):
             return
         for piece in (signature, redacted):
-            self._count(piece if isinstance(piece, str) else "")
+            self.count(piece if isinstance(piece, str) else "")
         block.signature += signature if isinstance(signature, str) else ""
         block.redacted += redacted if isinstance(redacted, str) else ""
 
@@ -217,7 +217,7 @@ class Draft:
             call.arguments.clear()
             text = json.dumps(piece, ensure_ascii=False)
         call.arguments.append(text)
-        self._count(text)
+        self.count(text)
 
     def stopped(self, reason: Any) -> None:
         """Records the server's stop reason; the last one counts."""
@@ -312,13 +312,13 @@ class Draft:
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
-                    name = _join_surrogates(block.name) or "unnamed"
+                    name = join_surrogates(block.name) or "unnamed"
                     is_intact = call_id == block.id and name == block.name
                     parts.append(
                         ToolCall(
                             id=call_id,
                             name=name,
-                            arguments=_join_surrogates(arguments),
+                            arguments=join_surrogates(arguments),
                             own=block.own if is_intact else None,
                         )
                     )
@@ -340,10 +340,18 @@ class Draft:
             ),
         )
 
-    def _count(self, piece: str) -> None:
+    def count(self, piece: str) -> None:
+        """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
         self.said_since_stop = self.said_since_stop or bool(piece)
-        self.chars += len(piece)
         self._repetition.add(piece)
+        self.grow(len(piece))
+
+    def grow(self, chars: int) -> None:
+        """Counts what is kept of the reply.
+
+        Raises: RefusedError beyond `MAX_CHARS`.
+        """
+        self.chars += chars
         if self.chars > MAX_CHARS:
             raise RefusedError(
                 f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "
@@ -359,13 +367,13 @@ class Draft:
         if "\ud800" <= piece[-1] <= "\udbff":
             self._held[key] = piece[-1]
             piece = piece[:-1]
-        return _join_surrogates(piece)
+        return join_surrogates(piece)
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def _join_surrogates(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Joins surrogate pairs into their character, and replaces lone ones."""
     if not _SURROGATES.search(text):
         return text

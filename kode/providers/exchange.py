@@ -4,25 +4,27 @@ The providers decide where a request goes, what it contains and what an event me
 """
 
 import functools
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message, Part, ServerItem
+from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
-from kode.providers.served import is_near, served_window
+from kode.providers.models import refined
+from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.providers.written_calls import read_written_calls
-from kode.registry import ProviderSettings
+from kode.registry import ProviderSettings, host_of
 
 if TYPE_CHECKING:
     import ssl
@@ -63,13 +65,23 @@ def default_max_tokens(info: ModelInfo) -> int:
 
 
 LEFT_OUT: Mapping[str, str] = {
-    "thinking": (
-        "kode sends the request again without a level of effort, and sends none to this model from "
-        "now on. `effort` in the config, or /effort, sets another."
-    ),
-    "later_system": ("kode sends what changed in the user's messages instead."),
+    "thinking": "kode goes on without asking for it.",
+    "later_system": "kode sends what changed in the user's messages instead.",
+    "effort": "kode goes on without a level, so the server decides.",
+    "temperature": "kode goes on without one.",
+    "search": "kode goes on without it; an MCP server that searches can take its place.",
+    "cache": "kode goes on without them, so every request is billed whole.",
+    "summary": "kode goes on without a summary, so what the model thinks is not shown.",
+    "thinking_back": "kode goes on without asking for the thinking to send it back.",
+    "cache_key": "kode goes on without naming the session, so less may come from the cache.",
+    "cache_marks": "kode goes on without marks for the cache.",
+    "pictures_in_results": "kode sends pictures after the results that show them.",
+    "own_fields": "kode sends this model's earlier replies without what came beside their text.",
+    "limit": "kode names the limit of output in the other way.",
+    "usage": "kode does not ask for token counts, so the cost may be unknown.",
 }
-"""What can be left out of a request → what a person is told."""
+"""What can be left out of a request, by the names of `refusals.SETTINGS` → what a person is told
+after the refusal, which names the setting."""
 
 
 def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
@@ -93,26 +105,32 @@ class SdkProvider(ABC):
         self.info = settings.info
         self._settings = settings
         self._endpoint = Endpoint(
+            name=row.name,
             base_url=base_url,
             model=settings.model,
             key_variable=row.key_variable or f"`providers.{row.name}.api_key` in the config",
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
-        self._windows_asked = 0
+        self.learned: dict[str, Any] = {}
+        """What the server said, as fields of `info`."""
+        self._asked = 0
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
-        """What this server has refused, and is not sent again: "thinking", "later_system"."""
+        """What this server has refused, and is not sent again: keys of `LEFT_OUT`."""
 
-    async def learn_window(self, emit: Emit = silent) -> None:
-        """Asks a local server for its window, because the model's own is only an upper bound. Asks
-        again if it did not say: some servers know only when the model is loaded. Never raises."""
-        if self._windows_asked < 2:
-            self._windows_asked += 1
+    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
+        """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
+        that has no window: some servers know theirs only when the model is loaded. Never raises."""
+        if self._asked < 2:
+            self._asked += 1
             say_so = partial(emit, loading_notice(self.model))
-            if tokens := await served_window(self.name, self._endpoint, say_so):
-                self._windows_asked = 2
-                self._take_window(tokens)
+            given = self._settings.given
+            facts = await facts_of(self.row, self._endpoint, given, say_so, patience_s)
+            if "context_window" in facts or not is_near(self._endpoint.base_url):
+                self._asked = 2
+            self.learned.update(facts)
+            self.info = refined(self.info, facts, self.model, given)
 
     def _take_window(self, tokens: int) -> None:
         output = min(self.info.max_output_tokens, max(1, tokens // 2))
@@ -134,14 +152,17 @@ class SdkProvider(ABC):
 
     @property
     def is_official(self) -> bool:
-        """Whether this is the vendor's own server, which parses every call itself."""
-        own = urlsplit(self.row.own_url).hostname
-        return self.row.needs_key and urlsplit(self._endpoint.base_url).hostname == own
+        """Whether this is the vendor's own server, or a cloud's, which parses every call itself."""
+        own = host_of(self.row.own_url)
+        is_own = own != "" and host_of(self._endpoint.base_url) == own
+        is_cloud = bool(self.row.client) and not self._settings.base_url
+        return is_cloud or (self.row.needs_key and is_own)
 
     def takes_likeliest(self, request: Request) -> bool:
         """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
         models may refuse the parameter."""
-        return request.small and not self.is_official and self.info.takes_temperature is not False
+        refused = "temperature" in self._left_out or self.info.takes_temperature is False
+        return request.small and not self.is_official and not refused
 
     @property
     def origin(self) -> str:
@@ -150,7 +171,7 @@ class SdkProvider(ABC):
 
     def effort(self, request: Request) -> Effort | None:
         """How much to think, as a level that this model has; None sends nothing."""
-        if "thinking" in self._left_out:
+        if self._left_out & {"thinking", "effort"}:
             return None
         return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
 
@@ -177,11 +198,10 @@ class SdkProvider(ABC):
         while True:
             draft = Draft(self.origin, emit)
             try:
+                if self._client is None:
+                    self._client = self._opened()
                 with pictures_named(request.messages), translate_errors(self._endpoint):
-                    body = self._body(request)
-                    if self._client is None:
-                        self._client = self._open()
-                    await self._exchange(body, draft)
+                    await self._exchange(self._body(request), draft)
                 return draft
             except ThinkingRefused:
                 raise
@@ -194,7 +214,15 @@ class SdkProvider(ABC):
 
     def _refused_setting(self, refused: RefusedError) -> str:
         """The key of `LEFT_OUT` for what a refusal is about; "" for anything else."""
-        return ""
+        return refused.setting if refused.setting in LEFT_OUT else ""
+
+    def _opened(self) -> Any:
+        """The client, whose address is known from now on where a cloud's region decides it."""
+        with translate_errors(self._endpoint):
+            client = self._open()
+        if not self._endpoint.base_url:
+            self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
+        return client
 
     def _lean(self, part: Part) -> Part:
         """A part without its own form, if its plain form is the same bytes: sessions stay small."""
@@ -228,10 +256,19 @@ class SdkProvider(ABC):
         """Posts a body and fills the draft with the answer, using `_post`."""
 
     async def _post(
-        self, path: str, body: bytes, stream_class: Any, draft: Draft, take: Callable[[Event], None]
+        self,
+        path: str,
+        body: bytes,
+        stream_class: Any,
+        draft: Draft,
+        take: Callable[[Event], None],
+        *,
+        headers: Mapping[str, str] | None = None,
+        as_object: bool = False,
     ) -> None:
         """Posts a body and feeds the events of the answer to `take`, which fills the draft.
-        `stream_class` is the SDK's own `AsyncStream[object]`.
+        `stream_class` is the SDK's own `AsyncStream[object]`; `headers` are added to the user's.
+        With `as_object` the SDK's client gets the body decoded, because it changes it.
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
@@ -241,10 +278,14 @@ class SdkProvider(ABC):
         async with deadline:
             stream = await self._client.post(
                 path,
-                content=body,
+                **({"body": json.loads(body)} if as_object else {"content": body}),
                 cast_to=object,
                 options={
-                    "headers": {"Content-Type": "application/json", **settings.headers},
+                    "headers": {
+                        "Content-Type": "application/json",
+                        **settings.headers,
+                        **(headers or {}),
+                    },
                     # A redirect would carry the key and the conversation to another host.
                     "follow_redirects": False,
                 },

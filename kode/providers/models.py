@@ -1,96 +1,57 @@
-"""What kode knows about models: windows, output limits, prices, and each provider's default.
+"""What kode knows about models: limits, prices, and what a request may ask of them.
 
-A frozen table, matched by the longest prefix that ends at a word border of the model's name
-(`gpt-5` does not serve `gpt-5.9`). An unknown model works too, with a cautious window and no price.
+`models.json` has the models of vendors. `make models` makes it from a public source, whose version
+and date it holds; it is not edited by hand. This module adds what that source lacks: the windows of
+open weights, which anybody may host, Claude models retired before it was made, and the scripted
+one. What the server says (see `asked.py`) is better than either, and the user's config is better
+still.
 
-Prices are US dollars per million tokens, as published in November 2026, at the standard tier and
-the shortest prompt length. The user's `overrides` in the config take precedence. Models that
-anybody may host have no price here, and their windows are the models' own.
+A name matches a row exactly, or without its edition (`gpt-5-2025-08-07`), tag (`:free`) and vendor
+(`anthropic/`). An unknown model of a known family gets the family's newest row without its price;
+one of no family gets a cautious window.
+
+`context_window` is the most tokens of a request's input. Where a vendor counts output apart, as
+OpenAI and Gemini do, kode counts it in all the same, which errs on the safe side. Prices are US
+dollars per million tokens at the standard tier and the shortest prompt length: some vendors charge
+more above 200,000 or 272,000 tokens.
 """
 
+import functools
+import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
 from typing import Any, TypeVar
 
-from kode.contracts import ModelInfo
+from kode.contracts import EFFORTS, Effort, ModelInfo
 from kode.errors import ConfigError
 from kode.messages import Usage
 
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
 
-# Columns: window, output limit, then dollars per million tokens: input, output, cached input,
-# written to the cache (None: as other input).
-_PRICED: dict[str, tuple[int, int, float, float, float | None, float | None]] = {
-    # OpenAI
-    "gpt-6.1-sol": (872_000, 128_000, 2.00, 10.00, 0.10, 2.50),
-    "gpt-6-sol": (872_000, 128_000, 2.00, 10.00, 0.20, 2.50),
-    "gpt-6-luna": (1_000_000, 128_000, 0.10, 0.50, 0.01, 0.125),
-    "gpt-5.4": (1_050_000, 128_000, 2.50, 15.00, 0.25, None),
-    "gpt-5.4-mini": (400_000, 128_000, 0.75, 4.50, 0.075, None),
-    "gpt-5.4-nano": (400_000, 128_000, 0.20, 1.25, 0.02, None),
-    "gpt-5.2": (400_000, 128_000, 1.75, 14.00, 0.175, None),
-    "gpt-5.2-pro": (400_000, 128_000, 21.00, 168.00, None, None),
-    "gpt-5.1": (400_000, 128_000, 1.25, 10.00, 0.125, None),
-    "gpt-5": (400_000, 128_000, 1.25, 10.00, 0.125, None),
-    "gpt-5-pro": (400_000, 272_000, 15.00, 120.00, None, None),
-    "gpt-5-mini": (400_000, 128_000, 0.25, 2.00, 0.025, None),
-    "gpt-5-nano": (400_000, 128_000, 0.05, 0.40, 0.005, None),
-    "gpt-4.1": (1_047_576, 32_768, 2.00, 8.00, 0.50, None),
-    "gpt-4.1-mini": (1_047_576, 32_768, 0.40, 1.60, 0.10, None),
-    "gpt-4.1-nano": (1_047_576, 32_768, 0.10, 0.40, 0.025, None),
-    "gpt-4o": (128_000, 16_384, 2.50, 10.00, 1.25, None),
-    "gpt-4o-mini": (128_000, 16_384, 0.15, 0.60, 0.075, None),
-    "gpt-4-turbo": (128_000, 4_096, 10.00, 30.00, None, None),
-    "gpt-4": (8_192, 4_096, 30.00, 60.00, None, None),
-    "gpt-3.5-turbo": (16_385, 4_096, 0.50, 1.50, None, None),
-    "o1": (200_000, 100_000, 15.00, 60.00, 7.50, None),
-    "o3": (200_000, 100_000, 2.00, 8.00, 0.50, None),
-    "o3-mini": (200_000, 100_000, 1.10, 4.40, 0.55, None),
-    "o4-mini": (200_000, 100_000, 1.10, 4.40, 0.275, None),
-    # Anthropic
-    "claude-fable-5-1": (1_000_000, 128_000, 10.00, 50.00, 0.25, 12.50),
-    "claude-fable-5": (1_000_000, 128_000, 10.00, 50.00, 1.00, 12.50),
-    "claude-mythos-5-1": (1_000_000, 128_000, 10.00, 50.00, 0.25, 12.50),
-    "claude-mythos-5": (1_000_000, 128_000, 10.00, 50.00, 1.00, 12.50),
-    "claude-opus-5-5": (1_000_000, 128_000, 4.00, 20.00, 0.20, 5.00),
-    "claude-opus-5": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
-    "claude-opus-4-8": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
-    "claude-opus-4-7": (1_000_000, 128_000, 5.00, 25.00, 0.50, 6.25),
-    "claude-opus-4-6": (200_000, 128_000, 5.00, 25.00, 0.50, 6.25),
-    "claude-opus-4-5": (200_000, 64_000, 5.00, 25.00, 0.50, 6.25),
-    "claude-opus-4": (200_000, 32_000, 15.00, 75.00, 1.50, 18.75),
-    "claude-sonnet-5-5": (1_000_000, 128_000, 2.00, 10.00, 0.10, 2.50),
-    "claude-sonnet-5": (1_000_000, 128_000, 2.00, 10.00, 0.20, 2.50),
-    "claude-sonnet-4": (200_000, 64_000, 3.00, 15.00, 0.30, 3.75),
-    "claude-3-7-sonnet": (200_000, 64_000, 3.00, 15.00, 0.30, 3.75),
-    "claude-3-5-sonnet": (200_000, 8_192, 3.00, 15.00, 0.30, 3.75),
-    "claude-haiku-5-5": (1_000_000, 128_000, 0.10, 0.50, 0.01, 0.125),
-    "claude-haiku-4-5": (200_000, 64_000, 1.00, 5.00, 0.10, 1.25),
-    "claude-3-5-haiku": (200_000, 8_192, 0.80, 4.00, 0.08, 1.00),
-    "claude-3-haiku": (200_000, 4_096, 0.25, 1.25, 0.03, 0.30),
-    "claude-3-opus": (200_000, 4_096, 15.00, 75.00, 1.50, 18.75),
-    # Free, but the token counts of a session show that it was counted.
-    "scripted": (128_000, 8_192, 0.0, 0.0, 0.0, 0.0),
-}
+TABLE = Path(__file__).with_name("models.json")
 
-# Windows only: prices depend on the host, or are not in this table.
-_UNPRICED: dict[str, tuple[int, int]] = {
-    "gpt-5.4-pro": (1_050_000, 128_000),
-    "gpt-6-astra": (872_000, 128_000),
-    "gpt-6": (400_000, 128_000),
-    "gpt-5.6": (400_000, 128_000),
-    "gpt-5.5": (400_000, 128_000),
-    "gpt-5.3": (400_000, 128_000),
+_CLOSED = ("openai", "anthropic", "gemini", "xai")
+"""Vendors whose models nobody else hosts: their names are enough, whoever passes them on."""
+_MAKERS = ("deepseek", "mistral", "moonshot", "zai")
+"""Vendors of models whose weights are open: without the vendor a price or date says nothing."""
+
+_OF_THE_OFFER = frozenset(
+    "input_price output_price cached_price cache_write_price retires_on successor".split()
+)
+"""Fields that are about one vendor's offer of a model, or one version of it."""
+_OF_THE_SERVER = frozenset(("apis", "searches"))
+
+# Open weights: the windows that they were trained for. Prefixes of names.
+_OPEN: dict[str, tuple[int, int]] = {
     "gpt-oss": (131_072, 32_768),
-    "claude": (200_000, 8_192),
-    "gemini-3": (1_048_576, 65_536),
-    "gemini-2.5": (1_048_576, 65_536),
-    "gemini-2.0": (1_048_576, 8_192),
-    "gemini-1.5": (1_048_576, 8_192),
     "gemma3": (131_072, 8_192),
     "gemma-3": (131_072, 8_192),
+    "gemma4": (262_144, 32_768),
+    "gemma-4": (262_144, 32_768),
     "gemma": (8_192, 4_096),
     "qwen3-coder": (262_144, 65_536),
     "qwen3": (40_960, 8_192),
@@ -123,8 +84,6 @@ _UNPRICED: dict[str, tuple[int, int]] = {
     "kimi-k2": (262_144, 32_768),
     "glm-4.5": (131_072, 65_536),
     "glm-4.6": (204_800, 65_536),
-    "grok-code": (262_144, 32_768),
-    "grok-4": (262_144, 32_768),
     "phi4": (16_384, 4_096),
     "phi-4": (16_384, 4_096),
     "qwen3-vl": (262_144, 32_768),
@@ -134,82 +93,175 @@ _UNPRICED: dict[str, tuple[int, int]] = {
     "llava": (32_768, 4_096),
     "pixtral": (131_072, 32_768),
 }
-
 _SEEING = frozenset(
-    "gpt-6.1-sol gpt-6-sol gpt-6-luna gpt-6-astra gpt-6 gpt-5.6 gpt-5.5 gpt-5.4 gpt-5.4-mini "
-    "gpt-5.4-nano gpt-5.4-pro gpt-5.3 gpt-5.2 gpt-5.2-pro gpt-5.1 gpt-5 gpt-5-pro gpt-5-mini "
-    "gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4.1-nano gpt-4o gpt-4o-mini gpt-4-turbo o1 o3 o4-mini "
-    "gemini-3 gemini-2.5 gemini-2.0 gemini-1.5 gemma3 gemma-3 llama4 llama-4 llama3.2-vision llava "
-    "pixtral qwen3-vl qwen2.5-vl qwen2.5vl mistral-medium scripted".split()
+    "gemma3 gemma-3 gemma4 gemma-4 llama4 llama-4 llama3.2-vision llava pixtral qwen3-vl "
+    "qwen2.5-vl qwen2.5vl mistral-medium".split()
 )
-"""Models that accept images; all of Claude's do."""
+"""Those of them that accept images."""
 _BLIND = frozenset(
-    "gpt-4 gpt-3.5-turbo o3-mini gpt-oss gemma qwen3-coder qwen2.5-coder qwen2.5 qwq llama3.1 "
-    "llama3.3 llama-3.1 llama-3.3 llama3 llama-3 deepseek-chat deepseek-reasoner deepseek-v3 "
-    "deepseek-r1 deepseek-coder codestral mistral-nemo grok-code phi4 phi-4".split()
+    "gpt-oss gemma qwen3-coder qwen2.5-coder qwen2.5 qwq llama3.1 llama3.3 llama-3.1 llama-3.3 "
+    "llama3 llama-3 deepseek-chat deepseek-reasoner deepseek-v3 deepseek-r1 deepseek-coder "
+    "codestral mistral-nemo phi4 phi-4".split()
 )
-"""Models that do not. For others it is unknown."""
+"""Those that do not. For others it is unknown."""
 
-
-def _sees_images(row: str) -> bool | None:
-    if row in _SEEING or row.startswith("claude"):
-        return True
-    return False if row in _BLIND else None
-
-
-MODELS: Mapping[str, ModelInfo] = {
+OPEN: Mapping[str, ModelInfo] = {
     **{
         prefix: ModelInfo(
             context_window=window,
             max_output_tokens=output,
             known=True,
-            sees_images=_sees_images(prefix),
+            sees_images=True if prefix in _SEEING else False if prefix in _BLIND else None,
         )
-        for prefix, (window, output) in _UNPRICED.items()
+        for prefix, (window, output) in _OPEN.items()
     },
-    **{
-        prefix: ModelInfo(
-            context_window=window,
-            max_output_tokens=output,
-            input_price=given,
-            output_price=said,
-            cached_price=cached,
-            cache_write_price=written,
-            known=True,
-            sees_images=_sees_images(prefix),
-        )
-        for prefix, (window, output, given, said, cached, written) in _PRICED.items()
-    },
+    # Free, but the token counts of a session show that it was counted.
+    "scripted": ModelInfo(
+        context_window=128_000,
+        max_output_tokens=8_192,
+        input_price=0.0,
+        output_price=0.0,
+        cached_price=0.0,
+        cache_write_price=0.0,
+        known=True,
+        sees_images=True,
+    ),
 }
 
+# For the cost of old sessions. Output limit, then dollars per million tokens: input, output, cached
+# input, written to the cache; the date and the successor of the vendor's list of retired models.
+_RETIRED: dict[str, tuple[int, float, float, float, float, str, str]] = {
+    "claude-opus-4-1": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-08-05", ""),
+    "claude-opus-4": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-06-15", "claude-opus-4-8"),
+    "claude-sonnet-4": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-06-15", "claude-sonnet-4-6"),
+    "claude-3-7-sonnet": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-02-19", ""),
+    "claude-3-5-sonnet": (8_192, 3.00, 15.00, 0.30, 3.75, "2025-10-28", ""),
+    "claude-3-5-haiku": (8_192, 0.80, 4.00, 0.08, 1.00, "2026-02-19", ""),
+    "claude-3-haiku": (4_096, 0.25, 1.25, 0.03, 0.30, "2026-04-20", ""),
+    "claude-3-opus": (4_096, 15.00, 75.00, 1.50, 18.75, "2026-01-05", ""),
+}
+
+_LAST_GUESS: Mapping[str, ModelInfo] = {
+    "claude": ModelInfo(context_window=200_000, max_output_tokens=8_192, sees_images=True),
+    "gemini": ModelInfo(context_window=1_048_576, max_output_tokens=65_536, sees_images=True),
+}
+"""For names of vendors that begin no known family."""
+
 Row = TypeVar("Row")
+Fields = Mapping[str, Any]
 
-_OVERRIDABLE = tuple(f.name for f in fields(ModelInfo) if f.name != "known")
+_PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
+_OVERRIDABLE = (
+    *("context_window", "max_output_tokens", *_PRICES),
+    *("sees_images", "sees_pdf", "efforts", "default_effort"),
+)
 
 
-def info_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> ModelInfo:
+# ── what is asked ────────────────────────────────────────────────────────────────────────────
+
+
+def info_of(
+    model: str, overrides: Mapping[str, Fields] | None = None, provider: str = ""
+) -> ModelInfo:
     """What is known about a model.
 
     `overrides` maps a model name, or a prefix of one, to any of `context_window`,
     `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`, `cache_write_price`
-    (dollars per million tokens), `sees_images` (true or false). If several prefixes match, the
-    longest wins, key by key. A window given there counts as known.
+    (dollars per million tokens), `sees_images`, `sees_pdf` (true or false), `efforts` (a list of
+    `contracts.EFFORTS`) and `default_effort` (one of them). If several prefixes match, the longest
+    wins, key by key. A window given there counts as known.
 
-    Raises: ConfigError for an unknown key, or a value that is not a number.
+    `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and
+    dates of their own. "" is any.
+
+    Raises: ConfigError for an unknown key or an impossible value; nothing without overrides.
     """
     names = _names(model)
-    fitting = _matching_rows(names, MODELS)
-    info = fitting[-1] if fitting else UNKNOWN
-    given: dict[str, Any] = {}
-    for values in _matching_rows(names, {k.lower(): v for k, v in (overrides or {}).items()}):
-        given.update(values)
+    info = _known(names, provider) or _guess(names) or UNKNOWN
+    given = overrides_of(model, overrides)
     for key, value in given.items():
         _check_override(model, key, value)
     if "context_window" in given:
         # A smaller window must leave room for the request too.
         half = max(1, given["context_window"] // 2)
         given.setdefault("max_output_tokens", min(info.max_output_tokens, half))
-    return replace(info, **given, known=info.known or "context_window" in given)
+    if "efforts" in given:
+        given["efforts"] = _in_order(given["efforts"])
+    info = replace(info, **given, known=info.known or "context_window" in given)
+    if "default_effort" not in given:
+        return replace(info, default_effort=recommended_effort(model, info.efforts))
+    if info.efforts and info.default_effort not in info.efforts:
+        raise ConfigError(
+            f"`default_effort` for the model {model} is {info.default_effort!r}; it takes "
+            f"{', '.join(info.efforts)}."
+        )
+    return info
+
+
+def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str, Any]:
+    """The user's figures for a model, unchecked."""
+    given: dict[str, Any] = {}
+    lower = {prefix.lower(): values for prefix, values in (overrides or {}).items()}
+    for _, values in _matching_rows(_names(model), lower):
+        given.update(values)
+    return given
+
+
+def refined(
+    info: ModelInfo, facts: Fields, model: str, given: Collection[str] = frozenset()
+) -> ModelInfo:
+    """What is known once a server has said `facts`, fields of `ModelInfo`; those in `given` are the
+    user's and stay. A window without an output limit leaves half of itself to the request."""
+    told = {key: value for key, value in facts.items() if key not in given}
+    window = told.get("context_window", info.context_window)
+    if "max_output_tokens" in told:
+        told["max_output_tokens"] = min(told["max_output_tokens"], window)
+    elif "context_window" in told and "max_output_tokens" not in given:
+        told["max_output_tokens"] = min(info.max_output_tokens, max(1, window // 2))
+    if "efforts" in told and "default_effort" not in given:
+        told["default_effort"] = recommended_effort(model, told["efforts"])
+    return replace(info, **told, known=info.known or "context_window" in told)
+
+
+def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
+    """What the vendor recommends for coding, if the model has that level: Anthropic `xhigh`, which
+    its own agent uses, else `high`; OpenAI `high` for hard coding, and `medium`, its default, for
+    the small models. None for others, whose servers choose."""
+    for name in _names(model):
+        if name.startswith("claude"):
+            return "xhigh" if "xhigh" in efforts else "high" if "high" in efforts else None
+        if re.match(r"gpt-\d|o\d", name):
+            small = re.search(r"-(mini|nano|luna)\b", name)
+            effort: Effort = "medium" if small else "high"
+            return effort if effort in efforts else None
+    return None
+
+
+def retirement_note(info: ModelInfo, model: str, today: date) -> str | None:
+    """A sentence if the vendor no longer serves the model; None otherwise."""
+    if not is_retired(info, today):
+        return None
+    instead = f"use {info.successor}" if info.successor else "use another"
+    return (
+        f"{model} was retired on {info.retires_on}; {instead} (`model` in the config, or --model)."
+    )
+
+
+def is_retired(info: ModelInfo, today: date) -> bool:
+    return bool(info.retires_on) and date.fromisoformat(info.retires_on) <= today
+
+
+def names_of(provider: str, today: date) -> list[str]:
+    """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
+    rows = _table().get(provider, {})
+    served = [name for name, row in rows.items() if not is_retired(_info(row), today)]
+    return sorted(served, key=lambda name: (-_version(name), name))
+
+
+def source() -> tuple[str, str]:
+    """Where the table is from, and its date."""
+    data = _data()
+    return data["source"], data["made_on"]
 
 
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
@@ -232,31 +284,203 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
 
 
 def pricing(
-    overrides: Mapping[str, Mapping[str, Any]] | None,
+    overrides: Mapping[str, Fields] | None,
 ) -> Callable[[str, Usage], float | None]:
     """(model, usage) → dollars, using `info_of` and `cost_usd`."""
     return lambda model, usage: cost_usd(info_of(model, overrides), usage)
 
 
+# ── the table ────────────────────────────────────────────────────────────────────────────────
+
+
+@functools.cache
+def _data() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = json.loads(TABLE.read_bytes())
+    return data
+
+
+@functools.cache
+def _table() -> Mapping[str, Mapping[str, Fields]]:
+    """Vendor → name → fields."""
+    retired: dict[str, Fields] = {
+        name: {
+            "context_window": 200_000,
+            "max_output_tokens": output,
+            **dict(zip(_PRICES, prices, strict=True)),
+            "sees_images": True,
+            "retires_on": retires_on,
+            "successor": successor,
+        }
+        for name, (output, *prices, retires_on, successor) in _RETIRED.items()
+    }
+    table = {"anthropic": retired}
+    for name, fields in _data()["models"].items():
+        vendor, _, own = name.partition("/")
+        table.setdefault(vendor, {})[own] = fields
+    return table
+
+
+@functools.cache
+def _closed() -> Mapping[str, Fields]:
+    """Name → fields, for models whose name is enough."""
+    rows = [_table().get(vendor, {}) for vendor in _CLOSED]
+    return {name: fields for one in rows for name, fields in one.items()}
+
+
+@functools.cache
+def _of_makers() -> Mapping[str, Fields]:
+    """Name → fields of models with open weights, without what holds for their makers' servers."""
+    left_out = _OF_THE_OFFER | _OF_THE_SERVER
+    return {
+        name: {key: value for key, value in fields.items() if key not in left_out}
+        for vendor in _MAKERS
+        for name, fields in _table().get(vendor, {}).items()
+    }
+
+
+def _info(fields: Fields, known: bool = True) -> ModelInfo:
+    lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return ModelInfo(**{**fields, **lists}, known=known)
+
+
+# ── finding a row ────────────────────────────────────────────────────────────────────────────
+
+_EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
+"""What follows the name of a model where one edition, or one form of it, is meant."""
+_MAX_EDITIONS = 4
+_MAX_WORDS = 12
+_VERSION = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,2})?(?![\da-z])")
+_CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
+"""As Bedrock names it: `us.anthropic.claude-opus-5-5`."""
+
+
 def _names(model: str) -> tuple[str, ...]:
     """The name as given, and without prefixes: `openrouter/qwen/qwen3-coder`,
-    `models/gemini-2.5-pro`, a path to a file of weights."""
+    `models/gemini-2.5-pro`, a path to a file of weights. Claude's also with dashes in the version,
+    which others write with a dot."""
     name = model.strip().lower()
-    return (name, name.rsplit("/", 1)[-1])
+    last = name.rsplit("/", 1)[-1]
+    claude = _CLAUDE.search(last)
+    dashed = (re.sub(r"(?<=\d)\.(?=\d)", "-", claude[1]),) if claude else ()
+    return tuple(dict.fromkeys((name, last, *dashed)))
 
 
-def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[Row]:
+def _editions(name: str) -> Iterator[str]:
+    """The name, then without one ending after the other."""
+    yield name
+    for _ in range(_MAX_EDITIONS):
+        found = _EDITION.search(name)
+        if found is None:
+            return
+        name = name[: found.start()]
+        yield name
+
+
+def _found(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
+    """The key of the row for a model of this name."""
+    return next((one for name in names for one in _editions(name) if one in rows), None)
+
+
+def _known(names: tuple[str, ...], provider: str) -> ModelInfo | None:
+    own = _table().get(provider, {})
+    if (name := _found(names, own)) is not None:
+        return _info(own[name])
+    if (name := _found(names, _closed())) is not None:
+        info = _info(_closed()[name])
+        # Clouds that sell a vendor's models retire them on days of their own.
+        return replace(info, retires_on="", successor="") if provider else info
+    fitting = _matching_rows(names, OPEN)
+    made = _found(names, _of_makers())
+    # The longer name says more; of the same, the weights' own window holds wherever they are.
+    if fitting and (made is None or len(fitting[-1][0]) >= len(made)):
+        return fitting[-1][1]
+    return None if made is None else _info(_of_makers()[made])
+
+
+def _guess(names: tuple[str, ...]) -> ModelInfo | None:
+    """The newest row of the family, or another model with the same beginning, without its price."""
+    for name in names:
+        for piece, rest in _pieces(name):
+            # What follows could be a version: `claude-opus-5` says nothing of `claude-opus-5-7`.
+            fields = None if re.match(r"\d{1,2}(?![\da-z])", rest) else _closed().get(piece)
+            if fields is None and (newest := _closed_families().get(_family(piece))):
+                fields = newest[1]
+            if fields is not None:
+                return _guessed(fields)
+    for name in names:
+        newest = _makers_families().get(_family(name))
+        # An older one may have been smaller.
+        if newest is not None and _version(name) > newest[0]:
+            return _guessed(newest[1])
+    fitting = _matching_rows(names, _LAST_GUESS)
+    return fitting[-1][1] if fitting else None
+
+
+def _guessed(fields: Fields) -> ModelInfo:
+    kept = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
+    return _info(kept, known=False)
+
+
+def _pieces(name: str) -> Iterator[tuple[str, str]]:
+    """Beginnings of a name that end at a dash, the longest first, each with what follows it."""
+    words = name.split("-")
+    for end in range(min(len(words), _MAX_WORDS), 0, -1):
+        yield "-".join(words[:end]), "-".join(words[end:])
+
+
+@functools.cache
+def _closed_families() -> Mapping[str, tuple[float, Fields]]:
+    return _families(_closed())
+
+
+@functools.cache
+def _makers_families() -> Mapping[str, tuple[float, Fields]]:
+    return _families(_of_makers())
+
+
+def _families(rows: Mapping[str, Fields]) -> Mapping[str, tuple[float, Fields]]:
+    """Family → its newest version, and the row of that."""
+    newest: dict[str, tuple[float, Fields]] = {}
+    for name, fields in rows.items():
+        family, version = _family(name), _version(name)
+        if family and version >= newest.get(family, (0.0, fields))[0]:
+            newest[family] = (version, fields)
+    return newest
+
+
+def _family(name: str) -> str:
+    """The name with `#` for its version; "" if it shows none, or is too short to be a family's."""
+    *_, bare = _editions(name)
+    bare = bare.removesuffix("-preview")
+    found = _VERSION.search(bare)
+    if found is None or not bare[:2].isalpha():
+        return ""
+    return f"{bare[: found.start()]}#{bare[found.end() :]}"
+
+
+def _version(name: str) -> float:
+    """The version in a name, 0 if it shows none; `4-20` and `4.20` are 4.2."""
+    *_, bare = _editions(name)
+    found = _VERSION.search(bare)
+    return float(found[0].replace("-", ".")) if found else 0.0
+
+
+def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[tuple[str, Row]]:
     """The rows whose prefix matches, the longest prefix last."""
     fitting = [prefix for prefix in table if any(_begins(name, prefix) for name in names)]
-    return [table[prefix] for prefix in sorted(fitting, key=len)]
+    return [(prefix, table[prefix]) for prefix in sorted(fitting, key=len)]
 
 
 def _begins(name: str, prefix: str) -> bool:
-    """Whether `prefix` ends at a border of `name`: `gpt-5` does not match `gpt-5.9`, nor `o3`
-    `o35`; `claude-opus-4` matches `claude-opus-4-20250514`."""
+    """Whether `prefix` ends at a border of `name`: `llama-3` does not match `llama-3.1`, nor `phi4`
+    `phi45`."""
     if not name.startswith(prefix):
         return False
     return re.match(r"$|[-:@_ ]|\.gguf", name[len(prefix) :]) is not None
+
+
+def _in_order(efforts: Collection[str]) -> tuple[Effort, ...]:
+    return tuple(level for level in EFFORTS if level in efforts)
 
 
 def _check_override(model: str, key: str, value: Any) -> None:
@@ -265,12 +489,21 @@ def _check_override(model: str, key: str, value: Any) -> None:
             f"The settings for the model {model} have no key `{key}`. "
             f"Allowed are: {', '.join(_OVERRIDABLE)}."
         )
-    if key == "sees_images":
-        if not isinstance(value, bool):
-            raise ConfigError(f"`{key}` for the model {model} is {value!r}; it must be a boolean.")
-        return
-    whole = key in ("context_window", "max_output_tokens")
-    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if not number or value < (1 if whole else 0):
-        allowed = "a whole number of tokens above 0" if whole else "dollars per million tokens"
+    fits, allowed = _fits(key, value)
+    if not fits:
         raise ConfigError(f"`{key}` for the model {model} is {value!r}; it must be {allowed}.")
+
+
+def _fits(key: str, value: Any) -> tuple[bool, str]:
+    """Whether a value is possible for a field, and what is."""
+    if key in ("sees_images", "sees_pdf"):
+        return isinstance(value, bool), "a boolean"
+    if key == "default_effort":
+        return value in EFFORTS, f"one of {', '.join(EFFORTS)}"
+    if key == "efforts":
+        is_list = isinstance(value, list | tuple) and all(level in EFFORTS for level in value)
+        return is_list, f"a list of {', '.join(EFFORTS)}"
+    whole = key in ("context_window", "max_output_tokens")
+    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    allowed = "a whole number of tokens above 0" if whole else "dollars per million tokens"
+    return is_number and value >= (1 if whole else 0), allowed

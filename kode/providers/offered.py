@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kode.config.choice import resolve_provider
 from kode.errors import UserError
-from kode.providers.models import MODELS
-from kode.registry import provider_row
+from kode.providers.models import names_of
+from kode.registry import provider_names
 
 if TYPE_CHECKING:
     from kode.config import Config
@@ -36,11 +37,8 @@ def model_names(
 ) -> list[str]:
     """The models to choose from for a provider: those in the config, those of a local server, else
     those that kode knows for the provider."""
-    known = [] if served else [n for n, info in MODELS.items() if info.input_price]
-    if provider is not None:
-        row = provider_row(provider)
-        beginnings = row.models if row else ()
-        known = [name for name in known if name.startswith(beginnings)]
+    vendors = () if served else provider_names() if provider is None else (provider,)
+    known = [name for vendor in vendors for name in names_of(vendor, date.today())]
     return list(dict.fromkeys(name for name in (*configured, *served, *known) if name))
 
 

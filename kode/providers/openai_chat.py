@@ -2,43 +2,47 @@
 
 The SDK opens the connection, signs the request and names the errors. The body is joined from bytes
 cached per message, and events are read raw (`stream.py`): the SDK's typed path walks all messages
-for every request and hides what a broken server sent.
+for every request and hides what a broken server sent. `chat_out.py` has what goes out,
+`chat_in.py` what comes in; `Dialect` in `kode.registry` says how hosts differ.
 
 The SDK is imported on the first request, or by `warm_up`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kode.contracts import Request, ToolSpec
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, images_of
-from kode.providers.boundary import Endpoint, check_key, from_status, missing_key
-from kode.providers.draft import Draft, DraftCall, is_whole_object
-from kode.providers.exchange import SdkProvider, client_settings, default_max_tokens
-from kode.providers.stream import Event
-from kode.providers.wire import (
-    EncodedTools,
-    Joined,
-    encode_json,
-    picture,
-    picture_note,
-    sendable_arguments,
-    sendable_id,
-    sendable_name,
+from kode.contracts import Effort, Request
+from kode.errors import RefusedError
+from kode.messages import Part, Text, Thinking, ToolCall
+from kode.providers.chat_in import Incoming
+from kode.providers.chat_out import (
+    Form,
+    answer_format,
+    bridged,
+    marked,
+    message_bytes,
+    plain_call,
+    system_bytes,
+    thinking_fields,
+    tool_object,
 )
-from kode.registry import ProviderSettings
+from kode.providers.draft import Draft
+from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
+from kode.providers.wire import EncodedTools, Joined, encode_json
+from kode.registry import Dialect, ProviderSettings, row_at
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+MARKS = 2
+"""Cache marks on messages, beside the one on the system prompt, which covers the tools."""
 
 
 def warm_up() -> None:
     """Imports the SDK, which takes a while; call it in a thread."""
-    import openai  # noqa: F401
+    import_sdk()
 
 
 class OpenAIChat(SdkProvider):
@@ -47,276 +51,194 @@ class OpenAIChat(SdkProvider):
     api = "chat"
 
     def __init__(self, settings: ProviderSettings) -> None:
-        row = settings.row
-        url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
+        url = url_of(settings)
         super().__init__(settings, base_url=url)
-        self._messages = Joined(partial(message_bytes, seen=settings.info.sees_images is not False))
+        self.row = row_at(settings.row, url)
+        self._form = self._form_now()
+        self._messages = Joined(partial(message_bytes, form=self._form))
         self._tools = EncodedTools(tool_object)
 
+    @property
+    def _dialect(self) -> Dialect:
+        return self.row.dialect
+
     async def _exchange(self, body: bytes, draft: Draft) -> None:
-        import openai
+        incoming = Incoming(draft, self._dialect, self._endpoint)
+        await self._post("/chat/completions", body, stream_class(), draft, incoming.take)
+        incoming.finish()
 
-        calls = CallSorter(draft)
+    def _open(self) -> Any:
+        base_url = self._settings.base_url
+        return open_client(self.row, self._endpoint, base_url, is_official=self.is_official)
 
-        def taken(event: Event) -> None:
-            take(event, draft, calls, self._endpoint)
-
-        await self._post("/chat/completions", body, openai.AsyncStream[object], draft, taken)
-
-    def _open(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-        endpoint = self._endpoint
-        if not endpoint.api_key and self.is_official:
-            raise missing_key(endpoint)
-        check_key(endpoint)
-        return AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key or "none",
-            **client_settings(DefaultAsyncHttpxClient, endpoint),
-        )
+    # ── the request ──────────────────────────────────────────────────────────────────────────
 
     def _body(self, request: Request) -> bytes:
-        head: dict[str, Any] = {
-            "model": self.model,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        limit = "max_completion_tokens" if self.is_official else "max_tokens"
-        head[limit] = request.max_output_tokens or default_max_tokens(self.info)
-        if self.takes_likeliest(request):
+        tools = self._tools_bytes(request)
+        messages = b",".join(self._pieces(request))
+        head = encode_json(self._head(request, has_tools=bool(tools)))
+        return head[:-1] + tools + b',"messages":[' + messages + b"]}"
+
+    def _head(self, request: Request, *, has_tools: bool) -> dict[str, Any]:
+        dialect = self._dialect
+        head: dict[str, Any] = {"model": self.model, "stream": True}
+        if dialect.counts_usage and "usage" not in self._left_out:
+            head["stream_options"] = {"include_usage": True}
+        limit = request.max_output_tokens or default_max_tokens(self.info)
+        other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+        name = dialect.limit
+        head[other[name] if "limit" in self._left_out else name] = limit
+        if self.takes_likeliest(request) and "temperature" not in self._left_out:
             head["temperature"] = 0
+        if "thinking" not in self._left_out:
+            head |= self._thinking(request)
+        if dialect.remembers_by and request.conversation:
+            head[dialect.remembers_by] = request.conversation
+        if has_tools:
+            head |= dialect.with_tools
         if request.answer_schema is not None:
             head |= answer_format(request.answer_schema)
-            if request.tools:
+            if has_tools:
                 head["tool_choice"] = "none"
-        system = (
-            [encode_json({"role": "system", "content": request.system})] if request.system else []
+        return head
+
+    def _tools_bytes(self, request: Request) -> bytes:
+        """The parameter `tools`, with a comma before it; nothing if there are none."""
+        kind = self._dialect.search if request.search and "search" not in self._left_out else ""
+        search = encode_json({"type": kind}) if kind else b""
+        own = self._tools.of(request.tools)[1:-1] if request.tools else b""
+        listed = b",".join(each for each in (own, search) if each)
+        return b',"tools":[' + listed + b"]" if listed else b""
+
+    def _pieces(self, request: Request) -> list[bytes]:
+        """The messages one by one, the system prompt first."""
+        form = self._form_now()
+        if form != self._form:
+            self._form, self._messages = form, Joined(partial(message_bytes, form=form))
+        pieces = self._messages.pieces(request.messages)
+        if not form.dialect.user_after_result:
+            pieces = bridged(pieces)
+        if form.marks_cache:
+            pieces = marked(pieces, MARKS)
+        return [*([system_bytes(request.system, form)] if request.system else []), *pieces]
+
+    def _form_now(self) -> Form:
+        """The form of messages, by what is known of the model and what its server has refused."""
+        dialect, info = self._dialect, self.info
+        return Form(
+            dialect=dialect,
+            origin="" if "own_fields" in self._left_out else self.origin,
+            model=self.model.removeprefix("models/"),
+            sees_images=info.sees_images is not False,
+            sees_pdf=dialect.takes_pdf and info.sees_pdf is not False,
         )
-        said = self._messages.of(request.messages)
-        messages = b",".join((*system, said)) if said else b"".join(system)
-        tools = b',"tools":' + self._tools.of(request.tools) if request.tools else b""
-        return encode_json(head)[:-1] + tools + b',"messages":[' + messages + b"]}"
+
+    def effort(self, request: Request) -> Effort | None:
+        """How much to think. A level that a person set is sent to a model of which no levels are
+        known, too, and "none" to each: the server decides."""
+        if "thinking" in self._left_out:
+            return None
+        if request.effort is None and not self._dialect.unasked:
+            return None
+        if request.effort == "none" or not self.info.efforts:
+            return request.effort
+        return super().effort(request)
+
+    def _thinking(self, request: Request) -> dict[str, Any]:
+        level = self.effort(request)
+        match self._dialect.switch:
+            case "google":
+                return self._google_thinking(level)
+            case "reasoning" if level is None:
+                thinks = any(kind != "disabled" for kind in self.info.thinking)
+                return {"reasoning": {"enabled": True}} if thinks else {}
+            case switch:
+                return thinking_settings(switch, level, has_levels=bool(self.info.efforts))
+
+    def _google_thinking(self, level: Effort | None) -> dict[str, Any]:
+        """Gemini shows what it thinks if it is asked to, where the level is asked for, too."""
+        if self._form.is_older or level == "none" or not self.info.efforts:
+            return {"reasoning_effort": level} if level else {}
+        config = {"include_thoughts": True} | ({"thinking_level": level} if level else {})
+        return {"extra_body": {"google": {"thinking_config": config}}}
+
+    def _plain(self, part: Part) -> Mapping[str, Any] | None:
+        match part:
+            case Thinking():
+                return thinking_fields(part, self._dialect) or None
+            case Text():
+                return {"type": "text", "text": part.text}
+            case ToolCall():
+                return plain_call(part, self._dialect)
+            case _:
+                return None
+
+    # ── refusals ─────────────────────────────────────────────────────────────────────────────
+
+    def _refused_setting(self, refused: RefusedError) -> str:
+        if refused.status not in (400, 422) or refused.setting in ("api", "history"):
+            return ""
+        found = (key for key, words in _SETTINGS.items() if words.search(refused.said))
+        return next(found, "") or super()._refused_setting(refused)
 
 
-# ── out ──────────────────────────────────────────────────────────────────────────────────────
+def thinking_settings(
+    switch: str, level: Effort | None, *, has_levels: bool = True
+) -> dict[str, Any]:
+    """The parameters that ask for a level, by the switch of a host; `has_levels` is whether levels
+    of the model are known."""
+    on = level != "none"
+    kind = "enabled" if on else "disabled"
+    leveled: dict[str, Any] = {"reasoning_effort": level} if level and on else {}
+    if switch == "zai":
+        # Else the server drops what was thought in earlier turns, although it goes back.
+        kept: dict[str, Any] = {"clear_thinking": False} if on else {}
+        return {"thinking": {"type": kind, **kept}, **leveled}
+    if level is None:
+        return {}
+    match switch:
+        case "reasoning_effort":
+            return {"reasoning_effort": level}
+        case "reasoning":
+            return {"reasoning": {"effort": level}}
+        case "together":
+            return {"reasoning": {"enabled": on}, **leveled}
+        case "thinking":
+            return {"thinking": {"type": kind}, **leveled}
+        case "kimi":
+            return leveled if on and has_levels else {"thinking": {"type": kind}}
+        case "template":
+            return {"chat_template_kwargs": {"enable_thinking": on}}
+        case _:
+            return {}
 
 
-def tool_object(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
-    return {"type": "function", "function": function}
+def _words(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
 
 
-def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that make the server enforce a schema. OpenAI enforces one exactly (`strict`) only
-    if every property of every object is required, and refuses others."""
-    held = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
-    return {"response_format": {"type": "json_schema", "json_schema": held}}
+_REFUSES = (
+    r"(unsupported|not supported|not permitted|unknown|unrecognized|unexpected|extra|invalid"
+    r"|not allowed|does not support|cannot specify|only the default)"
+)
 
-
-def is_strict(schema: Any) -> bool:
-    """Whether each object of a schema allows exactly the properties it names."""
-    if isinstance(schema, Mapping):
-        if schema.get("type") == "object" and (
-            schema.get("additionalProperties") is not False
-            or {*schema.get("required", ())} != {*schema.get("properties", ())}
-        ):
-            return False
-        return all(map(is_strict, schema.values()))
-    return not isinstance(schema, list) or all(map(is_strict, schema))
-
-
-def message_bytes(message: Message, *, seen: bool = True) -> bytes:
-    """The objects of one message, joined by commas: a tool message has one object per result.
-    Includes images if the model can see."""
-    return b",".join(encode_json(value) for value in message_objects(message, seen=seen))
-
-
-def message_objects(message: Message, *, seen: bool = True) -> list[dict[str, Any]]:
-    """Leaves thinking out: servers of this format do not agree on a way to send it back."""
-    text = "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
-    if message.role == "user" and images_of(message):
-        return [{"role": "user", "content": [*_pictures(message, seen), _text(text)]}]
-    if message.role == "user":
-        return [{"role": "user", "content": text or "(no text)"}]
-    if message.role == "tool":
-        results = [
-            {
-                "role": "tool",
-                "tool_call_id": sendable_id(part.call_id, strict=False),
-                "content": part.text,
-            }
-            for part in message.parts
-            if isinstance(part, ToolResult)
-        ]
-        # A result cannot hold an image in this format: it follows as a message.
-        pictures = list(_pictures(message, seen))
-        after = [*pictures, *([_text(text)] if text else [])] if pictures else text
-        return [*results, *([{"role": "user", "content": after}] if after else [])]
-    calls = [_call_object(call) for call in calls_of(message)]
-    if not calls:
-        # An empty answer says nothing, and many servers refuse it.
-        return [{"role": "assistant", "content": text}] if text else []
-    return [{"role": "assistant", "content": text or None, "tool_calls": calls}]
-
-
-def _pictures(message: Message, seen: bool) -> Iterator[dict[str, Any]]:
-    for image in images_of(message):
-        data = picture(image, seen=seen)
-        if data is None:
-            yield _text(picture_note(image, seen=seen))
-            continue
-        url = f"data:{image.media_type};base64,{data}"
-        yield {"type": "image_url", "image_url": {"url": url}}
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text or "(no text)"}
-
-
-def _call_object(call: ToolCall) -> dict[str, Any]:
-    function = {"name": sendable_name(call.name), "arguments": sendable_arguments(call)}
-    return {"id": sendable_id(call.id, strict=False), "type": "function", "function": function}
-
-
-# ── in ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def take(event: Event, draft: Draft, calls: CallSorter, endpoint: Endpoint) -> None:
-    """Adds one event to the draft.
-
-    Raises: ProviderError for an error object, which some servers send with HTTP 200.
-    """
-    data = event.data
-    if data.get("error") or event.name == "error":
-        raise from_status(None, data, {}, endpoint)
-    if data.get("object") == "error" or ("message" in data and "choices" not in data):
-        raise from_status(None, data, {}, endpoint)
-    choices = data.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(choice, Mapping):
-        if choice.get("error"):
-            raise from_status(None, {"error": choice["error"]}, {}, endpoint)
-        _take_choice(choice, draft, calls)
-        _take_usage(choice.get("usage"), draft)
-    _take_usage(data.get("usage"), draft)
-
-
-def _take_choice(choice: Mapping[str, Any], draft: Draft, calls: CallSorter) -> None:
-    delta = choice.get("delta")
-    if not isinstance(delta, Mapping) or not delta:
-        delta = choice.get("message")
-    if isinstance(delta, Mapping):
-        _take_content(delta.get("content"), draft)
-        # Some servers send the same thinking under both names.
-        draft.add_thinking("thinking", delta.get("reasoning_content") or delta.get("reasoning"))
-        draft.refuse("text", delta.get("refusal"))
-        fragments = delta.get("tool_calls")
-        if isinstance(fragments, list):
-            calls.take(fragments)
-        if isinstance(delta.get("function_call"), Mapping):
-            calls.take([{"index": 0, "function": delta["function_call"]}])
-    draft.stopped(choice.get("finish_reason"))
-
-
-def _take_content(content: Any, draft: Draft) -> None:
-    """Adds content: text, or with some servers a list of parts."""
-    if isinstance(content, str):
-        draft.add_text("text", content)
-    for part in content if isinstance(content, list) else ():
-        if not isinstance(part, Mapping):
-            continue
-        if part.get("type") == "thinking":
-            inner = part.get("thinking")
-            pieces = inner if isinstance(inner, list) else [{"text": inner}]
-            for piece in pieces:
-                draft.add_thinking("thinking", piece.get("text") if isinstance(piece, dict) else "")
-        else:
-            draft.add_text("text", part.get("text"))
-
-
-def _take_usage(usage: Any, draft: Draft) -> None:
-    if not isinstance(usage, Mapping):
-        return
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    draft.count_usage(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        cached_tokens=next(
-            (
-                value
-                for value in (
-                    details.get("cached_tokens"),
-                    usage.get("prompt_cache_hit_tokens"),
-                    usage.get("cached_tokens"),
-                )
-                if value is not None
-            ),
-            None,
-        ),
-        cache_write_tokens=details.get("cache_write_tokens"),
-    )
-
-
-class CallSorter:
-    """Assigns fragments to calls.
-
-    The format's rule is the index. Servers break it: index 0 for all with different ids, no index,
-    no id, the full call in one fragment or its name again in each.
-    """
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-        self.at_index: dict[int, DraftCall] = {}
-        self.last: DraftCall | None = None
-
-    def take(self, fragments: Sequence[Any]) -> None:
-        """Adds the fragments of one chunk, in order."""
-        touched: list[DraftCall] = []
-        for fragment in fragments:
-            if not isinstance(fragment, Mapping):
-                continue
-            function = fragment.get("function")
-            function = function if isinstance(function, Mapping) else fragment
-            name = function.get("name")
-            name = name if isinstance(name, str) else ""
-            arguments = function.get("arguments")
-            call = self._call_of(fragment, name, arguments, touched)
-            call.add_name(name)
-            self.draft.add_arguments(call, arguments)
-            touched.append(call)
-            self.last = call
-
-    def _call_of(
-        self, fragment: Mapping[str, Any], name: str, arguments: Any, touched: list[DraftCall]
-    ) -> DraftCall:
-        index = fragment.get("index")
-        index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        given = fragment.get("id")
-        given = given if isinstance(given, str) else ""
-        call = self.last if index is None else self.at_index.get(index)
-        if call is None or self._begins_another(call, given, name, arguments, touched):
-            call = self.draft.call(self.draft.calls)
-            if index is not None:
-                self.at_index[index] = call
-        if given and not call.id:
-            call.id = given
-        return call
-
-    def _begins_another(
-        self, call: DraftCall, given: str, name: str, arguments: Any, touched: list[DraftCall]
-    ) -> bool:
-        if given and call.id and given != call.id:
-            return True
-        if not name:
-            return False
-        if any(call is other for other in touched):
-            return True
-        # A name with the beginning of an object, after a complete object.
-        begins = not isinstance(arguments, str) or arguments.lstrip().startswith("{")
-        return arguments is not None and begins and is_whole_object(call.text)
+_SETTINGS: Mapping[str, re.Pattern[str]] = {
+    # Before `thinking`: a field of a message, not a parameter.
+    "own_fields": _words(
+        r"reasoning_content|reasoning_details|extra_content",
+        r"messages?\W{1,3}\d+\b.{0,120}(unsupported|not permitted|unknown(?! variant)|extra_forb)",
+        r"(unsupported|not permitted|unknown|extra).{0,120}messages?\W{1,3}\d+\W+\w",
+    ),
+    "limit": _words(
+        r"(unsupported|not supported|unknown|unrecognized).{0,80}max_(completion_)?tok"
+    ),
+    "usage": _words(rf"stream_options.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}stream_options"),
+    "temperature": _words(rf"temperature.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}temperature"),
+    "search": _words(r"web_search"),
+    "thinking": _words(
+        r"reasoning_?effort|enable_thinking|chat_template_kwargs|thinking_(config|level|budget)",
+        rf"\b(thinking|reasoning)\b.{{0,80}}{_REFUSES}",
+        rf"{_REFUSES}.{{0,80}}\b(thinking|reasoning)\b",
+    ),
+}
+"""What a server's words are about → the key of `LEFT_OUT`; the first that fits."""

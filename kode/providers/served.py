@@ -1,18 +1,23 @@
-"""Asks a local server for its window, which depends on how it was started, not on the model. Ollama
-silently truncates longer requests, so the size must be known before.
+"""Asks a server on this machine or network what it says of its model. The window depends on how it
+was started, not on the model; Ollama silently truncates longer requests, so the size must be known
+before.
 
-    llama.cpp   meta.n_ctx in /v1/models; before that /props; a router's /props?model=NAME
+    llama.cpp   meta.n_ctx in /v1/models; before that /props; a router's /props?model=NAME;
+                modalities in /props
     vLLM        max_model_len in /v1/models
-    LM Studio   loaded_context_length in /api/v0/models
-    Ollama      context_length in /api/ps, once the model is loaded; num_ctx in /api/show
+    LM Studio   loaded_context_length and type in /api/v0/models
+    Ollama      context_length in /api/ps, once the model is loaded; num_ctx and capabilities in
+                /api/show
+
+Other servers' lists are read too, as `catalogue.py` says; `asked.py` asks servers far away.
 """
 
 import asyncio
 import contextlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -20,8 +25,18 @@ from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.providers.boundary import LOADING, Endpoint
+from kode.providers.catalogue import (
+    Facts,
+    at,
+    entry_of,
+    facts_in,
+    is_complete,
+    items,
+    sound,
+    tokens,
+)
 from kode.providers.models import info_of
-from kode.registry import provider_row
+from kode.registry import ProviderRow
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,8 +48,7 @@ MAX_BYTES = 4_000_000
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
 
-LISTED = ("max_model_len", "loaded_context_length", "context_length", "context_window")
-"""Keys for the window in a server's list of models."""
+WINDOW = "context_window"
 
 
 class LoadingError(Exception):
@@ -45,16 +59,31 @@ def nothing() -> None:
     """Ignores that the server is loading its model."""
 
 
-async def served_window(
-    provider: str, endpoint: Endpoint, loading: Callable[[], None] = nothing
-) -> int | None:
-    """The window in tokens; None for a vendor's own server or model, and for a server that does not
-    say. Waits for one that loads its model, after calling `loading`. Never raises."""
-    row = provider_row(provider)
-    url = endpoint.base_url.rstrip("/")
-    # A model with a price is its vendor's alone, whatever a proxy says of it.
-    if row is None or url == row.own_url or info_of(endpoint.model).input_price is not None:
-        return None
+async def served_facts(
+    row: ProviderRow,
+    endpoint: Endpoint,
+    given: Collection[str] = frozenset(),
+    loading: Callable[[], None] = nothing,
+) -> Facts:
+    """What a near server says; {} if nothing. It is not made to load its model for a window in
+    `given`. Waits for one that loads its model, after calling `loading`. Never raises."""
+    try:
+        async with asyncio.timeout(MAX_LOADING_S), open_client(row, endpoint) as client:
+            asked = (client, row, endpoint, WINDOW not in given, loading)
+            try:
+                return await _facts_of(*asked)
+            except LoadingError:
+                loading()
+            while True:
+                await asyncio.sleep(LOADING_PAUSE_S)
+                with contextlib.suppress(LoadingError):
+                    return await _facts_of(*asked)
+    except Exception:  # clients have errors of many families; the first request will name the fault
+        return {}
+
+
+def open_client(row: ProviderRow, endpoint: Endpoint) -> "httpx2.AsyncClient":
+    """A client that asks with the key, and follows no redirect."""
     import httpx2
 
     headers = dict(row.headers)
@@ -62,59 +91,114 @@ async def served_window(
         headers[row.key_header or "authorization"] = (
             endpoint.api_key if row.key_header else f"Bearer {endpoint.api_key}"
         )
-    try:
-        async with (
-            asyncio.timeout(MAX_LOADING_S),
-            httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers) as client,
-        ):
-            window_of = partial(_window_of, client, url, row.models_path, endpoint.model, loading)
-            try:
-                return await window_of()
-            except LoadingError:
-                loading()
-            while True:
-                await asyncio.sleep(LOADING_PAUSE_S)
-                with contextlib.suppress(LoadingError):
-                    return await window_of()
-    except Exception:  # clients have errors of many families; the first request will name the fault
-        return None
+    # Reading the trusted certificates takes longer than a question to this machine.
+    encrypted = endpoint.base_url.startswith("https")
+    return httpx2.AsyncClient(timeout=ASK_TIMEOUT_S, headers=headers, verify=encrypted)
 
 
-async def _window_of(
+async def listed_facts(client: "httpx2.AsyncClient", row: ProviderRow, endpoint: Endpoint) -> Facts:
+    """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
+    errors."""
+    url, model = _url(endpoint), endpoint.model
+    if "anthropic-version" in row.headers:
+        one = await ask(client, f"{url}{row.models_path}/{quote(model, safe='')}")
+        if one is not None and is_complete(one):
+            return facts_in(one, date.today())
+    # A model with a price is its vendor's alone, whatever a proxy says of it; only OpenRouter's
+    # list, with the vendor in each name, says what the vendor's does.
+    if _is_vendors_own(model) and "/" not in model:
+        return {}
+    entry = entry_of(await ask(client, f"{url}{row.models_path}"), model)
+    if entry is None or (_is_vendors_own(model) and not is_complete(entry)):
+        return {}
+    facts = facts_in(entry, date.today())
+    if entry.get("owned_by") == "llamacpp" and WINDOW in facts:
+        return {**_of_props(await ask(client, f"{_root(endpoint)}/props")), **facts}
+    return facts
+
+
+async def _facts_of(
     client: "httpx2.AsyncClient",
-    url: str,
-    models_path: str,
-    model: str,
+    row: ProviderRow,
+    endpoint: Endpoint,
+    wants_window: bool,
     loading: Callable[[], None],
-) -> int | None:
-    window = _of_list(await _ask(client, f"{url}{models_path}"), model)
-    if window is None and is_near(url):
-        window = await _of_own_api(client, url.removesuffix("/v1"), model, loading)
-    return window
+) -> Facts:
+    facts = await listed_facts(client, row, endpoint)
+    if WINDOW in facts or _is_vendors_own(endpoint.model):
+        return facts
+    root = _root(endpoint)
+    return {**await _of_own_api(client, root, endpoint.model, wants_window, loading), **facts}
 
 
 async def _of_own_api(
-    client: "httpx2.AsyncClient", root: str, model: str, loading: Callable[[], None]
-) -> int | None:
-    props = await _ask(client, f"{root}/props")
-    if _at(props, "role") == "router":
+    client: "httpx2.AsyncClient",
+    root: str,
+    model: str,
+    wants_window: bool,
+    loading: Callable[[], None],
+) -> Facts:
+    props = await ask(client, f"{root}/props")
+    if at(props, "role") == "router" and wants_window:
         props = await _loaded(client, f"{root}/props?model={quote(model, safe='')}", loading)
-    if window := _tokens(_at(props, "default_generation_settings", "n_ctx")):
-        return window
-    if window := _of_list(await _ask(client, f"{root}/api/v0/models"), model):
-        return window
-    running = await _ask(client, f"{root}/api/ps")
-    if not isinstance(_at(running, "models"), list):
-        return None
-    if window := _running(running, model):
-        return window
-    # An empty prompt loads the model; only then is it known how much of it fits this machine.
-    await _loaded(client, f"{root}/api/generate", loading, {"model": model})
-    if window := _running(await _ask(client, f"{root}/api/ps"), model):
-        return window
-    shown = await _ask(client, f"{root}/api/show", {"model": model})
-    given = re.search(r"^num_ctx\s+(\d+)", str(_at(shown, "parameters")), re.MULTILINE)
-    return int(given[1]) if given else OLLAMA_DEFAULT
+    if facts := _of_props(props):
+        return facts
+    entry = entry_of(await ask(client, f"{root}/api/v0/models"), model)
+    if entry is not None and (facts := facts_in(entry, date.today())):
+        return facts
+    running = await ask(client, f"{root}/api/ps")
+    if not isinstance(at(running, "models"), list):
+        return {}
+    return await _of_ollama(client, root, model, running, wants_window, loading)
+
+
+def _of_props(props: Any) -> Facts:
+    window = at(props, "default_generation_settings", "n_ctx")
+    return sound({WINDOW: window, "sees_images": at(props, "modalities", "vision")})
+
+
+async def _of_ollama(
+    client: "httpx2.AsyncClient",
+    root: str,
+    model: str,
+    running: Any,
+    wants_window: bool,
+    loading: Callable[[], None],
+) -> Facts:
+    window = _running(running, model)
+    if window is None and wants_window:
+        # An empty prompt loads the model; only then is it known how much of it fits this machine.
+        await _loaded(client, f"{root}/api/generate", loading, {"model": model})
+        window = _running(await ask(client, f"{root}/api/ps"), model)
+    shown = await ask(client, f"{root}/api/show", {"model": model})
+    if window is None and wants_window:
+        said = re.search(r"^num_ctx\s+(\d+)", str(at(shown, "parameters")), re.MULTILINE)
+        window = int(said[1]) if said else OLLAMA_DEFAULT
+    return sound({WINDOW: window, **_abilities(at(shown, "capabilities"), model)})
+
+
+def _abilities(listed: Any, model: str) -> Facts:
+    """What Ollama's `capabilities` say; it refuses an effort for a model that does not think, and
+    turns any but `none` into thinking, with levels for gpt-oss alone, which always thinks."""
+    if not isinstance(listed, list):
+        return {}
+    levels = ("low", "medium", "high") if "gpt-oss" in model else ("none", "low", "medium", "high")
+    return {
+        "sees_images": "vision" in listed,
+        "efforts": levels if "thinking" in listed else (),
+    }
+
+
+def _url(endpoint: Endpoint) -> str:
+    return endpoint.base_url.rstrip("/")
+
+
+def _root(endpoint: Endpoint) -> str:
+    return _url(endpoint).removesuffix("/v1")
+
+
+def _is_vendors_own(model: str) -> bool:
+    return info_of(model).input_price is not None
 
 
 async def _loaded(
@@ -124,17 +208,17 @@ async def _loaded(
     body: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     """The answer to a question that makes the server load the model; None if that takes too long.
-    Calls `loading` if it takes a while. Raises as `_ask`."""
+    Calls `loading` if it takes a while. Raises as `ask`."""
     notice = asyncio.get_running_loop().call_later(ASK_TIMEOUT_S, loading)
     try:
-        return await _ask(client, url, body, LOAD_TIMEOUT_S)
+        return await ask(client, url, body, LOAD_TIMEOUT_S)
     except TimeoutError:
         return None
     finally:
         notice.cancel()
 
 
-async def _ask(
+async def ask(
     client: "httpx2.AsyncClient",
     url: str,
     body: Mapping[str, Any] | None = None,
@@ -157,22 +241,11 @@ async def _ask(
     return object_of(data)  # Ollama answers some questions in JSON lines
 
 
-def _of_list(answer: Any, model: str) -> int | None:
-    """The window in a list of models: of the one with this name, or the only one."""
-    listed = [one for one in _list(_at(answer, "data")) if isinstance(one, Mapping)]
-    named = [one for one in listed if model in (one.get("id"), *_list(one.get("aliases")))]
-    for one in named or (listed if len(listed) == 1 else []):
-        for value in (_at(one, "meta", "n_ctx"), *(one.get(key) for key in LISTED)):
-            if window := _tokens(value):
-                return window
-    return None
-
-
 def _running(answer: Any, model: str) -> int | None:
     """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
-    for one in _list(_at(answer, "models")):
-        if _at(one, "name") in (model, f"{model}:latest"):
-            return _tokens(_at(one, "context_length"))
+    for one in items(at(answer, "models")):
+        if at(one, "name") in (model, f"{model}:latest"):
+            return tokens(at(one, "context_length"))
     return None
 
 
@@ -183,18 +256,3 @@ def is_near(url: str) -> bool:
         return ipaddress.ip_address(host).is_private
     except ValueError:
         return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
-
-
-def _tokens(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and value > 0 else None
-
-
-def _list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kode.contracts import ToolSpec
-from kode.errors import RefusedError
+from kode.errors import RefusedError, ThinkingRefused
 from kode.images import bytes_of
 from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.providers.draft import is_whole_object
@@ -106,7 +106,7 @@ class EncodedTools:
 
 
 class Joined:
-    """The bytes of a growing list of messages, joined by commas, reusing those of the last request.
+    """The bytes of a growing list of messages, reusing those of the last request.
 
     Consecutive user messages become one message: templates of many local models refuse them, which
     would break a session in which one answer never came. A message that memory put before the first
@@ -116,16 +116,19 @@ class Joined:
     def __init__(self, encode: Callable[[Message], bytes]) -> None:
         self._encode = encode
         self._growing = Growing()
-        self._bytes = b""
+        self._pieces: list[bytes] = []
         """All but the last row of user messages, which may continue."""
         self._row: tuple[Message, ...] = ()
 
     def of(self, messages: Sequence[Message]) -> bytes:
-        """The bytes of all messages; those without a wire form are skipped."""
+        """All messages, joined by commas."""
+        return b",".join(self.pieces(messages))
+
+    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        """The messages one by one; those without a wire form are skipped."""
         kept = len(messages) >= FEW
         count = self._growing.count(messages) if kept else 0
-        before, row = (self._bytes, self._row) if count else (b"", ())
-        pieces = [before] if before else []
+        pieces, row = (self._pieces, self._row) if count else ([], ())
         for message in messages[count:]:
             if message.role == "user" and not _is_of_memory(message):
                 row = (*row, message)
@@ -133,9 +136,9 @@ class Joined:
                 pieces += [*self._row_wire(row), wire]
                 row = ()
         if kept:
-            self._bytes, self._row = b",".join(pieces), row
+            self._pieces, self._row = pieces, row
             self._growing.note(messages)
-        return b",".join([*pieces, *self._row_wire(row)])
+        return [*pieces, *self._row_wire(row)]
 
     def _row_wire(self, row: tuple[Message, ...]) -> list[bytes]:
         if len(row) <= 1:
@@ -217,9 +220,11 @@ def picture(image: Image, *, seen: bool) -> str | None:
 
 
 def picture_note(image: Image, *, seen: bool) -> str:
-    """The text that replaces an image."""
-    why = "its file is gone" if seen else "this model cannot see images"
-    return f"[An image, {image.name}, is not shown: {why}. Say so where it matters.]"
+    """The text that replaces an image or a PDF."""
+    is_pdf = image.media_type == "application/pdf"
+    what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
+    why = "its file is gone" if seen else f"this model cannot {cannot}"
+    return f"[{what}, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
 @contextlib.contextmanager
@@ -228,8 +233,12 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
     cause, and what to do, because every later request would contain them too."""
     try:
         yield
+    except ThinkingRefused:
+        raise
     except RefusedError as error:
         names = [image.name for message in messages for image in images_of(message)]
+        if error.setting or isinstance(error, ThinkingRefused):
+            raise
         if not names or error.status not in (400, 404, 415, 422, 500, None):
             raise
         raise RefusedError(
@@ -237,6 +246,7 @@ def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
             "take the message back (Esc Esc), choose another with /model, or set "
             "`context.sees_images` to false in the config.",
             status=error.status,
+            said=error.said,
         ) from error
 
 

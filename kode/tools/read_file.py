@@ -1,4 +1,5 @@
-"""`read_file`: shows a window of numbered lines of a text file. `list_files` shows folders."""
+"""`read_file`: shows a window of numbered lines of a text file, or a picture. `list_files` shows
+folders."""
 
 import asyncio
 import codecs
@@ -8,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated
 
+from kode import paths
 from kode.contracts import Brief, ToolContext, ToolOutput
-from kode.errors import ToolError
+from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
+from kode.images import describe, keep, looks_of
 from kode.messages import plural
+from kode.pictures import MAX_READ_BYTES, Picture, fitting
 from kode.session.messages import EARLIER
 from kode.tools import files
 
@@ -57,8 +61,8 @@ async def read_file(
     offset: Annotated[int, "First line, from 1"] = 1,
     limit: Annotated[int, "Number of lines"] = MAX_LINES,
 ) -> ToolOutput:
-    """Read a text file. Each line is shown as number, tab, text; the number and tab are not part
-    of the file. Up to 2000 lines or 50 KB a call."""
+    """Read a text file, or look at an image or PDF. Each line is shown as number, tab, text; the
+    number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
     if offset < 0:
         raise ToolError("`offset` counts lines from 1: give a positive number.")
     # Some models fill in 0 or -1 for what they mean to leave out.
@@ -87,6 +91,8 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
         try:
             window = _window(file, offset, min(limit, MAX_LINES))
         except files.Binary as reason:
+            if (picture := _picture(context, file, path, name)) is not None:
+                return picture
             raise ToolError(
                 f"{name} is not a text file ({reason}). Use a shell command that knows its "
                 "format, such as `file` or `xxd`."
@@ -106,6 +112,26 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
     return ToolOutput(
         text=text,
         summary=summary,
+        files_read=(str(path),),
+        untrusted=files.outside(context, path),
+    )
+
+
+def _picture(context: ToolContext, file: IO[bytes], path: Path, name: str) -> ToolOutput | None:
+    """An image or a PDF, for a model that can look at it; None for any other file."""
+    file.seek(0)
+    data = file.read(MAX_READ_BYTES + 1)
+    if looks_of(data) is None:
+        return None
+    try:
+        small = fitting(Picture(path.name, data))
+        image = keep(paths.images_folder(context.place.outputs.parent), small.name, small.data)
+    except (UserError, StorageError) as error:
+        raise ToolError(str(error)) from error
+    return ToolOutput(
+        text=f"{name} follows: {describe(image)}.",
+        summary=describe(image),
+        pictures=(image,),
         files_read=(str(path),),
         untrusted=files.outside(context, path),
     )

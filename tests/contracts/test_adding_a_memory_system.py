@@ -20,10 +20,12 @@ async def test_the_system_of_the_recipe_remembers(tmp_path):
     events = []
     await live(system_of_the_recipe(), tmp_path, emit=events.append)
 
-    again = system_of_the_recipe()
+    again, other = system_of_the_recipe(), system_of_the_recipe()
     await again.open(context(tmp_path), {})
+    await other.open(context(tmp_path, session_id="20260302-123400-abcdef"), {})
 
-    assert "rename the parser" in (await again.inject("start")).system
+    assert (await again.inject("resume")).system == ""
+    assert "rename the parser" in (await other.inject("start")).system
     assert events == []
 
 

@@ -5,6 +5,7 @@ in `SYSTEMS`; nothing here knows one by name but the null one, which is no entry
 import asyncio
 import json
 import multiprocessing
+import re
 import threading
 from datetime import UTC, datetime
 
@@ -15,6 +16,9 @@ from kode.contracts import Drop, Injection, MemoryContext, ToolContext, Turn
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory import make_system, open_memory
+from kode.memory.base import Addition
+from kode.memory.commands import memory_command
+from kode.memory.guarded import inside
 from kode.memory.history import History
 from kode.messages import Message, Text, user_message
 from kode.registry import SYSTEMS
@@ -22,6 +26,11 @@ from kode.workplace import NOWHERE
 
 NAMES = [*SYSTEMS, "none"]
 SESSION = "20260301-123400-abcdef"
+TARGETS = {"tiered": "user", "vault": "project", "journal": "memory", "notes": "rule"}
+"""Where a person adds an entry that prompts show, if any does. A system adds its line here."""
+REPEATS = {"tiered", "journal"}
+"""Systems that say what the last turns were about after messages were dropped."""
+HOW_FULL = re.compile(r"[\w ,]+: \d+% \([\d,/]+ [a-z]+\)")
 
 
 def make(name):
@@ -43,9 +52,34 @@ def context(root, **changes):
     return MemoryContext(**{**values, **changes})
 
 
-def a_turn(number, text="rename the parser"):
+def a_turn(number, text="rename the parser", **changes):
     answer = Message(role="assistant", parts=(Text(text="done"),), stop="end")
-    return Turn(number=number, text=text, answer="done", messages=(user_message(text), answer))
+    messages = (user_message(text), answer)
+    return Turn(number=number, text=text, answer="done", messages=messages, **changes)
+
+
+def a_job(number, text):
+    """A turn in which something was done."""
+    tools = (("shell", "make"), ("edit_file", "parser.py"))
+    return a_turn(number, text, steps=3, tools=tools, files_changed=("parser.py",))
+
+
+async def add(name, root, *texts):
+    """A person adds entries at the command line, where the system keeps any."""
+    memory = make(name)
+    await memory.open(context(root, session_id=None), {})
+    for text in texts if name in TARGETS else ():
+        await inside(memory).add(Addition(target=TARGETS[name], text=text))
+    await memory.close(1.0)
+
+
+async def injected(name, root, reason, state=None, **changes):
+    """What a process injects."""
+    memory = make(name)
+    await memory.open(context(root, **changes), state or {})
+    injection = await memory.inject(reason)
+    await memory.close(1.0)
+    return injection
 
 
 async def live(memory, root, turns=3, state=None, **changes):
@@ -142,6 +176,96 @@ async def test_two_continues_with_nothing_between_them_inject_the_same_bytes(nam
         await memory.close(1.0)
 
     assert injections[0] == injections[1]
+
+
+# ── the section of the system prompt ─────────────────────────────────────────────────────────
+
+
+async def test_the_section_is_the_same_for_every_reason_process_and_hour(name, tmp_path):
+    await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
+    memory = make(name)
+    await memory.open(context(tmp_path), {})
+    sections = [(await memory.inject(reason)).system for reason in ("start", "start", "compacted")]
+    await memory.close(1.0)
+
+    for hour in (0, 23):
+        now = datetime(2026, 3, 1, hour, 59, tzinfo=UTC)
+        for reason in ("start", "resume", "trimmed"):
+            injection = await injected(name, tmp_path, reason, now=lambda now=now: now)
+            sections.append(injection.system)
+
+    assert len(set(sections)) == 1
+
+
+async def test_what_the_sessions_own_turns_were_about_changes_nothing_in_the_section(
+    name, tmp_path
+):
+    await add(name, tmp_path, "Deploys go out on Fridays")
+    memory = make(name)
+    await memory.open(context(tmp_path), {})
+    first = (await memory.inject("start")).system
+    for number in (1, 2, 3):
+        await memory.recall(a_turn(number, f"paint zeppelin {number}"))
+        await memory.after_turn(a_job(number, f"paint zeppelin {number}"))
+    later = (await memory.inject("resume")).system
+    state = json.loads(json.dumps(dict(memory.state())))
+    await memory.close(1.0)
+
+    for reason in ("resume", "trimmed", "compacted"):
+        assert (await injected(name, tmp_path, reason, state)).system == later == first
+
+
+async def test_the_last_turns_come_once_in_a_message_after_messages_were_dropped(name, tmp_path):
+    memory = make(name)
+    await memory.open(context(tmp_path), {})
+    await memory.inject("start")
+    await memory.recall(a_turn(1, "paint the zeppelin"))
+    await memory.after_turn(a_job(1, "paint the zeppelin"))
+    state = json.loads(json.dumps(dict(memory.state())))
+    await memory.close(1.0)
+
+    for reason in ("compacted", "trimmed"):
+        memory = make(name)
+        await memory.open(context(tmp_path), state)
+        before, dropped, after = [
+            await memory.inject(reason) for reason in ("resume", reason, "resume")
+        ]
+        await memory.close(1.0)
+        for injection in (before, after, await injected(name, tmp_path, "start", state)):
+            assert "zeppelin" not in injection.system + injection.first_user
+        assert "zeppelin" not in dropped.system
+        assert dropped.first_user.count("zeppelin") == (name in REPEATS)
+
+
+async def test_another_entry_adds_only_lines_that_hold_it(name, tmp_path):
+    await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
+    first = (await injected(name, tmp_path, "start")).system
+    await add(name, tmp_path, "The zeppelin parser is in airship.py")
+    second = (await injected(name, tmp_path, "start")).system
+
+    before, after = (
+        [line for line in text.split("\n") if line and not HOW_FULL.fullmatch(line)]
+        for text in (first, second)
+    )
+
+    assert [line for line in after if line in before] == before
+    new = [line for line in after if line not in before]
+    assert len(new) == bool(first)
+    assert all("The zeppelin parser is in airship.py" in line for line in new)
+
+
+@pytest.mark.parametrize("name", list(SYSTEMS))
+async def test_without_an_entry_the_section_is_what_it_was_before_it(name, tmp_path):
+    await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
+    first = (await injected(name, tmp_path, "start")).system
+    await add(name, tmp_path, "The zeppelin parser is in airship.py")
+
+    memory = make(name)
+    await memory.open(context(tmp_path, session_id=None), {})
+    await memory_command(inside(memory), ["undo"])
+    await memory.close(1.0)
+
+    assert (await injected(name, tmp_path, "resume")).system == first
 
 
 async def test_read_only_writes_nothing(name, tmp_path):

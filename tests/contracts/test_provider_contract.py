@@ -1,8 +1,7 @@
 """What every provider must do, asked of each in the same words.
 
-`openai` and `anthropic` talk to the scripted server over real HTTP; `scripted` plays the same
-replies by itself. A new provider is one row in `kode.registry` and, if it speaks a wire
-format of its own, one branch in `provider_for`.
+The wire formats talk to the scripted server over real HTTP; `scripted` plays the same replies by
+itself. A new format is one row in `FORMATS` here; a new provider of a known one needs nothing.
 """
 
 import asyncio
@@ -28,6 +27,13 @@ from kode.providers import open_provider
 from kode.registry import provider_names
 from tests.scripted_server import ScriptedServer
 
+CLOUDS = {
+    "AWS_REGION": "us-east-1",
+    "CLOUD_ML_REGION": "global",
+    "ANTHROPIC_VERTEX_PROJECT_ID": "a-project",
+}
+"""What the clients of clouds need beside a key."""
+
 Opener = Callable[[list[dict[str, Any]]], Awaitable[Provider]]
 
 READ_FILE = ToolSpec(
@@ -37,20 +43,44 @@ READ_FILE = ToolSpec(
 )
 
 
-@pytest.fixture(params=sorted(provider_names()))
-async def provider_for(request: pytest.FixtureRequest, tmp_path: Path):
+FORMATS = {
+    "responses": "openai",
+    "responses-bedrock": "bedrock",
+    "chat": "openai",
+    "messages": "anthropic",
+    "messages-bedrock": "bedrock",
+    "messages-vertex": "vertex",
+    "messages-foundry": "foundry",
+    "scripted": "scripted",
+}
+"""Format, and client where it differs → the provider that speaks it."""
+
+
+@pytest.fixture(params=FORMATS)
+async def provider_for(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in CLOUDS.items():
+        monkeypatch.setenv(name, value)
     servers: list[ScriptedServer] = []
     opened: list[Provider] = []
 
     async def open_with(replies: list[dict[str, Any]]) -> Provider:
         script = tmp_path / f"script-{len(opened)}.json"
         script.write_text(json.dumps(replies))
-        url = None
-        if request.param != "scripted":
+        url, api = None, request.param.partition("-")[0]
+        if api != "scripted":
             servers.append(ScriptedServer(replies).__enter__())
             url = servers[-1].openai_url
         opened.append(
-            open_provider(request.param, "some-model", base_url=url, api_key="k", script=script)
+            open_provider(
+                FORMATS[request.param],
+                "some-model",
+                base_url=url,
+                api_key="k",
+                api=api,
+                script=script,
+            )
         )
         return opened[-1]
 
@@ -91,7 +121,8 @@ async def test_thinking_streams_apart_from_the_text(provider_for: Opener) -> Non
 
     assert "".join(e.text for e in events if isinstance(e, ThinkingDelta)) == "Let me see."
     assert [part.type for part in message.parts] == ["thinking", "text"]
-    assert message.parts[0].origin == f"{provider.name}/some-model"
+    origin = message.origin or message.parts[0].origin
+    assert origin.endswith(f"{provider.name}/some-model")
 
 
 async def test_parallel_calls_keep_their_order_and_raw_arguments(provider_for: Opener) -> None:
@@ -302,7 +333,9 @@ async def test_a_server_is_asked_to_hold_an_answer_to_a_schema(provider_for: Ope
     assert text_of(message) == '{"line": 3}'
     for server in provider_for.servers:
         sent = server.requests[0].json
-        held = sent.get("response_format", {}).get("json_schema") or sent["output_config"]["format"]
+        held = sent.get("response_format", {}).get("json_schema") or next(
+            sent[key]["format"] for key in ("text", "output_config") if key in sent
+        )
         assert held["schema"] == schema
         assert sent["tool_choice"] in ("none", {"type": "none"})
         assert len(sent["tools"]) == 1
@@ -333,4 +366,21 @@ async def test_every_request_limits_the_output(provider_for: Opener) -> None:
     await provider.reply(HELLO, lambda event: None)
 
     for server in provider_for.servers:
-        assert server.requests[0].json["max_tokens"] > 0
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        (limit,) = [
+            server.requests[0].json[name] for name in names if name in server.requests[0].json
+        ]
+        assert limit > 0
+
+
+@pytest.mark.parametrize("name", sorted(provider_names()))
+async def test_every_provider_of_the_table_answers(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('[{"text": "Hello"}]')
+    with ScriptedServer([{"text": "Hello"}]) as server:
+        url = None if name == "scripted" else server.openai_url
+        provider = open_provider(name, "some-model", base_url=url, api_key="k", script=script)
+        message = await provider.reply(HELLO, lambda event: None)
+        await provider.aclose()
+
+    assert text_of(message) == "Hello"

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -499,3 +500,26 @@ async def test_the_time_of_a_command_is_without_that_of_the_answer_about_its_cha
     (ran,) = [event for event in events if isinstance(event, ToolFinished)]
     assert not ran.is_error
     assert ran.duration_ms < 2000
+
+
+async def test_a_retired_model_is_named_once_for_each_model(
+    opened: Open, events: list[Event]
+) -> None:
+    conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "three"})
+    provider: Any = conversation.agent.provider
+
+    def retire(successor: str) -> None:
+        provider.info = replace(provider.info, retires_on="2020-02-02", successor=successor)
+
+    def notes() -> list[str]:
+        return [e.text for e in events if isinstance(e, Notice) and "2020-02-02" in e.text]
+
+    retire("first-successor")
+    await conversation.turn("Go")
+    await conversation.turn("On")
+    assert len(notes()) == 1
+    assert "first-successor" in notes()[0]
+
+    retire("second-successor")
+    await conversation.turn("And on")
+    assert len(notes()) == 2

@@ -105,7 +105,8 @@ async def test_the_config_decides_before_the_window_does(
 
     assert ("delegate_tasks" not in tools_of(talk)) is small
     assert ("at once what you know" in talk.context.system) is small
-    assert not server.questions
+    assert talk.agent.provider.info.context_window == window
+    assert not [one for one in server.questions if one.method == "POST"]
 
 
 def test_no_text_of_the_small_tools_names_a_tool_that_is_not_among_them() -> None:

@@ -89,7 +89,7 @@ def test_a_cut_answer_leaves_the_memory_and_is_made_up_for_later(place: Place) -
     assert "still to be consolidated: 1" in status.out
 
 
-def test_an_overflow_shortens_the_conversation_and_shows_a_recap(place: Place) -> None:
+def test_an_overflow_shortens_the_conversation_and_sends_a_recap_once(place: Place) -> None:
     place.home.mkdir(exist_ok=True)
     config = {"memory": {"journal": {"memory_window": 4}}}
     (place.home / "config.json").write_text(json.dumps(config))
@@ -105,7 +105,8 @@ def test_an_overflow_shortens_the_conversation_and_shows_a_recap(place: Place) -
     assert "question three" in told
     assert "answer two" in told
     assert '"question one"' not in told
-    assert "Recap: the latest messages" in system_of(own[-1])
+    assert told.count("Recap: the latest messages") == 1
+    assert "Recap" not in system_of(own[-1])
 
 
 def test_commands_show_log_and_undo(place: Place) -> None:

@@ -87,7 +87,7 @@ async def test_a_system_whose_every_hook_raises_costs_nothing_but_one_notice_a_h
 
     answers = await live(Guarded(inside), tmp_path, events)
 
-    assert answers[0] == Injection()
+    assert answers[0] == Injection(known=False)
     assert answers[1] == ()
     assert set(map(str, answers[2:-1])) == {"", "{'kept': 1}"}
     assert answers[-1] == Drop(done=False)
@@ -116,7 +116,7 @@ async def test_a_system_whose_every_hook_hangs_is_cut_off_at_each_limit(tmp_path
 
     answers = await live(memory, tmp_path, events)
 
-    assert answers[0] == Injection()
+    assert answers[0] == Injection(known=False)
     assert any("longer than 0.01 s" in text for text in notices(events))
     assert threading.active_count() == threads
     assert len(asyncio.all_tasks()) == 1

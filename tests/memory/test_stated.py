@@ -222,12 +222,15 @@ async def test_until_then_a_later_session_quotes_it_with_a_message_it_fits(tmp_p
     assert "brafin" not in await later.recall(turn(3, ASKED))
 
 
-async def test_the_session_it_was_said_in_quotes_it_only_after_a_compaction(tmp_path):
+@pytest.mark.parametrize("reason", ["compacted", "trimmed"])
+async def test_the_session_it_was_said_in_quotes_it_only_after_messages_were_dropped(
+    tmp_path, reason
+):
     memory = await opened(tmp_path)
     await memory.after_turn(turn(1, QUEUE))
 
     assert await memory.recall(turn(2, ASKED)) == ""
-    await memory.inject("compacted")
+    await memory.inject(reason)
     assert QUEUE in await memory.recall(turn(3, ASKED))
 
 

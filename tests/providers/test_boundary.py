@@ -207,3 +207,19 @@ def test_long_answers_are_clipped_to_one_line() -> None:
     assert len(str(error)) < 700
     assert "\n" not in str(error)
     assert "\x1b" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [("gpt-5-codex", "gpt-5.6-sol"), ("claude-sonnet-4-5", "claude-sonnet-5-5")],
+)
+def test_a_model_that_the_server_no_longer_knows_names_its_successor(
+    model: str, names: str
+) -> None:
+    endpoint = Endpoint(base_url="https://host/v1", model=model, key_variable="K")
+    error = from_status(404, {"error": {"code": "model_not_found"}}, {}, endpoint)
+
+    assert isinstance(error, RefusedError)
+    assert model in str(error)
+    assert names in str(error)
+    assert "--model" in str(error)

@@ -17,6 +17,7 @@ from kode.providers import open_provider
 
 TRACES = Path(__file__).parent / "traces"
 CHAT = "https://api.openai.com/v1/chat/completions"
+RESPONSES = "https://api.openai.com/v1/responses"
 MESSAGES = "https://api.anthropic.com/v1/messages"
 KEY = "sk-test-key-of-nobody"
 
@@ -39,8 +40,8 @@ def plays(mock: respx.Router, url: str, name: str) -> respx.Route:
     return mock.post(url).respond(recorded["status"], headers=headers, content=content.encode())
 
 
-async def ask(name: str, model: str, *, small: bool = False) -> Message:
-    provider = open_provider(name, model, api_key=KEY)
+async def ask(name: str, model: str, *, api: Any = None, small: bool = False) -> Message:
+    provider = open_provider(name, model, api_key=KEY, api=api)
     request = Request(
         system="Be brief.", messages=(user_message("hi"),), tools=(TOOL,), small=small
     )
@@ -55,7 +56,7 @@ async def test_chat_completions_goes_to_openai_with_the_key_and_the_tools(
 ) -> None:
     route = plays(httpx2_mock, CHAT, "openai_parallel_tools")
 
-    message = await ask("openai", "gpt-4o")
+    message = await ask("openai", "gpt-4o", api="chat")
 
     assert [call.name for call in calls_of(message)]
     sent = route.calls.last.request
@@ -64,6 +65,21 @@ async def test_chat_completions_goes_to_openai_with_the_key_and_the_tools(
     assert body["model"] == "gpt-4o"
     assert body["tools"][0]["function"]["name"] == "read_file"
     assert body["stream_options"] == {"include_usage": True}
+
+
+async def test_openai_is_asked_by_responses_if_nothing_else_is_said(
+    httpx2_mock: respx.Router,
+) -> None:
+    route = plays(httpx2_mock, RESPONSES, "responses_tools_stream")
+
+    message = await ask("openai", "gpt-5.4")
+
+    assert [call.name for call in calls_of(message)] == ["read_file"]
+    sent = route.calls.last.request
+    body = json.loads(sent.content)
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert body["tools"][0]["name"] == "read_file"
+    assert body["store"] is False
 
 
 async def test_messages_goes_to_anthropic_with_two_cache_breakpoints(
@@ -85,7 +101,7 @@ async def test_messages_goes_to_anthropic_with_two_cache_breakpoints(
 @pytest.mark.parametrize(
     ("name", "url", "recording"),
     [
-        ("openai", CHAT, "openai_parallel_tools"),
+        ("openai", RESPONSES, "responses_text_stream"),
         ("anthropic", MESSAGES, "anthropic_text_stream"),
     ],
 )
@@ -110,7 +126,7 @@ async def test_a_call_cut_by_the_token_limit_is_told_as_cut(
     httpx2_mock: respx.Router, name: str, model: str, url: str, recording: str
 ) -> None:
     plays(httpx2_mock, url, recording)
-    message = await ask(name, model)
+    message = await ask(name, model, api="chat" if url == CHAT else None)
     assert message.stop == "length"
     assert calls_of(message)
 
@@ -127,16 +143,16 @@ async def test_a_400_that_means_overflow_is_one(
 ) -> None:
     plays(httpx2_mock, url, recording)
     with pytest.raises(ContextOverflow):
-        await ask(name, model)
+        await ask(name, model, api="chat" if url == CHAT else None)
 
 
 async def test_retry_after_and_a_wrong_key_are_told_apart(httpx2_mock: respx.Router) -> None:
     route = httpx2_mock.post(CHAT)
     route.respond(429, headers={"retry-after": "7"}, json={"error": {"message": "slow down"}})
     with pytest.raises(TransientError) as slow:
-        await ask("openai", "gpt-4o")
+        await ask("openai", "gpt-4o", api="chat")
     assert slow.value.retry_after_s == 7.0
     route.respond(401, json={"error": {"message": f"Incorrect API key provided: {KEY}"}})
     with pytest.raises(AuthenticationError) as wrong:
-        await ask("openai", "gpt-4o")
+        await ask("openai", "gpt-4o", api="chat")
     assert KEY not in str(wrong.value)

@@ -20,7 +20,7 @@ from kode.messages import (
     user_message,
 )
 from kode.providers import open_provider
-from kode.providers.openai_chat import answer_format
+from kode.providers.chat_out import answer_format
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 
@@ -166,8 +166,12 @@ async def test_a_call_without_arguments_gets_an_empty_object(connect: Connect) -
     assert made(await play(connect, frames)) == [("todo", {})]
 
 
-@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
-async def test_reasoning_becomes_thinking(connect: Connect, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "own"), [("reasoning_content", None), ("reasoning", {"reasoning": "Hm, well."})]
+)
+async def test_reasoning_becomes_thinking(
+    connect: Connect, key: str, own: dict[str, str] | None
+) -> None:
     frames = [
         chunk({key: "Hm, "}),
         chunk({key: "well."}),
@@ -180,8 +184,8 @@ async def test_reasoning_becomes_thinking(connect: Connect, key: str) -> None:
 
     message = await provider.reply(HELLO, events.append)
 
-    thinking = Thinking(text="Hm, well.", origin="openai/some-model")
-    assert message.parts == (thinking, Text(text="Yes."))
+    assert message.parts == (Thinking(text="Hm, well.", own=own), Text(text="Yes."))
+    assert message.origin == "chat:openai/some-model"
     assert [type(event) for event in events] == [ThinkingDelta, ThinkingDelta, TextDelta]
 
 
@@ -371,7 +375,8 @@ async def test_a_limit_of_output_is_named_as_other_servers_name_it(connect: Conn
 
 
 def test_a_limit_of_output_is_named_as_openai_names_it() -> None:
-    provider = open_provider("openai", "m", api_key="k", base_url="https://api.openai.com/v1")
+    url = "https://api.openai.com/v1"
+    provider = open_provider("openai", "m", api_key="k", api="chat", base_url=url)
     request = Request(system="", messages=HISTORY[:1], max_output_tokens=50)
 
     body = json.loads(provider._body(request))  # type: ignore[attr-defined]

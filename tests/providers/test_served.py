@@ -1,4 +1,5 @@
-"""The window as servers say it: answers of llama.cpp as recorded, of the others as documented."""
+"""The window as near servers say it, and what else they say of a model: answers of llama.cpp as
+recorded, of the others as documented."""
 
 import asyncio
 import json
@@ -13,16 +14,28 @@ from kode.events import silent
 from kode.messages import user_message
 from kode.providers import open_provider, served
 from kode.providers.boundary import Endpoint, from_status
+from kode.providers.catalogue import Facts
 from kode.providers.exchange import SdkProvider
-from kode.providers.served import served_window
+from kode.providers.served import served_facts
+from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
 
 DATA = Path(__file__).parent / "data"
-WINDOWS, OVERFLOWS = (
+WINDOWS, ABILITIES, OVERFLOWS = (
     [json.loads(line) for line in (DATA / name).read_text().splitlines()]
-    for name in ("windows.jsonl", "overflows.jsonl")
+    for name in ("windows.jsonl", "abilities.jsonl", "overflows.jsonl")
 )
 ENDPOINT = Endpoint(base_url="http://127.0.0.1/v1", model="m", key_variable="K")
+
+
+async def facts_of(endpoint: Endpoint, *given: Any) -> Facts:
+    row = provider_row("openai")
+    assert row is not None
+    return await served_facts(row, endpoint, *given)
+
+
+async def served_window(endpoint: Endpoint, loading: Any = served.nothing) -> int | None:
+    return (await facts_of(endpoint, frozenset(), loading)).get("context_window")
 
 
 @pytest.mark.parametrize("row", WINDOWS, ids=lambda row: row["server"])
@@ -31,19 +44,43 @@ async def test_the_window_is_what_the_server_says(row: dict[str, Any]) -> None:
         server.answers = row["answers"]
         endpoint = Endpoint(base_url=server.openai_url, model=row["model"], key_variable="K")
 
-        assert await served_window("openai", endpoint) == row["window"]
+        assert await served_window(endpoint) == row["window"]
+
+
+@pytest.mark.parametrize("row", ABILITIES, ids=lambda row: row["server"])
+async def test_a_server_says_what_its_model_can_do(row: dict[str, Any]) -> None:
+    with ScriptedServer() as server:
+        server.answers = row["answers"]
+        endpoint = Endpoint(base_url=server.openai_url, model=row["model"], key_variable="K")
+        facts = await facts_of(endpoint)
+
+    assert json.loads(json.dumps(facts)) == row["facts"]
+
+
+async def test_a_model_is_not_loaded_for_a_window_that_the_user_gave() -> None:
+    with ScriptedServer() as server:
+        server.answers = {
+            "/api/ps": {"models": []},
+            "/api/show": {"capabilities": ["completion", "vision"]},
+        }
+        endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
+        facts = await facts_of(endpoint, {"context_window"})
+        asked = [one.path for one in server.questions if one.method == "POST"]
+
+    assert facts == {"sees_images": True, "efforts": ()}
+    assert asked == ["/api/show"]
 
 
 async def test_a_server_that_is_down_says_nothing() -> None:
     endpoint = Endpoint(base_url="http://127.0.0.1:9/v1", model="m", key_variable="K")
-    assert await served_window("openai", endpoint) is None
+    assert await served_window(endpoint) is None
 
 
 async def test_ollama_is_let_load_a_model_before_it_is_asked_again() -> None:
     with ScriptedServer() as server:
         server.answers = {"/api/ps": {"models": []}}
         endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
-        await served_window("openai", endpoint)
+        await served_window(endpoint)
 
         asked = [(one.path, one.json) for one in server.questions if one.method == "POST"]
     assert asked == [("/api/generate", {"model": "m"}), ("/api/show", {"model": "m"})]
@@ -54,7 +91,7 @@ async def test_ollama_that_loads_for_too_long_has_its_default_window(
 ) -> None:
     monkeypatch.setattr(served, "ASK_TIMEOUT_S", 0.1)
     monkeypatch.setattr(served, "LOAD_TIMEOUT_S", 0.3)
-    ask, said = served._ask, list[int]()
+    ask, said = served.ask, list[int]()
 
     async def slow_to_load(client: Any, url: str, body: Any = None, timeout_s: float = 3.0) -> Any:
         if url.endswith("/api/generate"):
@@ -62,11 +99,11 @@ async def test_ollama_that_loads_for_too_long_has_its_default_window(
                 await asyncio.sleep(60)
         return await ask(client, url, body)
 
-    monkeypatch.setattr(served, "_ask", slow_to_load)
+    monkeypatch.setattr(served, "ask", slow_to_load)
     with ScriptedServer() as server:
         server.answers = {"/api/ps": {"models": []}}
         endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
-        window = await served_window("openai", endpoint, lambda: said.append(1))
+        window = await served_window(endpoint, lambda: said.append(1))
 
     assert window == served.OLLAMA_DEFAULT
     assert said == [1]
@@ -100,13 +137,13 @@ async def test_a_server_that_does_not_say_is_asked_twice_and_one_that_does_once(
         assert isinstance(provider, SdkProvider)
         asked = []
         for _ in range(3):
-            await provider.learn_window()
+            await provider.learn()
             asked.append(sum(one.path == "/v1/models" for one in server.questions))
         server.answers = {"/v1/models": {"data": [{"id": "m", "max_model_len": 512}]}}
         other = open_provider("openai", "m", base_url=server.openai_url)
         assert isinstance(other, SdkProvider)
         for _ in range(2):
-            await other.learn_window()
+            await other.learn()
         asked.append(sum(one.path == "/v1/models" for one in server.questions))
 
     assert asked == [1, 2, 2, 3]
@@ -129,8 +166,8 @@ async def test_a_server_that_loads_its_model_is_asked_until_it_has(
             raise served.LoadingError
         return {"data": [{"id": "m", "meta": {"n_ctx": window}}]}
 
-    monkeypatch.setattr(served, "_ask", asked)
-    assert await served_window("openai", ENDPOINT, lambda: said.append(1)) == 8192
+    monkeypatch.setattr(served, "ask", asked)
+    assert await served_window(ENDPOINT, lambda: said.append(1)) == 8192
     assert said == [1]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, Part, Text, user_message
-from kode.providers.openai_chat import message_bytes
+from kode.providers.chat_out import message_bytes
 from kode.providers.wire import ACKNOWLEDGED, FEW, Encoded, Joined, apart
 
 STEPS = st.lists(

@@ -8,6 +8,7 @@ from kode.errors import ToolError
 from kode.tools import files
 from kode.tools import read_file as module
 from kode.tools.read_file import read_file
+from tests.pictures import jpeg, png
 from tests.tools.conftest import Call
 
 
@@ -276,3 +277,24 @@ async def test_odd_paths_are_errors_or_plain_names(call: Call, project: Path) ->
         await call(read_file, path="a\0b")
     with pytest.raises(ToolError, match="empty"):
         await call(read_file, path=" ")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "media_type"),
+    [
+        ("shot.png", png(), "image/png"),
+        ("scan.jpg", jpeg(), "image/jpeg"),
+        ("paper.pdf", b"%PDF-1.7\n\0\0", "application/pdf"),
+    ],
+)
+async def test_an_image_or_a_pdf_is_shown_to_the_model(
+    call: Call, project: Path, name: str, data: bytes, media_type: str
+) -> None:
+    (project / name).write_bytes(data)
+
+    output = await call(read_file, path=name)
+
+    (image,) = output.pictures
+    assert (image.name, image.media_type) == (name, media_type)
+    assert Path(image.kept_in).read_bytes() == data
+    assert output.files_read == (str(project / name),)

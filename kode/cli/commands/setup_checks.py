@@ -3,6 +3,9 @@ sandbox."""
 
 import asyncio
 import os
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.cli.commands.diagnosis import NOT_TRIED, Case, Finding, can_write, missing, ok, optional
@@ -10,10 +13,23 @@ from kode.errors import KodeError
 from kode.events import Event, Notice
 from kode.providers.reach import url_of
 
+if TYPE_CHECKING:
+    from kode.contracts import Provider
+
 SHOWN_MODELS = 5
 AGAIN = "run `kode doctor` again when it is ready"
 LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""
+ASKING_S = 4.0
+"""How long to wait for what a server far away says of its model."""
+
+ABILITIES = {
+    "sees_images": "images",
+    "sees_pdf": "PDF",
+    "answers_by_schema": "structured answers",
+    "searches": "web search",
+}
+"""Field of `ModelInfo` → its name for a person."""
 
 
 def config(case: Case) -> Finding:
@@ -82,7 +98,8 @@ def server(case: Case) -> Finding:
 
 
 def model(case: Case) -> Finding:
-    from kode.assembly import learn_window, make_provider
+    from kode.assembly import learn, make_provider
+    from kode.providers.models import retirement_note
 
     if case.loaded is None or case.choice is None:
         return optional("none chosen yet")
@@ -91,7 +108,7 @@ def model(case: Case) -> Finding:
     except KodeError as error:
         return missing(str(error))
     try:
-        asyncio.run(asyncio.wait_for(learn_window(case.loaded.config, provider), LOADING_S))
+        asyncio.run(asyncio.wait_for(learn(provider, patience_s=ASKING_S), LOADING_S))
     except TimeoutError:
         return optional(
             f"the server is still loading {provider.model}",
@@ -105,12 +122,50 @@ def model(case: Case) -> Finding:
             f"{provider.model} is not a model of {case.reached.url}",
             f"set `model` in the config, or --model, to one of: {names}{more}",
         )
+    said = _said_of_model(provider)
+    if note := retirement_note(provider.info, provider.model, date.today()):
+        sentence, _, step = note.partition("; ")
+        return optional(f"{sentence}, window {window}{said}", step)
     if provider.info.known:
-        return ok(f"{provider.model}, window {window}")
+        return ok(f"{provider.model}, window {window}{said}")
     return optional(
-        f"kode does not know {provider.model}: assumes a window of {window}, no price",
+        f"kode does not know {provider.model}: assumes a window of {window}, no price{said}",
         "set context.window and prices in the config if you know them",
     )
+
+
+def _said_of_model(provider: "Provider") -> str:
+    """What the server reports of the model, or what is used where it reports nothing."""
+    from kode.providers.exchange import SdkProvider
+    from kode.providers.models import source
+
+    if not isinstance(provider, SdkProvider):
+        return ""
+    if provider.learned:
+        return f"; its server reports {', '.join(_reported(provider.learned))}"
+    table = f", so kode's table of {source()[1]} is used" if provider.info.known else ""
+    return f"; its server reports nothing of it{table}"
+
+
+def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The facts in words, those that it denies left out."""
+    if tokens := facts.get("context_window"):
+        yield f"a window of {tokens:,} tokens"
+    if tokens := facts.get("max_output_tokens"):
+        yield f"{tokens:,} tokens of output"
+    if (given := facts.get("input_price")) is not None and "output_price" in facts:
+        yield f"${given:g} and ${facts['output_price']:g} per million tokens in and out"
+    for field, what in ABILITIES.items():
+        if facts.get(field):
+            yield what
+    if efforts := facts.get("efforts"):
+        yield f"effort {', '.join(efforts)}"
+    if ways := facts.get("thinking"):
+        yield f"thinking {', '.join(ways)}"
+    if retires_on := facts.get("retires_on"):
+        yield f"retirement on {retires_on}"
+    if not any(facts.values()):
+        yield "no abilities"
 
 
 def memory(case: Case) -> Finding:

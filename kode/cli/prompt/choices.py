@@ -40,8 +40,12 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         if before or state.opened is None:
             return ()
         own, *others = state.offers(ask=False)
-        named = [*own.models, *(f"{one.provider}/{name}" for one in others for name in one.models)]
-        return _with_facts(named)
+        found = _with_facts([(name, name) for name in own.models], own.provider)
+        for one in others:
+            found += _with_facts(
+                [(f"{one.provider}/{name}", name) for name in one.models], one.provider
+            )
+        return found
 
     def efforts(before: tuple[str, ...]) -> Iterable[Choice]:
         if before or state.opened is None:
@@ -87,13 +91,15 @@ def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choic
     """The models of a provider (None: of all), those in the config first."""
     from kode.providers.offered import model_names
 
-    return _with_facts(model_names(provider, configured))
+    names = model_names(provider, configured)
+    return _with_facts([(name, name) for name in names], provider or "")
 
 
-def _with_facts(names: Iterable[str]) -> list[Choice]:
+def _with_facts(named: Iterable[tuple[str, str]], provider: str) -> list[Choice]:
+    """What is known of each model, of (as it is chosen, its own name)."""
     from kode.providers.models import info_of
 
-    return [(name, _describe(info_of(name))) for name in names]
+    return [(chosen, _describe(info_of(name, provider=provider))) for chosen, name in named]
 
 
 def _describe(info: "ModelInfo") -> str:

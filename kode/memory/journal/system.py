@@ -17,8 +17,9 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError
-from kode.memory import embed
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
+from kode.memory.base import has_lost_messages
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
@@ -40,6 +41,7 @@ ABOUT = (
     "What kode remembers of this project from earlier sessions. The log of those sessions is "
     "searched with history_search, or by `grep -i WORD {history}`."
 )
+ABOUT_RECAP = "The latest messages of this session, shortened. Some are no longer shown in full."
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
 MAX_PROMPT_CHARS = 200_000
 NEAREST = 10
@@ -104,20 +106,19 @@ class Journal(JournalByHand):
             self._taken.update(dict.fromkeys(sorted(self._queue.taken(session))))
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """MEMORY.md; after a compaction and on resuming, the latest messages as well."""
+        """MEMORY.md; where messages were dropped, the recap in the next message."""
         memory = self._memory()
         self._shown = memory
-        sections = []
+        system = recap = ""
         if memory:
-            fill = report.fill(memory, self._journal.max_memory_size)
-            sections.append(f"── {MEMORY} · {fill} ──\n{self._bound(memory)}")
-        if self._recap and reason != "start":
+            about = ABOUT.format(history=self.files.root / "HISTORY*.md")
+            body = f"── {MEMORY} ──\n{self._bound(memory)}"
+            system = f"# Memory\n{self._frame(about, body)}"
+        if self._recap and has_lost_messages(reason):
             lines = "\n".join(f"- {line}" for line in self._recap)
-            sections.append(f"── Recap: the latest messages of this session ──\n{lines}")
-        if not sections:
-            return Injection()
-        about = ABOUT.format(history=self.files.root / "HISTORY*.md")
-        return Injection(system="# Memory\n" + self._frame(about, "\n\n".join(sections)))
+            body = f"── Recap: the latest messages of this session ──\n{lines}"
+            recap = self._frame(ABOUT_RECAP, body)
+        return Injection(system=system, first_user=recap)
 
     async def recall(self, turn: Turn) -> str:
         """MEMORY.md again if it differs from what was shown: the system prompt must not change, so
@@ -288,10 +289,7 @@ class Journal(JournalByHand):
         return about, [by_where[hit.where] for hit in hits]
 
     def _bound(self, memory: str) -> str:
-        most = SHOWN_TIMES_LIMIT * self._journal.max_memory_size
-        if len(memory) <= most:
-            return memory
-        return memory[:most] + f"\n[... {len(memory) - most} characters over the limit, not shown]"
+        return frame.within(memory, SHOWN_TIMES_LIMIT * self._journal.max_memory_size)
 
     async def _undo(self, change: Change, batch: str) -> str:
         folder, _ = self.folder.of_target(change.target)

@@ -25,8 +25,8 @@ RULES = 10
 RULES_CHARS = 10_000
 MOST_RULES = 1_000
 LEFT_OUT = (
-    "({count} more rules do not fit and are not shown. Offer the user to merge some of them into "
-    "one, with remember and forget; recall finds them.)"
+    "(More rules do not fit and are not shown. Offer the user to merge some of them into one, with "
+    "remember and forget; recall finds them.)"
 )
 SUMMARIES = 5
 PACK = 20
@@ -61,8 +61,9 @@ class AgentContext:
         return (*((self.soul,) if self.soul else ()), *self.rules, *self.summaries)
 
 
-def agent_context(store: NoteStore) -> AgentContext:
-    """Soul, then rules, then recent summaries. Raises: MemoryRefused, StorageError."""
+def agent_context(store: NoteStore, session: str | None = None) -> AgentContext:
+    """Soul, then rules, then recent summaries, but not those of the work of `session`. Raises:
+    MemoryRefused, StorageError."""
     souls = store.get(Wanted(kinds=("soul",), limit=1))
     rules = store.get(Wanted(kinds=("rule",), limit=MOST_RULES))
     sizes = itertools.accumulate(len(rule.content) for rule in rules[:RULES])
@@ -72,7 +73,7 @@ def agent_context(store: NoteStore) -> AgentContext:
         soul=said[0] if said else None,
         rules=tuple(rules[:fit]),
         rules_left_out=len(rules) - fit,
-        summaries=tuple(store.get(Wanted(kinds=("summary",), limit=SUMMARIES))),
+        summaries=tuple(store.get(Wanted(kinds=("summary",), not_of=session, limit=SUMMARIES))),
     )
 
 
@@ -80,11 +81,10 @@ def context_text(context: AgentContext) -> str:
     """The sections of the agent context; "" when there is nothing."""
     sections = []
     if context.soul:
-        head = f"── Soul · {len(context.soul.content)}/{SOUL_CHARS} characters ──"
-        sections.append(f"{head}\n{context.soul.content}")
+        sections.append(f"── Soul ──\n{context.soul.content}")
     rules = [f"[rule] {rule.content}" for rule in context.rules]
     if context.rules_left_out:
-        rules.append(LEFT_OUT.format(count=context.rules_left_out))
+        rules.append(LEFT_OUT)
     summaries = fitting(context.summaries, SUMMARIES_CHARS)
     for title, lines in (("Rules", rules), ("Recent summaries", summaries)):
         if lines:

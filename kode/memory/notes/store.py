@@ -52,6 +52,8 @@ class Wanted:
     """Whether notes that wait for approval are among them."""
     anywhere: bool = False
     """Whether notes of other projects are among them."""
+    not_of: str | None = None
+    """The session whose summaries of its own work are left out."""
     limit: int = DEFAULT_LIMIT
 
 
@@ -176,6 +178,9 @@ class NoteStore:
             parts.append("n.sensitivity = 'normal'")
         if not wanted.unapproved:
             parts.append("n.untrusted <> 'waits'")
+        if wanted.not_of is not None:
+            parts.append("(n.job_id IS NULL OR n.session IS NOT :not_of)")
+            values["not_of"] = wanted.not_of
         if wanted.scope is not None:
             parts.append("n.scope = :scope_wanted")
             values["scope_wanted"] = wanted.scope

@@ -19,6 +19,7 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.base import has_lost_messages
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
 from kode.memory.history import Author, History, Who
@@ -36,7 +37,7 @@ from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
 from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import note_tools
-from kode.memory.notes.write import NoteWriter
+from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.stale import Doubt
@@ -101,11 +102,14 @@ class Notes(NotesByHand):
             await self.team.update(OPEN_S)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        if reason == "compacted":
+        """The agent context. The session's own messages say what its work was: summaries of it come
+        with `recall`, and only after messages were dropped."""
+        if has_lost_messages(reason):
             self._shown.clear()
             self._first_pack = True
         self.doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), self.doubts)
+        context = pack.agent_context(self.store, self._context.session_id)
+        context = pack.marked_context(context, self.doubts)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -297,7 +301,7 @@ class Notes(NotesByHand):
         text = jobs.job_summary(turn, self._context.cwd)
         if text is None:
             return
-        await self.writer.remember(
+        kept = await self.writer.remember(
             text,
             kind="summary",
             tags=("job",),
@@ -312,6 +316,7 @@ class Notes(NotesByHand):
             who="extraction",
             change="job",
         )
+        self._mark_said(kept)
 
     async def _keep_session(self, messages: Sequence[Message]) -> None:
         """One summary in place of those of the session's jobs, where a model can write it; else
@@ -337,8 +342,14 @@ class Notes(NotesByHand):
             change="session",
             supersedes=tuple(summaries),
         )
+        self._mark_said(outcome)
         self._report(outcome)
         self._work.start(self._make_vectors())
+
+    def _mark_said(self, kept: Kept) -> None:
+        """Marks a summary of this session's own work as shown: its messages say the same."""
+        if kept.note is not None:
+            self._shown[kept.note.id] = None
 
     def _of_session(self, condition: str) -> list[Note]:
         """The session's notes that stand; `condition` is SQL over `memory_notes n`."""

@@ -50,7 +50,7 @@ def restore(value: object, capacity: int) -> tuple[str, ...]:
 
 
 def section(lines: Sequence[str]) -> str:
-    """The buffer for the system prompt."""
+    """The buffer for the model."""
     return "── Recent turns of this session ──\n" + "\n".join(frame.escape(x) for x in lines)
 
 

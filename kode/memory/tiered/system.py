@@ -1,5 +1,6 @@
 """The tiered system: facts in the prompt, a buffer in the session, episodes on disk."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,9 +19,9 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Waiting
+from kode.memory.base import Waiting, has_lost_messages
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import Recording
 from kode.memory.history import Change
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
 ABOUT_FACTS = "What kode remembers about the user and the environment from earlier sessions."
+ABOUT_TURNS = "What the last turns of this session were about. Some are no longer shown in full."
 ABOUT_ARCHIVED = "Archived facts that may bear on this request."
 ABOUT_EPISODES = "Notes on earlier sessions that may bear on this request."
 LEAST_SETTLING_S = 2.0
@@ -59,6 +61,7 @@ TITLES: Mapping[tuple[Target, Scope], str] = {
     ("env", "global"): "Environment",
     ("env", "project"): "Environment, this project only",
 }
+_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class Tiered(FactMemory):
@@ -117,14 +120,13 @@ class Tiered(FactMemory):
         self._searcher.restore_shown(shown if isinstance(shown, list) else [])
 
     async def inject(self, reason: InjectReason) -> Injection:
-        files = [file for file in self.layers(notice=True) if file.shown]
-        if not files and not self._lines:
-            return Injection()
-        sections = [_section(file) for file in files]
-        if self._lines:
-            sections.append(buffer.section(self._lines))
-        body = "\n\n".join(sections)
-        return Injection(system="# Memory\n" + self._frame(ABOUT_FACTS, body))
+        """The facts; where messages were dropped, the buffer in the next message."""
+        facts = "\n\n".join(_section(file) for file in self.layers(notice=True) if file.shown)
+        turns = buffer.section(self._lines) if self._lines and has_lost_messages(reason) else ""
+        return Injection(
+            system="# Memory\n" + self._frame(ABOUT_FACTS, facts) if facts else "",
+            first_user=self._frame(ABOUT_TURNS, turns) if turns else "",
+        )
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
@@ -276,9 +278,9 @@ class Tiered(FactMemory):
 
 
 def _section(file: FactFile) -> str:
-    head = f"── {TITLES[file.target, file.scope]} · {file.fill} ──"
-    text = "\n§\n".join(file.shown)
-    most = SHOWN_OVER_LIMIT * file.limit
-    if len(text) > most:
-        text = text[:most] + f"\n[... {len(text) - most} characters over the limit, not shown]"
-    return f"{head}\n{text}"
+    """Entries are separated by blank lines, and how full the file is has a line of its own: another
+    fact changes no other lines."""
+    title = TITLES[file.target, file.scope]
+    entries = "\n\n".join(_BLANK_LINES.sub("\n", entry) for entry in file.shown)
+    shown = frame.within(entries, SHOWN_OVER_LIMIT * file.limit)
+    return f"── {title} ──\n{title}: {file.fill}\n\n{shown}"

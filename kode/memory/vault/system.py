@@ -66,7 +66,8 @@ class Vault(VaultByHand):
         self._again = False
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """The index, as the first user message. A resumed session has it already."""
+        """The index, as the first user message. A resumed session has it already, unless messages
+        were dropped."""
         if self._index and reason == "resume":
             return Injection()
         self._index = self._facts = ""

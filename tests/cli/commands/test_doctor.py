@@ -141,7 +141,46 @@ def test_the_window_of_a_server_of_ones_own_is_the_one_it_says(
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         configured(tmp_path, '{"model": "mine", "provider": "openai"}')
         finding = found(tmp_path, "model")
-    assert (finding.state, finding.detail) == ("ok", "mine, window 6,144 tokens")
+    assert finding.state == "ok"
+    assert finding.detail.startswith("mine, window 6,144 tokens")
+    assert "server reports a window of 6,144 tokens" in finding.detail
+
+
+def test_what_the_server_reports_of_a_model_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yes = {"supported": True}
+    with ScriptedServer() as server:
+        server.answers = {
+            "/v1/models": {"data": [{"id": "claude-opus-9"}, {"id": "claude-opus-5-5"}]},
+            "/v1/models/claude-opus-9": {
+                "type": "model",
+                "lifecycle": "retired",
+                "retires_at": "2026-01-02T00:00:00Z",
+                "max_input_tokens": 1_500_000,
+                "max_tokens": 64_000,
+                "capabilities": {
+                    "effort": {"supported": True, "low": yes, "max": yes},
+                    "thinking": {"supported": True, "types": {"adaptive": yes}},
+                    "image_input": yes,
+                    "pdf_input": {"supported": False},
+                },
+            },
+        }
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        configured(tmp_path, '{"model": "claude-opus-9", "provider": "anthropic"}')
+        finding = found(tmp_path, "model")
+        configured(tmp_path, '{"model": "claude-opus-5-5", "provider": "anthropic"}')
+        by_table = found(tmp_path, "model")
+
+    for told in ("1,500,000", "64,000 tokens of output", "low, max", "adaptive", "images"):
+        assert told in finding.detail
+    assert "PDF" not in finding.detail
+    assert finding.state == "optional"
+    assert "2026-01-02" in finding.detail
+    assert finding.next_step
+    assert by_table.state == "ok"
+    assert "table of 20" in by_table.detail
 
 
 def test_a_memory_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from kode.cli.commands.schema import SCHEMAS, main, schema_of
 from kode.cli.screen.output import event_object, failure_object, to_json
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
+from kode.messages import ServerItem, Text, Thinking, ToolCall
 from kode.results import result_object
 from kode.session.entries import AnyEntry, Header, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
@@ -28,13 +29,30 @@ ANY = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 JSON = st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=3)
 
 
+OWN = st.dictionaries(st.text(), JSON, max_size=3)
+for part in (Text, Thinking, ToolCall):
+    st.register_type_strategy(
+        part,
+        st.builds(
+            part,
+            **{
+                name: st.none() | OWN if name == "own" else st.from_type(hint)
+                for name, hint in get_type_hints(part).items()
+            },
+        ),
+    )
+st.register_type_strategy(ServerItem, st.builds(ServerItem, own=OWN, text=st.text()))
+
+
 def made(kind: Any) -> st.SearchStrategy[Any]:
     """Any value of a dataclass; what is `Any` in it is JSON."""
     fields = {}
     for name, hint in get_type_hints(kind).items():
         fields[name] = st.from_type(hint) if "Any" not in str(hint) else JSON
         if get_origin(hint) is Mapping:
-            fields[name] = st.dictionaries(st.text(), JSON, max_size=3)
+            fields[name] = OWN if "Any" in str(hint) else st.dictionaries(st.text(), st.integers())
+        if get_origin(hint) is tuple and "Any" in str(hint):
+            fields[name] = st.lists(OWN, max_size=2).map(tuple)
     return st.builds(kind, **fields)
 
 

@@ -68,11 +68,16 @@ async def talks(tmp_path, monkeypatch):
         await conversation.close()
 
 
+def memory_text(message: Message) -> str:
+    """What of a message memory wrote."""
+    return "".join(p.text for p in message.parts if isinstance(p, Text) and p.source == "memory")
+
+
 def root(conversation: Any) -> Path:
     return conversation.home
 
 
-async def test_after_an_overflow_the_prompt_has_a_recap_and_stays_as_it_is(talks):
+async def test_after_an_overflow_a_recap_comes_once_in_a_message(talks):
     talker = Talker()
     talk = await talks("journal", talker, journal={"memory_window": 6})
     for number in range(1, 7):
@@ -80,12 +85,14 @@ async def test_after_an_overflow_the_prompt_has_a_recap_and_stays_as_it_is(talks
 
     systems = [request.system for request in talker.turns]
     assert len(set(systems[:3])) == 1
-    assert "Recap" not in systems[0]
-    assert "- assistant: answer 3\n- user: question 4" in systems[3]
     assert "- a fact" in systems[3]
-    assert systems[3] == systems[4]
-    assert "- assistant: answer 5\n- user: question 6" in systems[5]
-    told = [text_of(m) for m in talker.turns[3].messages]
+    assert len(set(systems[3:])) == 1
+    recaps = [[t for t in map(memory_text, r.messages) if t] for r in talker.turns]
+    assert [len(texts) for texts in recaps] == [0, 0, 0, 1, 1, 1]
+    assert "- assistant: answer 3\n- user: question 4" in recaps[3][0]
+    assert recaps[3] == recaps[4]
+    assert "- assistant: answer 5\n- user: question 6" in recaps[5][0]
+    told = [text_of(m) for m in talker.turns[3].messages if not memory_text(m)]
     assert told[1:] == ["question 3", "answer 3", "question 4"]
     assert "Entry 1." in str(talker.turns[3].messages[0])
     assert "question 1" in text_of(talker.consolidations[0].messages[-1])

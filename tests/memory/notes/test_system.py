@@ -9,7 +9,7 @@ from kode.errors import MemoryRefused, ToolError
 from kode.memory.commands import memory_command
 from kode.memory.notes.note import stamp
 from kode.memory.notes.pack import FIRST_SOUL
-from tests.memory.life import Model, lived, notices, turn
+from tests.memory.life import OTHER_SESSION, Model, lived, notices, turn
 from tests.memory.notes.life import Clock, active, contents, keep, opened, tool, use
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -54,7 +54,7 @@ async def test_at_most_ten_rules_and_five_summaries_are_in_the_prompt(tmp_path):
     assert [f"summary {n}." in injected for n in (6, 2, 1)] == [True, True, False]
 
 
-async def test_rules_that_do_not_fit_are_counted_for_the_model_and_the_person(tmp_path):
+async def test_rules_that_do_not_fit_are_told_the_model_and_counted_for_the_person(tmp_path):
     events = []
     system = await opened(tmp_path, emit=events.append)
     long = "x" * 3_900
@@ -63,7 +63,7 @@ async def test_rules_that_do_not_fit_are_counted_for_the_model_and_the_person(tm
     injected = (await system.inject("start")).system
 
     assert [f"rule {n}. {long}\n" in injected for n in range(4)] == [False, False, True, True]
-    assert "(2 more rules do not fit and are not shown. Offer the user to merge" in injected
+    assert "(More rules do not fit and are not shown. Offer the user to merge" in injected
     assert [text for text in notices(events) if "2 of your rules do not fit" in text] != []
     assert "2 more rules do not fit" in await memory_command(system, ["show"])
 
@@ -121,7 +121,10 @@ async def test_the_first_pack_fits_the_request_first_and_then_the_newest(tmp_pat
     assert "deploys" not in later
 
 
-async def test_a_note_is_shown_once_a_session_and_again_after_a_compaction(tmp_path):
+@pytest.mark.parametrize("reason", ["compacted", "trimmed"])
+async def test_a_note_is_shown_once_a_session_and_again_after_messages_were_dropped(
+    tmp_path, reason
+):
     system = await opened(tmp_path)
     await keep(system, "deploys happen on fridays")
 
@@ -130,7 +133,7 @@ async def test_a_note_is_shown_once_a_session_and_again_after_a_compaction(tmp_p
     state = dict(system.state())
     resumed = await opened(tmp_path, state=state)
     third = await resumed.recall(turn(3, "deploy?"))
-    await resumed.inject("compacted")
+    await resumed.inject(reason)
     fourth = await resumed.recall(turn(4, "deploy?"))
 
     assert ["fridays" in text for text in (first, second, third, fourth)] == [
@@ -139,6 +142,28 @@ async def test_a_note_is_shown_once_a_session_and_again_after_a_compaction(tmp_p
         False,
         True,
     ]
+
+
+async def test_what_a_session_did_itself_is_shown_to_it_only_after_messages_were_dropped(tmp_path):
+    system = await opened(tmp_path)
+    await system.inject("start")
+    await system.recall(turn(1, "paint the zeppelin"))
+    await system.after_turn(turn(1, "paint the zeppelin", tools=(("shell", "make"),)))
+    state = dict(system.state())
+    resumed = await opened(tmp_path, state=state)
+    other = await opened(tmp_path, session_id=OTHER_SESSION)
+
+    told = {
+        reason: ((await resumed.inject(reason)).system, await resumed.recall(turn(2, "zeppelin?")))
+        for reason in ("resume", "trimmed", "compacted")
+    }
+
+    assert [["zeppelin" in text for text in texts] for texts in told.values()] == [
+        [False, False],
+        [False, True],
+        [False, True],
+    ]
+    assert "paint the zeppelin" in (await other.inject("start")).system
 
 
 async def test_a_pack_of_sensitive_and_normal_notes_holds_all_the_normal_ones(tmp_path):
@@ -390,8 +415,10 @@ async def test_what_comes_from_untrusted_content_waits_for_approval(tmp_path):
     await memory_command(system, ["approve", listed.split()[0]])
 
     assert hidden == ""
-    assert "read the page" in (await system.inject("start")).system
     await system.close(1)
+    later = await opened(tmp_path, session_id=OTHER_SESSION)
+    assert "read the page" in (await later.inject("start")).system
+    await later.close(1)
 
 
 async def test_merging_does_not_approve(tmp_path):

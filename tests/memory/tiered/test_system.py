@@ -21,11 +21,23 @@ async def test_without_facts_and_buffer_there_is_no_memory_section(tmp_path):
     assert not (tmp_path / "memory").exists()
 
 
-async def test_the_header_shows_percent_used_and_maximum_in_characters(tmp_path):
+async def test_percent_used_and_maximum_in_characters_have_a_line_of_their_own(tmp_path):
     write_facts(user_file(tmp_path), "é" * 30)
     system = await opened(tmp_path, config=settings(facts_limit_user=120))
 
-    assert "25% (30/120 characters)" in (await system.inject("start")).system
+    lines = (await system.inject("start")).system.split("\n")
+
+    assert "User Profile: 25% (30/120 characters)" in lines
+    assert [line for line in lines if "30" in line and "é" in line] == []
+
+
+async def test_a_blank_line_separates_entries_and_stands_in_none(tmp_path):
+    write_facts(user_file(tmp_path), "likes tabs", "deploys:\n\n- on Mondays\n \n- at noon", "last")
+    system = await opened(tmp_path)
+
+    section = (await system.inject("start")).system
+
+    assert "likes tabs\n\ndeploys:\n- on Mondays\n- at noon\n\nlast\n" in section
 
 
 async def test_facts_are_framed_as_data(tmp_path):
@@ -65,8 +77,8 @@ async def test_two_renderings_of_the_same_files_are_the_same_bytes(tmp_path):
     write_facts(user_file(tmp_path), "likes tabs")
     state = {"buffer": ['12:00  user  "hello"']}
 
-    first = await (await opened(tmp_path, state=state)).inject("resume")
-    second = await (await opened(tmp_path, state=state)).inject("resume")
+    first = await (await opened(tmp_path, state=state)).inject("trimmed")
+    second = await (await opened(tmp_path, state=state)).inject("trimmed")
 
     assert first == second
 

@@ -68,7 +68,8 @@ async def test_a_session_that_goes_on_gets_no_second_index_but_after_a_compactio
     again = await opened(tmp_path, state=first.state())
 
     assert (await again.inject("resume")).first_user == ""
-    assert GRAMMAR.fullmatch((await again.inject("compacted")).first_user)
+    for reason in ("compacted", "trimmed"):
+        assert GRAMMAR.fullmatch((await again.inject(reason)).first_user)
 
 
 async def test_a_summary_that_gives_orders_is_withheld_and_told(tmp_path):

@@ -1,0 +1,87 @@
+"""The client of the official `openai` SDK, shared by both of OpenAI's wire formats: for a server of
+the format at any address, and for Amazon Bedrock, which signs its requests.
+
+The SDK is imported when a client is opened, or by `import_sdk`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+from kode.errors import ConfigError
+from kode.providers.boundary import Endpoint, check_key, missing_key
+from kode.providers.exchange import client_settings
+from kode.registry import ProviderRow, ProviderSettings
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+def import_sdk() -> None:
+    """Imports the SDK, which takes a while; call it in a thread."""
+    import openai  # noqa: F401
+
+
+def stream_class() -> Any:
+    """The SDK's class for a stream that kode reads itself; see `SdkProvider._post`."""
+    import openai
+
+    return openai.AsyncStream[object]
+
+
+def url_of(settings: ProviderSettings) -> str:
+    """The base URL: the given one, the environment's, or the row's own. Bedrock's depends on the
+    region, which the SDK finds: there it is a name for error texts. "" if there is none."""
+    row = settings.row
+    given = settings.base_url or os.environ.get(row.url_variable) or row.own_url
+    return given or (row.shown if row.client else "")
+
+
+def open_client(
+    row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
+) -> AsyncOpenAI:
+    """Opens the client for a row. `base_url` is the one in the settings.
+
+    Raises: AuthenticationError for a missing or impossible key; ConfigError if there is no address,
+    or nothing to sign with.
+    """
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    if not endpoint.base_url:
+        variable = f", {row.url_variable}" if row.url_variable else ""
+        raise ConfigError(
+            f"{row.shown} has no address of its own. Set `providers.{row.name}.base_url` in the "
+            f"config{variable} or --base-url."
+        )
+    if not endpoint.api_key and is_official:
+        raise missing_key(endpoint)
+    check_key(endpoint)
+    settings = client_settings(DefaultAsyncHttpxClient, endpoint)
+    if row.client == "bedrock":
+        return _open_bedrock(endpoint, base_url, settings)
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key or "none", **settings)
+
+
+def _open_bedrock(
+    endpoint: Endpoint, base_url: str | None, settings: dict[str, Any]
+) -> AsyncOpenAI:
+    from openai import AsyncOpenAI, OpenAIError
+    from openai.providers.bedrock import bedrock
+
+    if not endpoint.api_key and importlib.util.find_spec("botocore") is None:
+        raise ConfigError(
+            "Amazon Bedrock needs botocore to sign with AWS credentials, which is not installed: "
+            f"pip install 'openai[bedrock]'. Or set {endpoint.key_variable} to a key of Bedrock."
+        )
+    given: dict[str, Any] = {"base_url": base_url} if base_url else {}
+    if endpoint.api_key:
+        given["api_key"] = endpoint.api_key
+    try:
+        return AsyncOpenAI(provider=bedrock(**given), **settings)
+    except OpenAIError as error:
+        raise ConfigError(
+            f"The client for Amazon Bedrock could not be opened: {error} Set AWS_REGION (as in "
+            f"`us-east-1`), and {endpoint.key_variable} or AWS credentials."
+        ) from None

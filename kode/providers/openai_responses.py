@@ -1,0 +1,167 @@
+"""Responses, through the official `openai` SDK: what OpenAI's own host, Azure and Bedrock speak.
+
+The server keeps nothing (`store: false`): each request holds the whole conversation, and what the
+model thought goes back encrypted. A reply is a list of items. Each goes back as it came, unknown
+fields and all, because an item names others: thinking without the item after it is refused, and so
+is an item without its thinking. So the items of a reply go back all or none; what is left of a
+reply that lost one, and what another model wrote, goes in a plain form without ids.
+
+The system prompt is sent as `instructions`, which every server of this format reads ahead of the
+input, so that the beginning that its cache compares is the same as with a first message.
+
+Like Chat Completions, the body is joined from bytes cached per message, and events are read raw.
+`responses_out.py` has what goes out, `responses_in.py` what comes in.
+"""
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kode.contracts import Request
+from kode.errors import RefusedError, ThinkingRefused
+from kode.events import Emit
+from kode.messages import Message
+from kode.providers.draft import Draft
+from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
+from kode.providers.responses_in import take
+from kode.providers.responses_out import Form, answer_format, message_bytes, tool_object
+from kode.providers.wire import Encoded, EncodedTools, encode_json
+from kode.registry import ProviderSettings
+
+LEAST_OUTPUT_TOKENS = 16
+"""OpenAI refuses a smaller `max_output_tokens`."""
+
+WEB_SEARCH = encode_json({"type": "web_search"})
+
+
+def warm_up() -> None:
+    """Imports the SDK, which takes a while; call it in a thread."""
+    import_sdk()
+
+
+class OpenAIResponses(SdkProvider):
+    """A `Provider` over Responses."""
+
+    api = "responses"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        super().__init__(settings, base_url=url_of(settings))
+        self._endpoint = replace(
+            self._endpoint,
+            if_missing=f"Where only Chat Completions is spoken, set `providers.{self.name}.api` to "
+            '"chat" in the config; else check the base URL, which mostly ends in /v1.',
+        )
+        self._tools = EncodedTools(tool_object)
+        self._thinking_refused = False
+        self._form = self._form_now()
+        self._items: Encoded[bytes] = Encoded(partial(message_bytes, form=self._form, custom=set()))
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `SdkProvider.reply`. Once thinking was refused, what the session calls moved goes
+        back without it: before that it does go back, since it is not bound to its prefix here."""
+        try:
+            return await super().reply(request, emit)
+        except ThinkingRefused:
+            self._thinking_refused = True
+            raise
+
+    async def _exchange(self, body: bytes, draft: Draft) -> None:
+        take_event = partial(take, draft=draft, endpoint=self._endpoint)
+        await self._post("/responses", body, stream_class(), draft, take_event)
+
+    def _open(self) -> Any:
+        base_url = self._settings.base_url
+        return open_client(self.row, self._endpoint, base_url, is_official=self.is_official)
+
+    def _body(self, request: Request) -> bytes:
+        limit = request.max_output_tokens or default_max_tokens(self.info)
+        head: dict[str, Any] = {
+            "model": self.model,
+            "stream": True,
+            "store": False,
+            # Else the server silently drops the oldest items of a conversation that is too long.
+            "truncation": "disabled",
+            "max_output_tokens": max(limit, LEAST_OUTPUT_TOKENS),
+            **self._thinking(request),
+        }
+        if request.conversation and "cache_key" not in self._left_out:
+            head["prompt_cache_key"] = request.conversation
+        if self.takes_likeliest(request) and "temperature" not in self._left_out:
+            head["temperature"] = 0
+        searches = request.search and self.info.searches and "search" not in self._left_out
+        include = self._include(searches)
+        if include:
+            head["include"] = include
+        if request.answer_schema is not None:
+            head |= answer_format(request.answer_schema)
+            if request.tools or searches:
+                head["tool_choice"] = "none"
+        if request.system:
+            head["instructions"] = request.system
+        tools = [self._tools.of(request.tools)[1:-1]] if request.tools else []
+        tools += [WEB_SEARCH] if searches else []
+        declared = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        if (form := self._form_now()) != self._form:
+            self._form = form
+            self._items = Encoded(partial(message_bytes, form=form, custom=set()))
+        items = b",".join(filter(None, self._items.of(request.messages)))
+        return encode_json(head)[:-1] + declared + b',"input":[' + items + b"]}"
+
+    def _form_now(self) -> Form:
+        info, left_out = self.info, self._left_out
+        is_vendor = self.row.needs_key or bool(self.row.client)
+        return Form(
+            origin=self.origin,
+            developer=is_vendor and "later_system" not in left_out,
+            marks=info.cache_marks and "cache_marks" not in left_out,
+            sees_images=info.sees_images is not False,
+            sees_pdf=info.sees_pdf is not False,
+            pictures_in_results="pictures_in_results" not in left_out,
+            drops_moved=self._thinking_refused,
+        )
+
+    def _thinking(self, request: Request) -> dict[str, Any]:
+        """The parameter that says how much to think, for a model that thinks. A summary is asked
+        for: without it a person sees nothing while the model thinks."""
+        if not self.info.efforts:
+            return {}
+        effort = self.effort(request)
+        if effort == "none":
+            return {"reasoning": {"effort": "none"}}
+        wanted: dict[str, str] = {"effort": effort} if effort else {}
+        if "summary" not in self._left_out:
+            wanted["summary"] = "auto"
+        return {"reasoning": wanted} if wanted else {}
+
+    def _include(self, searches: bool) -> list[str]:
+        """What to add to the answer: the encrypted thinking, which older models send only then,
+        and which a model that does not think refuses to send; the pages that a search found."""
+        thinks = bool(self.info.efforts) and "thinking_back" not in self._left_out
+        return [
+            *(["reasoning.encrypted_content"] if thinks else []),
+            *(["web_search_call.action.sources"] if searches else []),
+        ]
+
+    def _refused_setting(self, refused: RefusedError) -> str:
+        if refused.status not in (None, 400, 404, 422):
+            return ""
+        own = next((key for key, words in REFUSALS if words.search(refused.said)), "")
+        return own or super()._refused_setting(refused)
+
+
+REFUSALS = tuple(
+    (key, re.compile(words, re.IGNORECASE))
+    for key, words in (
+        ("summary", r"reasoning\.summary|reasoning summar"),
+        ("thinking_back", r"encrypted content is not supported|reasoning\.encrypted_content"),
+        ("cache_key", r"prompt_cache_key"),
+        ("cache_marks", r"prompt_cache_"),
+        ("temperature", r"'temperature'|\btemperature$"),
+        ("search", r"web_search"),
+        ("pictures_in_results", r"output of tool call should be|input\[\d+\]\.output"),
+        ("later_system", r"\bdeveloper\b|system (message|role)"),
+    )
+)
+"""Key of `exchange.LEFT_OUT` → words in which OpenAI and others refuse it."""

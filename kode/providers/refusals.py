@@ -1,0 +1,116 @@
+"""What servers refuse of a request although key, model and size are right: vendors' words → what to
+leave out, or to change.
+
+Rows are in the words of the vendors' own servers and of those that imitate them;
+`tests/providers/data/refusals.jsonl` has them. A new one is a pattern here and a line there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+STATUSES = (400, 403, 404, 422)
+"""With which servers refuse a part of a request."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Something in a request that a model or server may not take."""
+
+    pattern: str
+    what: str
+    """It, for a person."""
+    change: str
+    """What to change, with the setting's name."""
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "api": Setting(
+        r"function tools with reasoning_effort.{0,200}/v1/responses"
+        r"|only (supported|available) (in|on|through|via) .{0,20}(v1/)?responses"
+        r"|not a chat model|not supported in the v1/chat/completions",
+        "tools in Chat Completions",
+        "Set `providers.{name}.api` in the config to `responses`, or leave it out",
+    ),
+    "history": Setting(
+        r"missing a `?thought_?signature|thought_?signature.{0,40}(missing|required)"
+        r"|reasoning_content.{0,80}must be passed back|in the thinking mode must be passed back"
+        r"|reasoning_content is missing|corrupted thought signature",
+        "replies without the thinking that belongs to them, as after another model or an older "
+        "version",
+        "Use /compact, which replaces them by a summary, or another model with /model",
+    ),
+    "later_system": Setting(
+        r"unexpected role .?.?system|a system message must|mid-conversation system"
+        r"|use the top-level .?system.? parameter"
+        r"|messages\.\d+\.role: input should be 'user' or 'assistant'",
+        "instructions within a conversation",
+        "Nothing is to be done: kode can tell them in the user's messages",
+    ),
+    "temperature": Setting(
+        r"(unsupported|unknown|invalid).{0,60}temperature"
+        r"|temperature\W.{0,80}(deprecated|not supported|unsupported|does not support|only be set)",
+        "a temperature",
+        "kode sends none with `profile` set to `full` in the config",
+    ),
+    "thinking": Setting(
+        r"thinking.{0,40}(not supported|unsupported|not available)"
+        r"|not support (adaptive |extended |interleaved )?thinking"
+        r"|thinking\.\w+\.\w+: (input should|extra inputs)|thinking: (input tag|extra inputs)"
+        r"|greater than .?thinking\.budget_tokens|(unknown|unrecognized).{0,60}\bthinking\b",
+        "this way of thinking",
+        "Set `effort` in the config, or /effort, to another level",
+    ),
+    "effort": Setting(
+        r"not support (the )?.?(effort|reasoning[._ ]effort)"
+        r"|effort\W.{0,80}(not supported|unsupported|not available|not valid|invalid value)"
+        r"|effort\W.{0,40}does not support|output_config\.effort"
+        r"|(unsupported|invalid|unrecognized|unknown).{0,80}(reasoning[._]?effort|\beffort\b)"
+        r"|reasoning[._]effort$",
+        "this level of effort",
+        "Set `effort` in the config, or /effort, to another",
+    ),
+    "search": Setting(
+        r"web[_ ]search.{0,80}(not enabled|not available|not supported|disabled|not allowed)"
+        r"|not support.{0,40}web[_ ]search|tools\.\d+\.type.{0,80}web_search"
+        r"|not support programmatic tool calling",
+        "web search",
+        "Set `web_search` to false in the config, or enable it in the provider's console",
+    ),
+    "cache": Setting(
+        r"cache_control.{0,60}(extra inputs|not permitted|not supported|unsupported)"
+        r"|not support prompt caching|prompt caching is not",
+        "marks for its cache",
+        "Nothing is to be done: kode can do without",
+    ),
+}
+"""By the name under which `exchange.LEFT_OUT` knows it. The first that fits counts: a refusal of a
+way of thinking may name the level of effort as the better one."""
+
+_NOT_TAKEN_BACK = re.compile(
+    r"bound to a different conversation"
+    r"|thinking.? blocks .{0,60}cannot be modified"
+    r"|invalid .?(signature|data).? in .?(redacted_)?thinking.? block"
+    r"|expected .?thinking.? or .?redacted_thinking.?, but found"
+    r"|final block in an assistant message cannot be .?(redacted_)?thinking"
+    r"|message in the final position cannot contain .?(redacted_)?thinking"
+    r"|thinking\.signature: field required"
+    r"|invalid_encrypted_content|encrypted content .{0,200}could not be (verified|decrypted)"
+    r"|was provided without its required .{0,40}(reasoning|item)"
+    r"|item '?rs_\w+'?.{0,60}(not found|without)|with id '?rs_\w+'? not found",
+    re.IGNORECASE | re.DOTALL,
+)
+_PATTERNS = {
+    name: re.compile(setting.pattern, re.IGNORECASE | re.DOTALL)
+    for name, setting in SETTINGS.items()
+}
+
+
+def refuses_thinking(words: str) -> bool:
+    """Whether a server did not take back thinking that it had sent."""
+    return _NOT_TAKEN_BACK.search(words) is not None
+
+
+def refused_setting(words: str) -> str:
+    """The key of `SETTINGS` for what a server refused; "" for something else."""
+    return next((name for name, pattern in _PATTERNS.items() if pattern.search(words)), "")

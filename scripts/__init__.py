@@ -1,0 +1,1 @@
+"""What maintainers run by hand; nothing in here is part of what is installed."""

@@ -1,0 +1,138 @@
+"""What hosts of Chat Completions refuse, in their words, and what kode does about it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.contracts import Request
+from kode.errors import RefusedError, ThinkingRefused
+from kode.events import Event, Notice
+from kode.messages import text_of, user_message
+from kode.providers.boundary import from_status
+from kode.providers.exchange import LEFT_OUT
+from kode.registry import provider_row
+from tests.providers.chat_hosts import Object, host
+from tests.providers.conftest import Connect
+
+LINES = (Path(__file__).parent / "data" / "chat_refusals.jsonl").read_text(encoding="utf-8")
+CASES = [json.loads(line) for line in LINES.splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
+def test_a_refusal_is_about_a_setting_that_can_be_left_out_or_says_what_helps(
+    case: Object,
+) -> None:
+    provider = host(case["row"], case.get("model", "m"))
+    refused = from_status(case["status"], case["body"], {}, provider._endpoint)
+    assert isinstance(refused, RefusedError)
+
+    assert type(refused).__name__ == case.get("kind", "RefusedError")
+    if not isinstance(refused, ThinkingRefused):
+        assert provider._refused_setting(refused) == case.get("left_out", "")
+    assert case.get("names", "") in str(refused)
+
+
+def refusing(case: str) -> Object:
+    """The reply of a server that refuses as in a case of the file."""
+    found = next(each for each in CASES if each["of"] == case)
+    wire = {"status": found["status"], "body": json.dumps(found["body"])}
+    return {"wire": {**wire, "content_type": "application/json"}}
+
+
+@pytest.mark.parametrize(
+    ("case", "key", "fields", "kept"),
+    [
+        ("xAI, effort", "thinking", {"chat_template_kwargs"}, {"max_tokens", "stream_options"}),
+        ("OpenAI, temperature", "temperature", {"temperature"}, {"chat_template_kwargs"}),
+        ("Mistral, usage", "usage", {"stream_options"}, {"chat_template_kwargs"}),
+        ("OpenAI behind a proxy, limit", "limit", {"max_tokens"}, {"max_completion_tokens"}),
+    ],
+)
+async def test_a_parameter_that_is_refused_is_left_out_from_then_on(
+    connect: Connect, case: str, key: str, fields: set[str], kept: set[str]
+) -> None:
+    provider, server = connect("vllm", [refusing(case), {"text": "one"}, {"text": "two"}])
+    request = Request(system="", messages=[user_message("Hi")], effort="high", small=True)
+    events: list[Event] = []
+
+    first = await provider.reply(request, events.append)
+    second = await provider.reply(request, events.append)
+
+    assert (text_of(first), text_of(second)) == ("one", "two")
+    assert fields <= server.requests[0].json.keys()
+    for sent in (request.json for request in list(server.requests)[1:]):
+        assert not fields & sent.keys()
+        assert kept <= sent.keys()
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert len(notices) == 1
+    assert LEFT_OUT[key] in notices[0]
+
+
+async def test_fields_that_a_host_does_not_take_back_stay_away_from_then_on(
+    connect: Connect,
+) -> None:
+    frames = [
+        {"choices": [{"delta": {"reasoning_content": "Hm.", "x_new": 1}}]},
+        {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]},
+        "data: [DONE]\n\n",
+    ]
+    replies: list[Any] = [
+        {"wire": {"frames": frames}},
+        refusing("OpenAI, a field of a message"),
+        {"text": "one"},
+        {"text": "two"},
+    ]
+    provider, server = connect("vllm", replies)
+    messages = [user_message("Hi")]
+    for _ in range(3):
+        reply = await provider.reply(Request(system="", messages=messages), lambda event: None)
+        messages += [reply, user_message("Next.")]
+
+    replies_sent = [request.json["messages"][1:2] for request in server.requests]
+    bare: Object = {"role": "assistant", "content": "Yes."}
+    full = {**bare, "reasoning_content": "Hm.", "x_new": 1}
+    assert replies_sent == [[], [full], [bare], [bare]]
+
+
+async def test_the_same_refusal_twice_is_an_error(connect: Connect) -> None:
+    refusal = refusing("xAI, effort")
+    provider, server = connect("vllm", [refusal, refusal])
+    request = Request(system="", messages=[user_message("Hi")], effort="high")
+
+    with pytest.raises(RefusedError):
+        await provider.reply(request, lambda event: None)
+
+    assert len(server.requests) == 2
+
+
+def test_every_row_of_chat_has_a_case() -> None:
+    """Of the vendors whose bodies or messages are closed, or who want thinking back."""
+    rows = {case["row"] for case in CASES}
+    closed = {"groq", "cerebras", "mistral", "gemini", "deepseek", "moonshot", "openai"}
+    assert closed <= rows
+    assert all(provider_row(name) is not None for name in rows)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "names"),
+    [
+        ("OpenAI, tools with effort", RefusedError, "providers.openrouter.api"),
+        ("DeepSeek, thinking", RefusedError, "/compact"),
+        ("Claude at OpenRouter, binding", ThinkingRefused, ""),
+    ],
+)
+async def test_a_refusal_that_nothing_left_out_would_cure_is_not_asked_again(
+    connect: Connect, case: str, kind: type[RefusedError], names: str
+) -> None:
+    provider, server = connect("openrouter", [refusing(case)], model="anthropic/claude-sonnet-5.5")
+
+    with pytest.raises(RefusedError) as caught:
+        await provider.reply(
+            Request(system="", messages=[user_message("Hi")], effort="high"), lambda event: None
+        )
+
+    assert type(caught.value) is kind
+    assert names in str(caught.value)
+    assert len(server.requests) == 1

@@ -1,0 +1,54 @@
+"""What vendors' servers refuse, in their words, and what kode makes of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.errors import (
+    ContextOverflow,
+    ProviderError,
+    RefusedError,
+    ThinkingRefused,
+    TransientError,
+)
+from kode.providers.boundary import Endpoint, from_status
+from kode.providers.exchange import LEFT_OUT
+from kode.providers.refusals import SETTINGS
+
+ENDPOINT = Endpoint(base_url="https://api.example.com", model="a-model", key_variable="A_KEY")
+KINDS: dict[str, type[ProviderError]] = {
+    "thinking": ThinkingRefused,
+    "setting": RefusedError,
+    "refused": RefusedError,
+    "overflow": ContextOverflow,
+    "transient": TransientError,
+}
+
+
+def recorded() -> list[Any]:
+    """Lines of the case file: `kind` is one of `KINDS`, `setting:NAME` for a setting; `names` is
+    what kode's sentence must name."""
+    lines = (Path(__file__).parent / "data" / "refusals.jsonl").read_text().splitlines()
+    cases = [json.loads(line) for line in lines]
+    return [
+        pytest.param(case, id=f"{case['vendor']}-{number}") for number, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("case", recorded())
+def test_a_refusal_is_told_by_what_to_change(case: dict[str, Any]) -> None:
+    error = from_status(case["status"], case["body"], {}, ENDPOINT)
+
+    kind, _, setting = case["kind"].partition(":")
+    assert type(error) is KINDS[kind]
+    assert getattr(error, "setting", "") == setting
+    assert case["names"] in str(error)
+
+
+def test_what_can_be_left_out_is_something_that_servers_refuse() -> None:
+    refused = {case.values[0]["kind"].partition(":")[2] for case in recorded()}
+
+    assert set(SETTINGS) <= refused
+    assert {"thinking", "effort", "later_system", "cache"} <= set(LEFT_OUT) & set(SETTINGS)

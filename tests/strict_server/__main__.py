@@ -1,0 +1,5 @@
+import sys
+
+from tests.strict_server.server import main
+
+sys.exit(main())

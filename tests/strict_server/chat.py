@@ -1,0 +1,351 @@
+"""What Chat Completions refuse, vendor by vendor, in their words.
+
+Where a rule is from: OpenAI's, Gemini's, DeepSeek's, Kimi's, OpenRouter's and `max_tokens` of
+reasoning models from the vendors' documents and many reports of their errors in 2026. Mistral's
+closed bodies, ids of nine characters and order of roles, Groq's and Cerebras' closed messages,
+DeepSeek's roles and Gemini's closed bodies from reports of theirs; which fields those closed bodies
+have is from their API references. Vendors not named here are as OpenAI's format says, and ignore
+what they do not know.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.strict_server import shapes
+from tests.strict_server.cache import Cache, Cost, Piece
+from tests.strict_server.faults import Refused
+from tests.strict_server.memory import Key, Memory
+from tests.strict_server.models import Model
+from tests.strict_server.responses import (
+    check_cache_key,
+    check_effort,
+    check_length,
+    check_limits,
+    check_schema,
+    check_tool,
+    marks_that_count,
+    refuse_shape,
+    unsupported,
+)
+from tests.strict_server.seals import compact, unseal
+
+Body = dict[str, Any]
+Message = dict[str, Any]
+
+COMMON = frozenset(
+    "model messages stream stream_options temperature top_p max_tokens stop tools tool_choice"
+    " parallel_tool_calls response_format reasoning_effort n presence_penalty"
+    " frequency_penalty".split()
+)
+CLOSED_BODIES = {
+    "gemini": COMMON | set("max_completion_tokens extra_body user modalities seed".split()),
+    "mistral": COMMON | set("random_seed safe_prompt prediction prompt_mode metadata".split()),
+    "groq": COMMON
+    | set(
+        "max_completion_tokens reasoning_format include_reasoning seed service_tier user "
+        "metadata store logprobs top_logprobs logit_bias citation_options search_settings "
+        "compound_custom documents disable_tool_validation exclude_instance_ids".split()
+    ),
+}
+"""The fields of the body, where more are refused."""
+CLOSED_MESSAGES = {
+    "mistral": frozenset("role content tool_calls tool_call_id name prefix".split()),
+    "groq": frozenset("role content tool_calls tool_call_id name reasoning".split()),
+    "cerebras": frozenset("role content tool_calls tool_call_id name reasoning".split()),
+}
+THINKS_ON = ("deepseek", "moonshot", "zai", "minimax", "qwen")
+"""Their models go on from `reasoning_content` within a turn; the first two refuse to go without."""
+NO_DEVELOPER = ("deepseek", "mistral", "moonshot")
+MISSING_SIGNATURE = (
+    "Function call is missing a thought_signature in functionCall parts. This is required for "
+    "tools to work correctly, and missing thought_signature may lead to degraded model "
+    "performance. Additional data, function call `default_api:{name}` , position {at}. Please "
+    "refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+)
+UNSIGNED = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""What Google's notes name for calls that another model made."""
+
+
+def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
+    """The prompt. Raises `Refused` for the first thing that the vendor would refuse."""
+    _closed(body, vendor)
+    messages = [_known(m, at, model, memory) for at, m in enumerate(body.get("messages", ()))]
+    plain = {key: value for key, value in body.items() if key != "stream"} | {"messages": messages}
+    if vendor == "openai":
+        refuse_shape("chat", plain)
+        _openai(body, model)
+    elif wrong := shapes.fault("chat", plain | {"reasoning_effort": None}, closed=False):
+        where = ".".join(str(part) for part in wrong["path"])
+        raise Refused(f"{where}: {wrong['msg']}", param=where)
+    for at, tool in enumerate(body.get("tools") or ()):
+        if tool["type"] == "function":
+            check_tool(tool["function"], f"tools[{at}].function")
+    _roles(body, vendor)
+    _pairs(body["messages"], vendor)
+    if signs_calls(vendor, model):
+        _signatures(body["messages"])
+    if thinks(body, vendor, model):
+        _reasoning(body, vendor)
+    pieces = list(_pieces(body))
+    marks = sum(bool(piece.mark) for piece in pieces)
+    if vendor == "openrouter" and marks > 4:
+        raise Refused(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
+    total = sum(len(piece.text.encode()) for piece in pieces) // 4
+    if total > model.window:
+        words = f"This model's maximum context length is {model.window} tokens. However, your "
+        tail = f"messages resulted in {total} tokens. Please reduce the length of the messages."
+        raise Refused(words + tail, param="messages", code="context_length_exceeded")
+    options = body.get("prompt_cache_options") or {}
+    if vendor == "openai" and (options or marks) and not model.breakpoints:
+        raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
+    return marks_that_count(options, pieces, model, memory) if model.breakpoints else pieces
+
+
+def cost_of(body: Body, vendor: str, pieces: list[Piece], model: Model, prompts: Cache) -> Cost:
+    if vendor == "openrouter" and model.name.startswith("anthropic/"):
+        return prompts.by_marks(model.name, pieces, model.cache_min)
+    owner = f"{model.name} {body.get('prompt_cache_key')}"
+    if model.breakpoints:
+        return prompts.by_marks(owner, pieces, 1024, lookback=None)
+    return prompts.by_steps(owner, pieces, 64 if vendor == "deepseek" else 128)
+
+
+def thinks(body: Body, vendor: str, model: Model) -> bool:
+    """Whether the model thinks, and shows it. OpenAI's never do here."""
+    switch = (body.get("thinking") or {}).get("type")
+    if vendor == "deepseek":
+        effort = body.get("reasoning_effort")
+        return model.reasons and switch != "disabled" and effort != "none"
+    if vendor == "moonshot":
+        return model.reasons and switch != "disabled"
+    if vendor == "openrouter":
+        reasoning = body.get("reasoning") or {}
+        return bool(reasoning.get("enabled", True) and reasoning.get("effort") != "none")
+    return vendor != "openai"
+
+
+def signs_calls(vendor: str, model: Model) -> bool:
+    """Gemini from 3 on signs the first call of each step, and wants the signature back."""
+    return vendor == "gemini" and not model.name.startswith("gemini-2")
+
+
+def _closed(body: Body, vendor: str) -> None:
+    allowed = CLOSED_BODIES.get(vendor)
+    for name in body:
+        if allowed is not None and name not in allowed:
+            raise _unknown(vendor, name, name)
+    fields = CLOSED_MESSAGES.get(vendor)
+    for at, message in enumerate(body.get("messages", ())):
+        for name in message:
+            if fields is not None and name not in fields:
+                raise _unknown(vendor, f"messages.{at}.{message.get('role')}.{name}", name)
+
+
+def _unknown(vendor: str, path: str, name: str) -> Refused:
+    if vendor == "gemini":
+        return Refused(f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+    if vendor == "mistral":
+        words = "Extra inputs are not permitted"
+        return Refused(words, status=422, param=path, code="extra_forbidden")
+    if vendor == "cerebras":
+        words = f"property '{path}' is unsupported"
+        return Refused(words, param=name, code="wrong_api_format")
+    at = ".".join(path.split(".")[:2])
+    words = f"property '{name}' is unsupported"
+    if "." in path:
+        role = path.split(".")[2]
+        words = f"'{at}' : for 'role:{role}' the following must be satisfied[('{at}' : {words})]"
+    return Refused(words)
+
+
+def _openai(body: Body, model: Model) -> None:
+    if model.responses_only:
+        words = "This model is only supported in v1/responses and not in v1/chat/completions."
+        raise Refused(words, status=404, param="model")
+    effort = body.get("reasoning_effort")
+    check_effort(effort, "reasoning_effort", model)
+    functions = [tool for tool in body.get("tools") or () if tool["type"] == "function"]
+    counts = effort if model.chat_tools == "given" else effort or model.default_effort
+    if functions and model.chat_tools != "any" and counts not in (None, "none"):
+        words = f"Function tools with reasoning_effort are not supported for {model.name} in "
+        tail = "/v1/chat/completions. To use function tools, use /v1/responses or set "
+        raise Refused(words + tail + "reasoning_effort to 'none'.", param="reasoning_effort")
+    for name in ("temperature", "top_p"):
+        if body.get(name) not in (None, 1) and not model.sampling:
+            words = f"Unsupported value: '{name}' does not support {body[name]} with this model."
+            tail = "Only the default (1) value is supported."
+            raise Refused(f"{words} {tail}", param=name, code="unsupported_value")
+    if body.get("max_tokens") is not None and model.reasons:
+        refused = unsupported("max_tokens")
+        refused.message += " Use 'max_completion_tokens' instead."
+        raise refused
+    check_limits(body, "max_completion_tokens", model)
+    check_limits(body, "max_tokens", model)
+    check_cache_key(body)
+    if body.get("stream_options") is not None and not body.get("stream"):
+        words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise Refused(words, param="stream_options")
+    wanted = (body.get("response_format") or {}).get("json_schema") or {}
+    if wanted.get("strict"):
+        where = f"response_format '{wanted['name']}'"
+        check_schema(wanted["schema"], where, "response_format", "invalid_json_schema")
+    for at, message in enumerate(body["messages"]):
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            check_length(call["id"], f"messages[{at}].tool_calls[{number}].id", 40)
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _roles(body: Body, vendor: str) -> None:
+    before = ""
+    for at, message in enumerate(body["messages"]):
+        role = message["role"]
+        if role == "developer" and vendor in NO_DEVELOPER:
+            words = f"messages[{at}].role: unknown variant `developer`, expected one of "
+            raise Refused(f"{words}`system`, `user`, `assistant`, `tool`", status=422)
+        if vendor == "mistral" and before == "tool" and role == "user":
+            words = "Unexpected role 'user' after role 'tool'"
+            raise Refused(words, kind="invalid_request_message_order", code="3230")
+        before = role
+        empty = message.get("content") in (None, "", [])
+        if role == "assistant" and empty and not message.get("tool_calls"):
+            words = f"Invalid value for 'messages[{at}].content': expected a string, got null."
+            if vendor == "moonshot":
+                words = f"Invalid request: the message at position {at} with role 'assistant' "
+                words += "must not be empty"
+            raise Refused(words, param=f"messages.[{at}].content")
+        if isinstance(message.get("content"), list) and vendor == "deepseek":
+            for part in message["content"]:
+                if part["type"] != "text":
+                    words = f"unknown variant `{part['type']}`, expected `text`"
+                    raise Refused(f"messages[{at}]: {words}")
+
+
+def _pairs(messages: list[Message], vendor: str) -> None:
+    waiting: list[str] = []
+    for at, message in enumerate([*messages, {"role": "end"}]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                words = "Invalid parameter: messages with role 'tool' must be a response to a "
+                tail = "preceeding message with 'tool_calls'."
+                raise Refused(words + tail, param=f"messages.[{at}].role")
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            raise _unanswered(waiting, at, vendor)
+        calls = message.get("tool_calls") or ()
+        waiting = [call["id"] for call in calls]
+        for call in calls:
+            if vendor == "mistral" and not re.fullmatch("[a-zA-Z0-9]{9}", call["id"]):
+                words = f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length "
+                raise Refused(f"{words}of 9.", kind="invalid_function_call", code="3280")
+
+
+def _unanswered(waiting: list[str], at: int, vendor: str) -> Refused:
+    if vendor == "gemini":
+        words = "Please ensure that the number of function response parts is equal to the number "
+        return Refused(f"{words}of function call parts of the function call turn.")
+    if vendor == "mistral":
+        words = "Not the same number of function calls and responses"
+        return Refused(words, kind="invalid_request_message_order", code="3230")
+    words = "An assistant message with 'tool_calls' must be followed by tool messages responding "
+    tail = "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+    return Refused(words + tail + ", ".join(waiting), param=f"messages.[{at}].role")
+
+
+def _signatures(messages: list[Message]) -> None:
+    """The first call of each step since the user last spoke is signed."""
+    spoke = max((at for at, m in enumerate(messages) if m["role"] == "user"), default=0)
+    for at, message in enumerate(messages[spoke:], start=spoke):
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            google = (call.get("extra_content") or {}).get("google") or {}
+            signature = google.get("thought_signature")
+            if not signature and number == 0:
+                name = call["function"]["name"]
+                raise Refused(MISSING_SIGNATURE.format(name=name, at=at + 1))
+            if signature and signature not in UNSIGNED and unseal(signature) is None:
+                raise Refused("Corrupted thought signature.")
+
+
+def _reasoning(body: Body, vendor: str) -> None:
+    """Of every message with calls in the conversation, as DeepSeek's guide says ("in all subsequent
+    requests"): the field must be there, though it may be empty."""
+    if vendor == "moonshot":
+        if body.get("reasoning_effort") is not None and body.get("thinking") is not None:
+            raise Refused("cannot specify both 'thinking' and 'reasoning_effort'")
+        if body.get("tool_choice") not in (None, "auto", "none"):
+            raise Refused("tool_choice 'required' is incompatible with thinking enabled")
+    for at, message in enumerate(body["messages"]):
+        if not message.get("tool_calls") or isinstance(message.get("reasoning_content"), str):
+            continue
+        if vendor == "deepseek":
+            words = "The `reasoning_content` in the thinking mode must be passed back to the API."
+            raise Refused(words, code="invalid_request_error")
+        if vendor == "moonshot":
+            words = "thinking is enabled but reasoning_content is missing in assistant tool call "
+            raise Refused(f"{words}message at index {at}")
+
+
+# ── what comes back ──────────────────────────────────────────────────────────────────────────
+
+
+def keep(message: Message, extra: set[str], model: Model, memory: Memory) -> None:
+    """To know the message again; `extra` are the fields that the script added."""
+    plain = {key: value for key, value in message.items() if key not in extra}
+    if "tool_calls" in plain:
+        plain["tool_calls"] = [
+            {key: value for key, value in call.items() if key not in extra}
+            for call in plain["tool_calls"]
+        ]
+    memory.keep(_key(message, model), message, plain)
+
+
+def _key(message: Message, model: Model) -> Key:
+    calls = [call.get("id") for call in message.get("tool_calls") or ()]
+    return (model.name, "message", compact(calls or message.get("content")))
+
+
+def _known(message: Any, at: int, model: Model, memory: Memory) -> Any:
+    """The message without what the script had added to it, so that only what the client added is
+    left to refuse. What came back changed or not at all is noted."""
+    if not isinstance(message, dict) or message.get("role") != "assistant":
+        return message
+    sent = memory.sent.get(_key(message, model))
+    if not sent:
+        return message
+    whole, plain = sent[-1]
+    watched = {"tool_calls", "reasoning_details", *(set(whole) - set(plain))} & set(whole)
+    if whole.get("tool_calls") and model.vendor in THINKS_ON:
+        watched |= {"reasoning_content"} & set(whole)
+    known = dict(message)
+    for name in sorted(watched):
+        if message.get(name) != whole[name]:
+            word = "changed" if name in message else "lost"
+            memory.soft_faults.append(f"messages[{at}].{name}: {word}")
+        elif name in plain:
+            known[name] = plain[name]
+        else:
+            del known[name]
+    return known
+
+
+def _pieces(body: Body) -> Iterator[Piece]:
+    """System, tools, messages; the parts of a message one by one."""
+    wanted = body.get("response_format")
+    for part in (*(body.get("tools") or ()), wanted):
+        if part:
+            yield Piece(compact(part))
+    for message in body["messages"]:
+        parts = message.get("content")
+        if not isinstance(parts, list):
+            yield Piece(compact(message))
+            continue
+        yield Piece(compact({key: value for key, value in message.items() if key != "content"}))
+        for part in parts:
+            mark = part.get("cache_control") or part.get("prompt_cache_breakpoint")
+            marks = ("cache_control", "prompt_cache_breakpoint")
+            bare = {key: value for key, value in part.items() if key not in marks}
+            default = "5m" if "cache_control" in part else "default"
+            yield Piece(compact(bare), mark.get("ttl", default) if mark else "")

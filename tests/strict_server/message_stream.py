@@ -1,0 +1,175 @@
+"""Replies of the Messages API, whole and as events."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.scripted_server import sse
+from tests.strict_server.cache import Cost
+from tests.strict_server.memory import Memory
+from tests.strict_server.messages import Block, Body, Checked, bound_to, key_of, outline
+from tests.strict_server.models import Model
+from tests.strict_server.replies import (
+    Part,
+    Reply,
+    arguments_of,
+    new_id,
+    parts_of,
+    pieces,
+    stop_of,
+    tokens_of,
+)
+from tests.strict_server.seals import compact, digest, seal
+
+STOPS = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+STARTED = {"text": "", "thinking": "", "signature": ""}
+"""What a block's fields hold when its stream begins."""
+
+
+def make(
+    body: Body, reply: Reply, checked: Checked, model: Model, memory: Memory, cost: Cost
+) -> dict[str, Any]:
+    """The whole message. What it holds is kept, to know it again."""
+    parts = [p for p in parts_of(reply) if checked.thinks or p.kind not in ("thinking", "redacted")]
+    manual = body.get("thinking", {}).get("type") == "enabled"
+    if manual and not any(p.kind in ("thinking", "redacted") for p in parts):
+        parts = [Part("thinking", "Let me see."), *parts]  # with a budget it always thinks
+    if body["max_tokens"] == 0:
+        parts = []
+    plain = [block for part in parts for block in _blocks(part, checked.shows)]
+    extras = [part.extra for part in parts for _ in _blocks(part, True)]
+    blocks: list[Block] = []
+    for at, block in enumerate(plain):
+        plain[at] = sealed = _sealed(block, at, plain, model)
+        if model.binds and sealed["type"] in ("thinking", "redacted_thinking"):
+            plain[at] = sealed = _sealed(
+                block, at, plain, model, bound_to(body, checked.turns, blocks)
+            )
+        blocks.append(sealed | extras[at])
+        memory.keep(key_of(sealed), blocks[at], sealed)
+    stop = stop_of(reply, parts)
+    if stop == "pause_turn":
+        memory.paused.update(key_of(block) for block in blocks)
+    thought = tokens_of(parts, ("thinking", "redacted"))
+    searches = sum(part.kind == "search" for part in parts)
+    usage = {
+        "input_tokens": cost.new,
+        "cache_creation_input_tokens": cost.written,
+        "cache_read_input_tokens": cost.cached,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": cost.written - cost.long,
+            "ephemeral_1h_input_tokens": cost.long,
+        },
+        "output_tokens": tokens_of(parts) + 1 if body["max_tokens"] else 0,
+        "output_tokens_details": {"thinking_tokens": thought},
+        "service_tier": "standard",
+    }
+    if searches:
+        usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
+    details = {"type": "refusal", "category": reply.get("reason"), "explanation": None}
+    message = {
+        "id": new_id("msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": model.name,
+        "content": blocks,
+        "stop_reason": "max_tokens" if body["max_tokens"] == 0 else STOPS.get(stop, stop),
+        "stop_sequence": None,
+        "stop_details": details if stop == "refusal" else None,
+        "usage": usage,
+        **reply.get("extra", {}),
+    }
+    if checked.transformations is not None:
+        message["input_transformations"] = checked.transformations
+    return message
+
+
+def _blocks(part: Part, shows: bool) -> list[Block]:
+    """Without the seals. A search is two blocks."""
+    if part.kind == "thinking":
+        text = part.text if shows and not part.omitted else ""
+        return [{"type": "thinking", "thinking": text, "signature": ""}]
+    if part.kind == "redacted":
+        return [{"type": "redacted_thinking", "data": part.text}]
+    if part.kind == "text":
+        return [{"type": "text", "text": part.text}]
+    if part.kind == "call":
+        name = part.id or new_id("toolu_", 30)
+        return [{"type": "tool_use", "id": name, "name": part.name, "input": arguments_of(part)}]
+    name = new_id("srvtoolu_", 33)
+    asked = {"type": "server_tool_use", "id": name, "name": "web_search"}
+    found = [
+        {
+            "type": "web_search_result",
+            "url": result["url"],
+            "title": result.get("title", result["url"]),
+            "encrypted_content": seal(kind="search", url=result["url"]),
+            "page_age": None,
+        }
+        for result in part.results
+    ]
+    result = {"type": "web_search_tool_result", "tool_use_id": name, "content": found}
+    return [asked | {"input": {"query": part.text}}, result]
+
+
+def _sealed(block: Block, at: int, reply: list[Block], model: Model, prefix: str = "") -> Block:
+    """A thinking block signed for its model, its place in the reply and what is before it."""
+    if block["type"] not in ("thinking", "redacted_thinking"):
+        return block
+    said = {
+        "kind": block["type"],
+        "model": model.name,
+        "own": digest(block.get("thinking")),
+        "index": at,
+        "of": len(reply),
+        "reply": digest(*(outline(other) for other in reply)),
+        "prefix": prefix,
+    }
+    if block["type"] == "thinking":
+        return block | {"signature": seal(**said)}
+    return block | {"data": seal(**said, hidden=block["data"])}
+
+
+def events(message: dict[str, Any], parts: list[Part]) -> Iterator[bytes]:
+    """The stream of a message. A call's arguments come as the script has them, raw too."""
+    raw = iter([part.text or "{}" for part in parts if part.kind == "call"])
+    usage = message["usage"]
+    opening = {**usage, "output_tokens": 1}
+    opening.pop("output_tokens_details")
+    start = {**message, "content": [], "stop_reason": None, "stop_details": None, "usage": opening}
+    yield _event("message_start", message=start)
+    yield _event("ping")
+    for index, block in enumerate(message["content"]):
+        begun = {key: STARTED.get(key, value) for key, value in block.items()}
+        if "input" in block:
+            begun["input"] = {}
+        yield _event("content_block_start", index=index, content_block=begun)
+        for delta in _deltas(block, raw):
+            yield _event("content_block_delta", index=index, delta=delta)
+        yield _event("content_block_stop", index=index)
+    delta = {key: message[key] for key in ("stop_reason", "stop_sequence", "stop_details")}
+    final = {key: value for key, value in usage.items() if key not in ("service_tier",)}
+    final.pop("cache_creation")
+    yield _event("message_delta", delta=delta, usage=final)
+    yield _event("message_stop")
+
+
+def _deltas(block: Block, raw: Iterator[str]) -> Iterator[dict[str, Any]]:
+    kind = block["type"]
+    if kind == "thinking":
+        for piece in pieces(block["thinking"]):
+            yield {"type": "thinking_delta", "thinking": piece}
+        yield {"type": "signature_delta", "signature": block["signature"]}
+    elif kind == "text":
+        for piece in pieces(block["text"]):
+            yield {"type": "text_delta", "text": piece}
+    elif kind == "tool_use":
+        yield {"type": "input_json_delta", "partial_json": ""}
+        for piece in pieces(next(raw)):
+            yield {"type": "input_json_delta", "partial_json": piece}
+    elif kind == "server_tool_use":
+        for piece in pieces(compact(block["input"])):
+            yield {"type": "input_json_delta", "partial_json": piece}
+
+
+def _event(kind: str, **rest: Any) -> bytes:
+    return sse({"type": kind, **rest}, kind)

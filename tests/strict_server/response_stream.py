@@ -1,0 +1,224 @@
+"""Replies of the Responses API, whole and as events."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from tests.scripted_server import sse
+from tests.strict_server.cache import Cost
+from tests.strict_server.memory import Memory
+from tests.strict_server.models import Model
+from tests.strict_server.replies import Part, Reply, new_id, parts_of, pieces, stop_of, tokens_of
+from tests.strict_server.responses import SEALED, Body, Item, keep
+from tests.strict_server.seals import seal
+
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+ECHOED = ("instructions", "max_output_tokens", "prompt_cache_key", "safety_identifier", "top_p")
+
+
+def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> dict[str, Any]:
+    """The whole response. What it holds is kept, to know it again."""
+    reasoning = body.get("reasoning") or {}
+    effort = reasoning.get("effort") or model.default_effort
+    thinks = model.reasons and effort != "none"
+    parts = [p for p in parts_of(reply) if thinks or p.kind not in ("thinking", "redacted")]
+    stop = stop_of(reply, parts)
+    items = _items(body, parts, stop, model)
+    thought = ""
+    for item, part in zip(items, parts, strict=True):
+        if item["type"] == "reasoning":
+            thought = item["id"]
+        elif thought:
+            memory.needs[item["id"]] = thought
+        whole = item | part.extra
+        keep(whole, dict(item), model.name, memory)
+        item.update(part.extra)
+    details = {"cached_tokens": cost.cached, "cache_write_tokens": cost.written}
+    said = tokens_of(parts) + 1
+    usage = {
+        "input_tokens": cost.total,
+        "input_tokens_details": details,
+        "output_tokens": said,
+        "output_tokens_details": {"reasoning_tokens": tokens_of(parts, ("thinking", "redacted"))},
+        "total_tokens": cost.total + said,
+    }
+    status = "failed" if stop == "failed" else "incomplete" if stop in INCOMPLETE else "completed"
+    code = reply.get("reason", "server_error")
+    error = {"code": code, "message": reply.get("text") or "The model failed."}
+    return {
+        "id": new_id("resp_", 48),
+        "object": "response",
+        "created_at": 1767225600,
+        "status": status,
+        "background": False,
+        "error": error if status == "failed" else None,
+        "incomplete_details": {"reason": INCOMPLETE[stop]} if status == "incomplete" else None,
+        **{name: body.get(name) for name in ECHOED},
+        "max_tool_calls": None,
+        "model": model.name,
+        "output": [] if status == "failed" else items,
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "reasoning": {"effort": effort, "summary": reasoning.get("summary")},
+        "service_tier": "default",
+        "store": body.get("store", True),
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}, "verbosity": "medium"} | (body.get("text") or {}),
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": body.get("tools", []),
+        "top_logprobs": 0,
+        "truncation": body.get("truncation") or "disabled",
+        "usage": None if status == "failed" else usage,
+        "user": None,
+        "metadata": body.get("metadata") or {},
+    }
+
+
+def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]:
+    custom = {tool["name"] for tool in body.get("tools", ()) if tool["type"] == "custom"}
+    summary = (body.get("reasoning") or {}).get("summary")
+    asked = "reasoning.encrypted_content" in (body.get("include") or ())
+    sealed = model.breakpoints or asked  # older models give it only to those who ask
+    items: list[Item] = []
+    results: tuple[Reply, ...] = ()
+    for at, part in enumerate(parts):
+        last = at == len(parts) - 1
+        status = "incomplete" if last and stop in INCOMPLETE else "completed"
+        if part.kind in ("thinking", "redacted"):
+            shown = summary and part.kind == "thinking" and part.text and not part.omitted
+            items.append(_reasoning(part, bool(shown), bool(sealed), model))
+        elif part.kind == "call" and part.name in custom:
+            call = {"id": new_id("ctc_", 48), "type": "custom_tool_call"}
+            call |= {"call_id": part.id or new_id("call_"), "name": part.name, "input": part.text}
+            items.append(call)
+        elif part.kind == "call":
+            call = {"id": new_id("fc_", 48), "type": "function_call", "status": status}
+            call |= {"arguments": part.text, "call_id": part.id or new_id("call_")}
+            items.append(call | {"name": part.name})
+        elif part.kind == "search":
+            results = part.results
+            sources = [{"type": "url", "url": result["url"]} for result in results]
+            action = {"type": "search", "query": part.text, "queries": [part.text]}
+            search = {"id": new_id("ws_", 48), "type": "web_search_call", "status": "completed"}
+            items.append(search | {"action": action | {"sources": sources}})
+        else:
+            items.append(_message(part, status, stop, results, parts[at + 1 :], model))
+            results = ()
+    return items
+
+
+def _reasoning(part: Part, shown: bool, sealed: bool, model: Model) -> Item:
+    name = new_id("rs_", 48)
+    said = {"id": name, "model": model.name, "text": part.text}
+    return {
+        "id": name,
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": part.text}] if shown else [],
+        "encrypted_content": seal(SEALED, at="done", **said) if sealed else None,
+    }
+
+
+def _message(
+    part: Part, status: str, stop: str, found: tuple[Reply, ...], later: list[Part], model: Model
+) -> Item:
+    item = {"id": new_id("msg_", 48), "type": "message", "status": status, "role": "assistant"}
+    phase = part.phase or ("commentary" if any(p.kind == "call" for p in later) else "final_answer")
+    if model.chat_tools != "any" or model.name == "gpt-5.3-codex":
+        item["phase"] = phase
+    if stop == "refusal":
+        return item | {"content": [{"type": "refusal", "refusal": part.text}]}
+    cited = [
+        {"type": "url_citation", "start_index": 0, "end_index": len(part.text)}
+        | {"url": result["url"], "title": result.get("title", result["url"])}
+        for result in found
+    ]
+    text = {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": []}
+    return item | {"content": [text]}
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────
+
+
+def events(response: dict[str, Any], reply: Reply) -> Iterator[bytes]:
+    """The stream of a response, numbered."""
+    opening = {**response, "status": "in_progress", "output": [], "usage": None}
+    opening |= {"error": None, "incomplete_details": None}
+    for number, (kind, rest) in enumerate(
+        itertools.chain(
+            [("response.created", {"response": opening})],
+            [("response.in_progress", {"response": opening})],
+            *(_item_events(item, at) for at, item in enumerate(response["output"])),
+            [(f"response.{response['status']}", {"response": response})],
+        )
+    ):
+        yield sse({"type": kind, **rest, "sequence_number": number}, kind)
+
+
+Event = tuple[str, dict[str, Any]]
+
+
+def _item_events(item: Item, at: int) -> Iterator[Event]:
+    place = {"output_index": at, "item_id": item["id"]}
+    kind = item["type"]
+    yield "response.output_item.added", {"output_index": at, "item": _begun(item)}
+    if kind == "reasoning":
+        for number, part in enumerate(item["summary"]):
+            here = {**place, "summary_index": number}
+            yield from _text_events("reasoning_summary", here, part)
+    elif kind == "message":
+        for number, part in enumerate(item["content"]):
+            yield from _content_events({**place, "content_index": number}, part)
+    elif kind == "function_call":
+        for piece in pieces(item["arguments"]):
+            yield "response.function_call_arguments.delta", {**place, **_delta(piece)}
+        done = {**place, "name": item["name"], "arguments": item["arguments"]}
+        yield "response.function_call_arguments.done", done
+    elif kind == "custom_tool_call":
+        for piece in pieces(item["input"]):
+            yield "response.custom_tool_call_input.delta", {**place, **_delta(piece)}
+        yield "response.custom_tool_call_input.done", {**place, "input": item["input"]}
+    elif kind == "web_search_call":
+        for word in ("in_progress", "searching", "completed"):
+            yield f"response.web_search_call.{word}", place
+    yield "response.output_item.done", {"output_index": at, "item": item}
+
+
+def _begun(item: Item) -> Item:
+    """As it is when its stream begins; its encrypted content is not the one that counts."""
+    begun = {**item, "status": "in_progress"} if "status" in item else dict(item)
+    for name in ("summary", "content"):
+        if name in begun:
+            begun[name] = []
+    for name in ("arguments", "input"):
+        if name in begun:
+            begun[name] = ""
+    if item.get("encrypted_content"):
+        begun["encrypted_content"] = seal(SEALED, at="added", id=item["id"])
+    return begun
+
+
+def _delta(piece: str) -> dict[str, str]:
+    return {"delta": piece, "obfuscation": "x" * (16 - len(piece) % 16)}
+
+
+def _text_events(name: str, place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
+    yield f"response.{name}_part.added", {**place, "part": {**part, "text": ""}}
+    for piece in pieces(part["text"]):
+        yield f"response.{name}_text.delta", {**place, **_delta(piece)}
+    yield f"response.{name}_text.done", {**place, "text": part["text"]}
+    yield f"response.{name}_part.done", {**place, "part": part}
+
+
+def _content_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
+    name = "text" if part["type"] == "output_text" else "refusal"
+    empty = {**part, name: ""} | ({"annotations": []} if name == "text" else {})
+    word = "output_text" if name == "text" else "refusal"
+    more: dict[str, Any] = {"logprobs": []} if name == "text" else {}
+    yield "response.content_part.added", {**place, "part": empty}
+    for piece in pieces(part[name]):
+        yield f"response.{word}.delta", {**place, **_delta(piece), **more}
+    for number, cited in enumerate(part.get("annotations", ())):
+        found = {**place, "annotation_index": number, "annotation": cited}
+        yield "response.output_text.annotation.added", found
+    yield f"response.{word}.done", {**place, name: part[name], **more}
+    yield "response.content_part.done", {**place, "part": part}

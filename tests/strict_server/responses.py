@@ -1,0 +1,327 @@
+"""What OpenAI's Responses API refuses, in its words, and what it makes of a prompt. What Chat
+Completions on OpenAI's own host shares with it is here too."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.strict_server import shapes
+from tests.strict_server.cache import Cache, Cost, Piece
+from tests.strict_server.faults import Refused
+from tests.strict_server.memory import Key, Memory
+from tests.strict_server.models import Model
+from tests.strict_server.seals import compact, unseal
+
+Body = dict[str, Any]
+Item = dict[str, Any]
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
+PREFIXES |= {"web_search_call": "ws"}
+SEALED = "gAAAAA"
+"""What encrypted reasoning begins with."""
+OUTPUTS = {"function_call": "function", "custom_tool_call": "custom tool"}
+SAID = ("message", "function_call", "custom_tool_call", "web_search_call")
+"""Items that may follow reasoning."""
+NOT_STORED = (
+    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try "
+    "again with `store` set to true, or remove this item from your input."
+)
+UNVERIFIED = (
+    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could "
+    "not be decrypted or parsed."
+)
+
+
+def check(
+    body: Body, model: Model, memory: Memory, stateless: bool
+) -> tuple[list[Piece], list[Piece]]:
+    """The prompt, and it with the cache marks that count. Raises `Refused` for the first thing that
+    the vendor would refuse."""
+    _shape(body, model, memory)
+    _store(body, stateless)
+    effort = (body.get("reasoning") or {}).get("effort")
+    check_effort(effort, "reasoning.effort", model)
+    for name in ("temperature", "top_p"):
+        if body.get(name) not in (None, 1) and not model.sampling:
+            raise unsupported(name)
+    check_limits(body, "max_output_tokens", model)
+    check_cache_key(body)
+    for at, tool in enumerate(body.get("tools", ())):
+        if tool["type"] == "function":
+            check_tool(tool, f"tools[{at}]")
+    wanted = (body.get("text") or {}).get("format") or {}
+    if wanted.get("type") == "json_schema" and wanted.get("strict"):
+        where = f"response_format '{wanted['name']}'"
+        check_schema(wanted["schema"], where, "text.format.schema", "invalid_json_schema")
+    items = items_of(body)
+    _ids(items)
+    _reasoning(items, model, memory)
+    _pairs(items)
+    pieces = list(_pieces(body, items))
+    explicit = [piece for piece in pieces if piece.mark]
+    options = body.get("prompt_cache_options")
+    if (options or explicit) and not model.breakpoints:
+        raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
+    marked = marks_that_count(options or {}, pieces, model, memory)
+    total = sum(len(piece.text.encode()) for piece in pieces) // 4
+    if total > model.window:
+        words = "Your input exceeds the context window of this model."
+        tail = "Please adjust your input and try again."
+        raise Refused(f"{words} {tail}", param="input", code="context_length_exceeded")
+    return pieces, marked
+
+
+def cost_of(
+    body: Body, pieces: list[Piece], marked: list[Piece], model: Model, prompts: Cache
+) -> Cost:
+    owner = f"{model.name} {body.get('prompt_cache_key')}"
+    if not model.breakpoints:
+        return prompts.by_steps(owner, pieces)
+    return prompts.by_marks(owner, marked, 1024, lookback=None)
+
+
+def marks_that_count(
+    options: Body, pieces: list[Piece], model: Model, memory: Memory
+) -> list[Piece]:
+    """The latest four explicit breakpoints are written; with the implicit one at the end, three."""
+    explicit = options.get("mode") == "explicit"
+    most = 4 if explicit else 3
+    at_marks = [at for at, piece in enumerate(pieces) if piece.mark]
+    if len(at_marks) > most:
+        memory.soft_faults.append(f"{len(at_marks)} breakpoints, of which {most} are written")
+    ttl = options.get("ttl", "30m")
+    kept = set(at_marks[-most:])
+    return [
+        Piece(piece.text, (ttl if piece.mark == "default" else piece.mark))
+        if at in kept
+        else Piece(piece.text, ttl if at == len(pieces) - 1 and not explicit else "")
+        for at, piece in enumerate(pieces)
+    ]
+
+
+# ── what both of OpenAI's formats share ──────────────────────────────────────────────────────
+
+
+def unsupported(name: str) -> Refused:
+    words = f"Unsupported parameter: '{name}' is not supported with this model."
+    return Refused(words, param=name, code="unsupported_parameter")
+
+
+def refuse_shape(kind: str, body: Body) -> None:
+    wrong = shapes.fault(kind, body)
+    if wrong is None:
+        return
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in wrong["path"]).lstrip(".")
+    words, code = f"Invalid type for '{path}': {wrong['msg']}.", "invalid_type"
+    if wrong["type"] == "extra_forbidden":
+        words, code = f"Unknown parameter: '{path}'.", "unknown_parameter"
+    elif wrong["type"] == "missing":
+        words, code = f"Missing required parameter: '{path}'.", "missing_required_parameter"
+    elif wrong["type"] == "literal_error":
+        values = wrong["expected"].replace(" or ", ", and ")
+        words = f"Invalid value: '{wrong['input']}'. Supported values are: {values}."
+        code = "invalid_value"
+    raise Refused(words, param=path, code=code)
+
+
+def check_effort(effort: str | None, param: str, model: Model) -> None:
+    if effort is None or effort in model.efforts:
+        return
+    if not model.efforts:
+        raise unsupported(param)
+    names = [f"'{name}'" for name in model.efforts]
+    values = ", ".join(names[:-1]) + (", and " if names[:-1] else "") + names[-1]
+    words = f"Unsupported value: '{effort}' is not supported with the '{model.name}' model."
+    if param == "reasoning_effort":
+        words = f"Unsupported value: '{param}' does not support '{effort}' with this model."
+    tail = f"Supported values are: {values}."
+    raise Refused(f"{words} {tail}", param=param, code="unsupported_value")
+
+
+def check_limits(body: Body, name: str, model: Model) -> None:
+    limit = body.get(name)
+    if limit is None:
+        return
+    if limit < 16 and name == "max_output_tokens":
+        words = f"Invalid '{name}': integer below minimum value."
+        tail = f"Expected a value >= 16, but got {limit} instead."
+        raise Refused(f"{words} {tail}", param=name, code="integer_below_min_value")
+    if limit > model.max_output:
+        words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output} "
+        tail = f"completion tokens, whereas you provided {limit}."
+        raise Refused(words + tail, param=name, code="invalid_value")
+
+
+def check_cache_key(body: Body) -> None:
+    check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
+
+
+def check_length(text: str, param: str, most: int) -> None:
+    if len(text) > most:
+        words = f"Invalid '{param}': string too long. Expected a string with maximum length {most}"
+        tail = f", but got a string with length {len(text)} instead."
+        raise Refused(words + tail, param=param, code="string_above_max_length")
+
+
+def check_tool(function: Body, where: str) -> None:
+    """A function: flat, as Responses has it."""
+    if not NAME.fullmatch(function["name"]):
+        words = f"Invalid '{where}.name': string does not match pattern. Expected a string that "
+        tail = "matches the pattern '^[a-zA-Z0-9_-]+$'."
+        raise Refused(words + tail, param=f"{where}.name", code="invalid_value")
+    schema, strict = function.get("parameters"), function.get("strict")
+    named = f"function '{function['name']}'"
+    if schema is not None and schema.get("type") != "object":
+        words = f"Invalid schema for {named}: schema must be a JSON Schema of 'type: \"object\"', "
+        tail = f"got 'type: \"{schema.get('type')}\"'."
+        param = f"{where}.parameters"
+        raise Refused(words + tail, param=param, code="invalid_function_parameters")
+    if strict and schema is not None:
+        check_schema(schema, named, f"{where}.parameters", "invalid_function_parameters")
+
+
+def check_schema(schema: Any, name: str, param: str, code: str) -> None:
+    """A strict schema closes its objects and requires all of their properties."""
+    for inner in schema if isinstance(schema, list) else ():
+        check_schema(inner, name, param, code)
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") == "object":
+        words = f"Invalid schema for {name}: In context=(),"
+        if schema.get("additionalProperties") is not False:
+            tail = "'additionalProperties' is required to be supplied and to be false."
+            raise Refused(f"{words} {tail}", param=param, code=code)
+        if set(schema.get("properties", {})) - set(schema.get("required", ())):
+            tail = "'required' is required to be supplied and to be an array including every key "
+            raise Refused(f"{words} {tail}in properties.", param=param, code=code)
+    for inner in schema.values():
+        check_schema(inner, name, param, code)
+
+
+# ── input ────────────────────────────────────────────────────────────────────────────────────
+
+
+def items_of(body: Body) -> list[Item]:
+    given = body.get("input", [])
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    return [item if "type" in item else {"type": "message", **item} for item in items]
+
+
+def key_of(item: Item, model: str) -> Key:
+    kind = item.get("type", "message")
+    if kind in OUTPUTS:
+        return (model, kind, str(item.get("call_id")))
+    if "id" in item:
+        return (model, kind, str(item["id"]))
+    content = item.get("content")
+    texts = content if isinstance(content, list) else [{"text": content}]
+    return (model, kind, "".join(str(part.get("text")) for part in texts))
+
+
+def keep(item: Item, plain: Item, model: str, memory: Memory) -> None:
+    """Under its id, and a message under its text too, for one that comes back without its id."""
+    memory.keep(key_of(plain, model), item, plain)
+    if item["type"] == "message":
+        bare = {key: value for key, value in plain.items() if key != "id"}
+        memory.keep(key_of(bare, model), item, plain)
+
+
+def _shape(body: Body, model: Model, memory: Memory) -> None:
+    plain = {key: value for key, value in body.items() if key != "stream"}
+    if isinstance(plain.get("input"), list):
+        plain["input"] = [
+            memory.known(key_of(item, model.name), item, f"input[{at}]")
+            if isinstance(item, dict) and item.get("role", "assistant") == "assistant"
+            else item
+            for at, item in enumerate(plain["input"])
+        ]
+    refuse_shape("responses", plain)
+    stream = body.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise Refused("Invalid type for 'stream': expected a boolean.", param="stream")
+
+
+def _store(body: Body, stateless: bool) -> None:
+    if stateless and body.get("store") is not False:
+        raise Refused("Store must be set to false", param="store")
+    if name := body.get("previous_response_id"):
+        words = f"Previous response with id '{name}' not found."
+        raise Refused(words, param="previous_response_id", code="previous_response_not_found")
+
+
+def _ids(items: list[Item]) -> None:
+    for at, item in enumerate(items):
+        kind = item["type"]
+        if kind == "item_reference":
+            raise Refused(NOT_STORED.format(id=item["id"]), status=404, param="input")
+        for name in ("id", "call_id"):
+            check_length(str(item.get(name) or ""), f"input[{at}].{name}", 64)
+        wanted = PREFIXES.get(kind, "")
+        if item.get("id") and not item["id"].startswith(wanted):
+            words = f"Invalid 'input[{at}].id': '{item['id']}'."
+            tail = f"Expected an ID that begins with '{wanted}'."
+            raise Refused(f"{words} {tail}", param=f"input[{at}].id", code="invalid_value")
+
+
+def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
+    given = {item.get("id") for item in items if item["type"] == "reasoning"}
+    for at, item in enumerate(items):
+        if item["type"] == "reasoning":
+            _sealed(item, model, memory)
+            after = next((i for i in items[at + 1 :] if i["type"] != "reasoning"), None)
+            said = after is not None and after["type"] in SAID
+            if not said or after.get("role", "assistant") != "assistant":  # type: ignore[union-attr]
+                words = "of type 'reasoning' was provided without its required following item."
+                raise Refused(f"Item '{item['id']}' {words}", param="input")
+        needed = memory.needs.get(str(item.get("id")))
+        if needed and needed not in given:
+            words = f"Item '{item['id']}' of type '{item['type']}' was provided without its "
+            raise Refused(f"{words}required 'reasoning' item: '{needed}'.", param="input")
+
+
+def _sealed(item: Item, model: Model, memory: Memory) -> None:
+    text = item.get("encrypted_content")
+    if not text:
+        raise Refused(NOT_STORED.format(id=item["id"]), status=404, param="input")
+    said = unseal(text, SEALED)
+    if said is None or said.get("at") != "done" or said["id"] != item["id"]:
+        words = UNVERIFIED.format(id=item["id"])
+        raise Refused(words, param="input", code="invalid_encrypted_content")
+    if said["model"] != model.name:
+        memory.soft_faults.append(f"{item['id']} is {said['model']}'s, sent to {model.name}")
+
+
+def _pairs(items: list[Item]) -> None:
+    for kind, word in OUTPUTS.items():
+        calls = [item["call_id"] for item in items if item["type"] == kind]
+        outputs = [item["call_id"] for item in items if item["type"] == f"{kind}_output"]
+        for name in outputs:
+            if name not in calls:
+                words = f"No tool call found for {word} call output with call_id {name}."
+                raise Refused(words, param="input")
+        for name in calls:
+            if name not in outputs:
+                raise Refused(f"No tool output found for {word} call {name}.", param="input")
+
+
+# ── the prompt ───────────────────────────────────────────────────────────────────────────────
+
+
+def _pieces(body: Body, items: list[Item]) -> Iterator[Piece]:
+    """Tools, instructions, items; the parts of a message one by one."""
+    wanted = (body.get("text") or {}).get("format")
+    for part in (*body.get("tools", ()), wanted, body.get("instructions")):
+        if part:
+            yield Piece(compact(part))
+    for item in items:
+        name = "output" if "output" in item else "content"
+        parts = item.get(name)
+        if not isinstance(parts, list) or item["type"] == "reasoning":
+            yield Piece(compact(item))
+            continue
+        yield Piece(compact({key: value for key, value in item.items() if key != name}))
+        for part in parts:
+            mark = part.get("prompt_cache_breakpoint")
+            bare = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
+            yield Piece(compact(bare), mark.get("ttl", "default") if mark else "")
