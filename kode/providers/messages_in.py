@@ -90,9 +90,11 @@ def _start(key: int, block: Any, draft: Draft, begun: dict[int, Begun]) -> None:
         case "text":
             draft.add_text(key, block.get("text"))
         case "thinking":
+            draft.begin_thinking(key)
             draft.add_thinking(key, block.get("thinking"))
             draft.sign_thinking(key, signature=block.get("signature"))
         case "redacted_thinking":
+            draft.begin_thinking(key)
             draft.sign_thinking(key, redacted=block.get("data"))
         case "tool_use":
             _start_call(key, block, draft)

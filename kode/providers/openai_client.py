@@ -55,7 +55,7 @@ def open_client(
             f"{row.shown} has no address of its own. Set `providers.{row.name}.base_url` in the "
             f"config{variable} or --base-url."
         )
-    if not endpoint.api_key and is_official:
+    if not endpoint.api_key and is_official and row.needs_key:
         raise missing_key(endpoint)
     check_key(endpoint)
     settings = client_settings(DefaultAsyncHttpxClient, endpoint)

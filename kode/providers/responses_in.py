@@ -106,7 +106,7 @@ def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
                 draft.emit(TextDelta(text="\n\n"))
             _text_block(draft, key)
         case "reasoning":
-            _thinking_block(draft, key)
+            draft.begin_thinking(key)
         case "function_call" | "custom_tool_call":
             _name_call(draft.call(key), item)
         case str():

@@ -142,17 +142,21 @@ def test_the_limit_of_output_leaves_room_for_the_conversation() -> None:
 
 
 async def test_thinking_goes_back_to_its_origin_only(connect: Connect) -> None:
-    parts = (
-        Thinking(text="mine", signature="s1", origin=ORIGIN),
-        Thinking(redacted="opaque", origin=ORIGIN),
-        Thinking(text="", signature="s2", origin=ORIGIN),
-        Thinking(text="unsigned", origin=ORIGIN),
-        Thinking(text="of another", signature="s3", origin="anthropic/another-model"),
-        Thinking(text="of openai", origin="openai/some-model"),
+    mine = (
+        Thinking(text="mine", signature="s1"),
+        Thinking(redacted="opaque"),
+        Thinking(text="", signature="s2"),
+        Thinking(text="unsigned"),
         Text(text="Done."),
     )
+    others = (Thinking(text="of another", signature="s3"), Text(text="Done too."))
     body = await sent(
-        connect, user_message("go"), Message(role="assistant", parts=parts), user_message("on")
+        connect,
+        user_message("go"),
+        Message(role="assistant", parts=mine, origin=ORIGIN),
+        user_message("on"),
+        Message(role="assistant", parts=others, origin="messages:anthropic/another-model"),
+        user_message("and on"),
     )
 
     assert body["messages"][1]["content"] == [
@@ -161,6 +165,7 @@ async def test_thinking_goes_back_to_its_origin_only(connect: Connect) -> None:
         {"type": "thinking", "thinking": "", "signature": "s2"},
         {"type": "text", "text": "Done."},
     ]
+    assert body["messages"][3]["content"] == [{"type": "text", "text": "Done too."}]
 
 
 async def test_what_the_api_refuses_is_left_out(connect: Connect) -> None:
