@@ -374,7 +374,11 @@ async def test_every_request_limits_the_output(provider_for: Opener) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(provider_names()))
-async def test_every_provider_of_the_table_answers(name: str, tmp_path: Path) -> None:
+async def test_every_provider_of_the_table_answers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in CLOUDS.items():
+        monkeypatch.setenv(variable, value)
     script = tmp_path / "script.json"
     script.write_text('[{"text": "Hello"}]')
     with ScriptedServer([{"text": "Hello"}]) as server:
