@@ -22,9 +22,9 @@ SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
 also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
---reasoning-effort, --allowedTools and --disallowedTools (lists); acceptEdits and
-bypassPermissions as modes; --yolo and --dangerously-skip-permissions for
---permission-mode full
+--reasoning-effort, --allowedTools and --disallowedTools (lists);
+acceptEdits and bypassPermissions as modes; --yolo and
+--dangerously-skip-permissions for --permission-mode full
 """
 
 
