@@ -21,8 +21,8 @@ MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
 
 ALSO_TAKEN = """\
-also taken: -m, --max-turns, --system-prompt, --append-system-prompt,
---reasoning-effort, --allowedTools and --disallowedTools (lists);
+also taken: -m, --max-turns, --reasoning-effort, --system-prompt,
+--append-system-prompt, --allowedTools and --disallowedTools (lists);
 acceptEdits and bypassPermissions as modes; --yolo and
 --dangerously-skip-permissions for --permission-mode full
 """
