@@ -29,7 +29,8 @@ TOOL = ToolSpec(name="read", description="Reads.", parameters={"type": "object"}
 def body(
     model: str, *messages: Message, info: dict[str, Any] | None = None, **request: Any
 ) -> dict[str, Any]:
-    asked = Request(messages=messages or (user_message("hi"),), **{"system": "s", **request})
+    given = {"system": "s", "conversation": "a-session", **request}
+    asked = Request(messages=messages or (user_message("hi"),), **given)
     decoded: dict[str, Any] = json.loads(claude(model, URL, **(info or {}))._body(asked))
     return decoded
 
