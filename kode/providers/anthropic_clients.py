@@ -128,10 +128,9 @@ def _required(variable: str, cloud: str, example: str) -> str:
 
 def _require(module: str, extra: str, does: str) -> None:
     """Raises: ConfigError for a package that is not installed."""
-    package = module.partition(".")[0]
-    found = importlib.util.find_spec(package) and importlib.util.find_spec(module)
-    if not found:
+    parent = module.partition(".")[0]
+    if not (importlib.util.find_spec(parent) and importlib.util.find_spec(module)):
         raise ConfigError(
-            f"The package that {does} ({package}) is not installed. Install it with "
-            f"`pip install 'kode[{extra}]'`."
+            f"The package that {does} ({module.replace('.', '-')}) is not installed. "
+            f"Install it with `pip install 'kode[{extra}]'`."
         )

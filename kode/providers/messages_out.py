@@ -265,14 +265,15 @@ def wire_turns(
     ends = _ends(turns) if marks else set()
     wires = []
     for at, turn in enumerate(turns):
-        told = [block for message in turn for block in message.told]
+        told = [block for message in turn for block in message.told] if at > 0 else []
+        if len(turn) == 1 and at not in ends and not told:
+            wires.append(turn[0].turn)
+            continue
         rest = [block for message in turn for block in message.others]
         results = [block for message in turn for block in message.results]
-        if told and rest and later_system and at > 0 and not results:
+        if told and rest and later_system and not results:
             wires.append(_turn("user", [block.wire for block in rest]))
             wires.append(_turn("system", _wires(told, marked=at in ends)))
-        elif len(turn) == 1 and at not in ends:
-            wires.append(turn[0].turn)
         else:
             blocks = [*results, *(block for message in turn for block in message.blocks)]
             wires.append(_turn(turn[0].role, _wires(blocks, marked=at in ends)))

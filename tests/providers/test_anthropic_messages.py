@@ -32,7 +32,8 @@ ORIGIN = "messages:anthropic/some-model"
 
 async def sent(connect: Connect, *messages: Message, **rest: Any) -> dict[str, Any]:
     provider, server = connect("anthropic", [{"text": "ok"}])
-    request = Request(messages=messages, **{"system": "You are kode.", **rest})
+    given = {"system": "You are kode.", "conversation": "a-session", **rest}
+    request = Request(messages=messages, **given)
     await provider.reply(request, lambda event: None)
     return server.requests[-1].json
 
@@ -211,7 +212,8 @@ async def test_earlier_turns_stay_the_same_but_for_the_moving_mark() -> None:
         messages: list[Message] = []
         for number in range(5):
             messages.append(user_message(f"question {number} é"))
-            reply = await provider.reply(Request(system="s", messages=messages), lambda e: None)
+            request = Request(system="s", messages=messages, conversation="a-session")
+            reply = await provider.reply(request, lambda e: None)
             messages.append(reply)
         await provider.aclose()
 

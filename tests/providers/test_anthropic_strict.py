@@ -54,7 +54,7 @@ class Talk:
 
     def __init__(self, provider: AnthropicMessages, **rest: Any) -> None:
         self.provider = provider
-        self.rest = {"system": SYSTEM, "tools": (READ,), **rest}
+        self.rest = {"system": SYSTEM, "tools": (READ,), "conversation": "a-session", **rest}
         self.messages: list[Message] = []
         self.events: list[Event] = []
 
@@ -148,7 +148,7 @@ async def test_only_what_is_new_is_billed_again_however_many_results_a_step_has(
 async def test_omitted_and_redacted_thinking_come_back_as_they_were() -> None:
     parts = [
         {"thinking": "", "omitted": True, "extra": {"depth": 3}},
-        {"redacted": "hidden", "extra": {"depth": None}},
+        {"redacted": "hidden", "extra": {"depth": [3]}},
         {"text": "Reading.", "extra": {"tone": {"calm": True}}},
         {"call": {"name": "read_file", "arguments": {"path": "a"}, "extra": {"caller": "me"}}},
     ]

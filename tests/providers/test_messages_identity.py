@@ -181,13 +181,12 @@ SEEN = st.one_of(
     st.builds(Text, text=WORDS),
 )
 REPLIES = st.builds(
-    lambda parts, origin, moved, at: Message(
+    lambda parts, origin, moved: Message(
         role="assistant", parts=parts, stop="end", origin=origin, moved=moved
     ),
     st.lists(SEEN, max_size=5).map(tuple),
     st.sampled_from((ORIGIN, "messages:anthropic/other", "")),
     st.booleans(),
-    st.integers(),
 )
 
 

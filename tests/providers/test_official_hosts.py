@@ -43,7 +43,11 @@ def plays(mock: respx.Router, url: str, name: str) -> respx.Route:
 async def ask(name: str, model: str, *, api: Any = None, small: bool = False) -> Message:
     provider = open_provider(name, model, api_key=KEY, api=api)
     request = Request(
-        system="Be brief.", messages=(user_message("hi"),), tools=(TOOL,), small=small
+        system="Be brief.",
+        messages=(user_message("hi"),),
+        tools=(TOOL,),
+        small=small,
+        conversation="a-session",
     )
     try:
         return await provider.reply(request, silent)
