@@ -217,7 +217,7 @@ def test_format_and_effort_of_requests_are_named(
 
     finding = found(tmp_path, "requests")
 
-    assert f"format: {format}." in finding.detail
+    assert f"format: {format};" in finding.detail
     assert effort in finding.detail
 
 
