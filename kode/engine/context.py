@@ -90,19 +90,24 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     """Called when a session opens and after a compaction. A session has one beginning: system
     prompt and tools are rendered once and stored, and are the same bytes in every request until a
     compaction. What has changed since goes into the next message."""
-    injection = await agent.memory.inject(reason)
-    if agent.small:
-        injection = _before_the_person(context.session, injection)
-    sections = dict(agent.render_system({"memory": injection.system}))
-    session = context.session
+    session, injection = context.session, await agent.memory.inject(reason)
     begun = session.beginning
     if begun is None or not begun.tools or not session.messages or reason == "compacted":
-        begun = _begin(agent, session, sections, reason)
+        begun = None
+    if agent.small and (begun is None or "memory" not in begun.sections):
+        injection = _before_the_person(session, injection)
+    # Masked, because a later process has only what is on disk.
+    rendered = agent.render_system({"memory": injection.system})
+    sections = {name: redact(text) for name, text in rendered.items()}
+    begun = begun or _begin(agent, session, sections, reason)
     context.sections = sections_at(begun)
     context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
     if any(spec.name == CALLS_ANY for spec in context.specs):
         sections["servers"] = "\n".join(agent.servers)
-    context.news = news_of(sections, {**context.sections, **session.told})
+    known = {**context.sections, **session.told}
+    if not injection.known:
+        sections["memory"] = known.get("memory", "")
+    context.news = news_of(sections, known)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.opened = None
     context.known_tokens = context.known_messages = 0
@@ -111,9 +116,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
 ) -> SystemEntry:
-    """Records the beginning of the requests to come, unless it is the same. Credentials in it are
-    masked before it is sent, because a later process has only what is on disk."""
-    sections = {name: redact(text) for name, text in sections.items()}
+    """Records the beginning of the requests to come, unless it is the same."""
     specs = (tool.brief_spec if agent.small else tool.spec for tool in agent.tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
@@ -132,13 +135,16 @@ def _begin(
     return session.beginning
 
 
-def record_news(context: Context) -> tuple[Text, ...]:
-    """Records what the next message tells of the changed sections. Raises: StorageError."""
+def news_parts(context: Context) -> tuple[Text, ...]:
+    """What the next message tells of the changed sections."""
+    return tuple(Text(text=text, source="news") for _, text in context.news)
+
+
+def record_news(context: Context) -> None:
+    """Records that it has been told. Raises: StorageError."""
     told, context.news = context.news, ()
-    if not told:
-        return ()
-    context.session.append(*(entry for entry, _ in told))
-    return tuple(Text(text=text, source="news") for _, text in told)
+    if told:
+        context.session.append(*(entry for entry, _ in told))
 
 
 def _before_the_person(session: Session, injection: Injection) -> Injection:

@@ -26,8 +26,13 @@ def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[Tol
     return tuple(
         (ToldEntry(section=name, text=text), told(name, known.get(name, ""), text))
         for name in HEADINGS
-        if (text := now.get(name, "")) != known.get(name, "") and (text or name in MAY_END)
+        if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
+        and (text or name in MAY_END)
     )
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def told(name: str, before: str, after: str) -> str:
@@ -35,13 +40,13 @@ def told(name: str, before: str, after: str) -> str:
     shorter."""
     if not after:
         return f"{HEADINGS[name]}\nThere is nothing in it any more."
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _lines(before), _lines(after)
     steps = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     added = [line for kind, _, _, i, j in steps if kind != "equal" for line in new[i:j]]
     gone = [line for kind, i, j, _, _ in steps if kind != "equal" for line in old[i:j]]
     pieces = [HEADINGS[name]]
-    pieces += [f"New:\n{_as_data(name, added)}"] if any(map(str.strip, added)) else []
-    pieces += [f"No longer there:\n{_as_data(name, gone)}"] if any(map(str.strip, gone)) else []
+    pieces += [f"New:\n{_as_data(name, added)}"] if added else []
+    pieces += [f"No longer there:\n{_as_data(name, gone)}"] if gone else []
     changed, whole = "\n".join(pieces), f"{HEADINGS[name]}\n{after}"
     return changed if before and len(changed) < len(whole) else whole
 
@@ -49,5 +54,5 @@ def told(name: str, before: str, after: str) -> str:
 def _as_data(name: str, lines: list[str]) -> str:
     """Lines of memory stay what they were in its section: data, not orders. They cannot close the
     frame: its marker was escaped when the section was rendered."""
-    text = "\n".join(line for line in lines if line.strip())
+    text = "\n".join(lines)
     return f"<memory>\n{text}\n</memory>" if name == "memory" else text

@@ -23,6 +23,7 @@ from kode.engine.context import (
     Context,
     context_tokens,
     missing_opening,
+    news_parts,
     note_usage,
     prepare,
     record_news,
@@ -193,9 +194,10 @@ def _record_text(run: Run, text: str, recalled: str, attachments: Sequence[Text 
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
-    opening, news = missing_opening(run.context), record_news(run.context)
+    opening, news = missing_opening(run.context), news_parts(run.context)
     parts = (*opening, *news, *memory, *attachments, Text(text=text))
     session.append_message(Message(role="user", parts=parts))
+    record_news(run.context)
     run.context.opened = session.messages
     run.recorded = True
 

@@ -183,7 +183,7 @@ class NullMemory:
         return None
 
     async def inject(self, reason: InjectReason) -> Injection:
-        return Injection()
+        return Injection(known=False)
 
     async def recall(self, turn: Turn) -> str:
         return ""

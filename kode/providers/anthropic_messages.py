@@ -122,7 +122,8 @@ class AnthropicMessages(SdkProvider):
         return {"anthropic-beta": ",".join([*betas, INTERLEAVED])}
 
     def _body(self, request: Request) -> bytes:
-        caches = "cache" not in self._left_out
+        # A single question is never asked again: writing it to the cache would only cost.
+        caches = "cache" not in self._left_out and request.conversation != ""
         turns = turns_of(self._messages.of(request.messages))
         head = self._head(request, may_think(turns))
         pieces = [encode_json(head)[:-1]]

@@ -109,10 +109,13 @@ def _of_user(message: Message, info: ModelInfo) -> Blocks:
 
 def _of_reply(message: Message) -> Blocks:
     """A reply of this model. Paused, it goes back whole; see `Blocks.paused`."""
+    unfit: tuple[type[Part], ...] = (Thinking,) if message.moved else ()
+    if any(isinstance(part, ServerItem) and not part.own for part in message.parts):
+        unfit += (ServerItem,)  # one was masked on disk: a search and its result go together
     parts = [
         part
         for part in message.parts
-        if not (message.moved and isinstance(part, Thinking)) and wire_form(part) is not None
+        if not isinstance(part, unfit) and wire_form(part) is not None
     ]
     settled = _blocks_of_reply(_settled(parts, message.stop))
     if message.stop != "paused":
@@ -157,7 +160,7 @@ def wire_form(part: Part) -> dict[str, Any] | None:
     """A part of this model's own reply: its own form, or else the plain one; None if it cannot go
     back."""
     own = getattr(part, "own", None)
-    if own is None:
+    if not own:
         return plain_form(part)
     if isinstance(part, Text) and not part.text.strip():
         return None

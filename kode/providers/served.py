@@ -36,7 +36,7 @@ from kode.providers.catalogue import (
     tokens,
 )
 from kode.providers.models import info_of
-from kode.registry import ProviderRow
+from kode.registry import COMPATIBLE, ProviderRow
 
 if TYPE_CHECKING:
     import httpx2
@@ -127,6 +127,8 @@ async def _facts_of(
     facts = await listed_facts(client, row, endpoint)
     if WINDOW in facts or _is_vendors_own(endpoint.model):
         return facts
+    if row.needs_key and row.name != COMPATIBLE:
+        return facts  # a vendor's own format behind a proxy, not a server of one's own
     root = _root(endpoint)
     return {**await _of_own_api(client, root, endpoint.model, wants_window, loading), **facts}
 

@@ -126,7 +126,7 @@ class SystemEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class ToldEntry(Entry):
-    """A section of the system prompt as the model knows it after the message that follows."""
+    """A section of the system prompt as the model knows it since the message before this entry."""
 
     section: str
     text: str

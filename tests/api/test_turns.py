@@ -319,7 +319,12 @@ async def test_several_conversations_in_one_process_do_not_disturb_each_other(
     async def one(name: str) -> str:
         folder = tmp_path / name
         folder.mkdir()
-        options = {"base_url": server.openai_url, "memory": None, "permission_mode": "auto-edit"}
+        options = {
+            "base_url": server.openai_url,
+            "model": "gpt-4.1",
+            "memory": None,
+            "permission_mode": "auto-edit",
+        }
         async with kode.open(folder, **options) as conversation:
             return await conversation.ask(name)
 

@@ -58,6 +58,9 @@ class Place:
             "KODE_HOME": str(self.home),
             "OPENAI_API_KEY": "sk-test-0123456789abcdef0123",
             "OPENAI_BASE_URL": self.url,
+            # One that any server has in Chat Completions; the vendors' own formats have tests of
+            # their own.
+            "KODE_MODEL": "gpt-4.1",
             **self.extra,
         }
 

@@ -59,15 +59,23 @@ async def test_a_sentence_that_a_pasted_block_has_a_part_in_is_not_the_persons_o
     }
 
 
-async def test_reload_shows_memory_as_it_is_now(talk):
+async def test_reload_tells_what_has_changed_at_the_end_and_leaves_the_beginning(talk):
     await talk.turn("remember where I live")
     before = talk.context.system
 
     await talk.memory_command(["reload"])
+    await talk.turn("and now?")
 
     assert "Lives in Lisbon" not in before
-    assert "Lives in Lisbon" in talk.context.system
-    assert "Lives in Lisbon" in talk.session.system
+    assert talk.context.system == before
+    (news,) = newest(talk)
+    assert "Lives in Lisbon" in news
+
+
+def newest(talk):
+    """What the last message of the person tells of a changed beginning."""
+    parts = [m for m in talk.session.messages if m.role == "user"][-1].parts
+    return [part.text for part in parts if getattr(part, "source", "") == "news"]
 
 
 async def test_used_lists_what_the_last_request_held_and_the_answer_named(tmp_path, monkeypatch):

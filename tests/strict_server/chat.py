@@ -315,20 +315,26 @@ def _known(message: Any, at: int, model: Model, memory: Memory) -> Any:
     sent = memory.sent.get(_key(message, model))
     if not sent:
         return message
-    whole, plain = sent[-1]
-    watched = {"tool_calls", "reasoning_details", *(set(whole) - set(plain))} & set(whole)
+    found = [_differences(message, whole, plain, model) for whole, plain in sent]
+    lost = min(found, key=len)  # of replies that say the same, the one that came back
+    plain = sent[found.index(lost)][1]
+    memory.soft_faults.extend(f"messages[{at}].{name}: {word}" for name, word in lost.items())
+    added = {name for name in sent[found.index(lost)][0] if name not in plain}
+    same = {name for name in (*added, "tool_calls") if name in message and name not in lost}
+    bare = {name: value for name, value in message.items() if name not in same}
+    return bare | {name: plain[name] for name in same & set(plain)}
+
+
+def _differences(message: Message, whole: Message, plain: Message, model: Model) -> dict[str, str]:
+    """By field of those that must come back: changed, or lost."""
+    watched = {"tool_calls", "reasoning_details", *(set(whole) - set(plain))}
     if whole.get("tool_calls") and model.vendor in THINKS_ON:
-        watched |= {"reasoning_content"} & set(whole)
-    known = dict(message)
-    for name in sorted(watched):
-        if message.get(name) != whole[name]:
-            word = "changed" if name in message else "lost"
-            memory.soft_faults.append(f"messages[{at}].{name}: {word}")
-        elif name in plain:
-            known[name] = plain[name]
-        else:
-            del known[name]
-    return known
+        watched.add("reasoning_content")
+    return {
+        name: "changed" if name in message else "lost"
+        for name in sorted(watched & set(whole))
+        if message.get(name) != whole[name]
+    }
 
 
 def _pieces(body: Body) -> Iterator[Piece]:

@@ -131,9 +131,9 @@ def _known(message: Any, at: int, memory: Memory) -> Any:
     for number, block in enumerate(blocks):
         if not isinstance(block, dict):
             return message
-        bare = {key: value for key, value in block.items() if key != "cache_control"}
-        plain = memory.known(key_of(bare), bare, f"messages.{at}.content.{number}")
-        known.append(plain | {k: v for k, v in block.items() if k == "cache_control"})
+        given = {k: v for k, v in block.items() if k != "cache_control" and v is not None}
+        plain = memory.known(key_of(given), given, f"messages.{at}.content.{number}")
+        known.append(plain | {k: v for k, v in block.items() if k == "cache_control" or v is None})
     return message | {"content": known}
 
 
@@ -511,10 +511,11 @@ def bound_to(body: Body, turns: list[Turn], reply: list[Block]) -> str:
 
 
 def bare(block: Any) -> Any:
-    """A block without its cache marks, its own keys in one order (what it holds keeps its)."""
+    """A block without its cache marks and nulls, its own keys in one order (what it holds keeps
+    its)."""
     if not isinstance(block, dict):
         return block
-    without = {key: block[key] for key in sorted(block) if key != "cache_control"}
+    without = {k: block[k] for k in sorted(block) if k != "cache_control" and block[k] is not None}
     if isinstance(without.get("content"), list):
         without["content"] = [bare(inner) for inner in without["content"]]
     return without

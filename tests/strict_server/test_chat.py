@@ -244,6 +244,18 @@ async def test_what_is_only_better_sent_back_is_noted_where_it_is_lost(
         assert len(server.soft_faults) == 1
 
 
+async def test_one_of_two_replies_with_the_same_words_is_known_again() -> None:
+    same = [{"thinking": thought, "text": "Yes"} for thought in ("one", "two")]
+    async with opened("openrouter", same) as (server, client):
+        messages = [HELLO]
+        for _ in range(3):
+            await ask(client, messages, "some/model")
+            reply = server.requests[-1].reply["choices"][0]["message"]
+            kept = {name: reply[name] for name in KEPT if name in reply}
+            messages = [*messages, kept, HELLO]
+        assert server.soft_faults == []
+
+
 # ── cache, lists, the stream ─────────────────────────────────────────────────────────────────
 
 
@@ -283,6 +295,32 @@ async def test_any_prefix_leads_to_the_same_endpoint() -> None:
         async with openai.AsyncOpenAI(base_url=address, api_key="k", max_retries=0) as client:
             await ask(client, [HELLO], MODELS["gemini"])
         assert server.requests[0].path == "/v1beta/openai/chat/completions"
+
+
+@pytest.mark.parametrize("vendor", MODELS)
+async def test_the_chunks_are_the_whole_message(vendor: str) -> None:
+    async with opened(vendor, [SCRIPT[0] | {"extra": {"x_new": 1}}]) as (server, client):
+        chunks = await ask(client, [HELLO], MODELS[vendor])
+        sent = server.requests[-1].reply
+        usage = [chunk.usage.to_dict() for chunk in chunks if chunk.usage]
+        assert usage == [sent["usage"]]
+        deltas = [choice.delta.to_dict() for chunk in chunks for choice in chunk.choices]
+        message = sent["choices"][0]["message"]
+        assert [delta["x_new"] for delta in deltas if "x_new" in delta] == [message["x_new"]]
+        for name in ("content", "reasoning_content", "reasoning"):
+            said = "".join(delta.get(name) or "" for delta in deltas)
+            assert said == (message.get(name) or "")
+        calls: list[Any] = [{}, {}]
+        for part in (part for delta in deltas for part in delta.get("tool_calls", ())):
+            whole, more = calls[part.pop("index")], part.pop("function")
+            function = whole.setdefault("function", {"arguments": ""})
+            function["arguments"] += more.pop("arguments")
+            function |= more
+            whole |= part
+        assert calls == message["tool_calls"]
+        details = [part for delta in deltas for part in delta.get("reasoning_details", ())]
+        text = "".join(part.get("text", "") for part in details)
+        assert text == "".join(one["text"] for one in message.get("reasoning_details", ()))
 
 
 async def test_a_reply_without_a_stream_is_whole() -> None:

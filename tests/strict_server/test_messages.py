@@ -1,5 +1,6 @@
 """The strict server as Anthropic, driven by Anthropic's own client."""
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -366,6 +367,33 @@ async def test_a_stream_can_be_cut_ended_or_end_with_an_error() -> None:
             await ask(client, user())
         assert caught.value.status_code == 529
         assert server.refusals == []
+
+
+async def test_the_stream_is_the_whole_message() -> None:
+    search = {"query": "kode", "results": [{"url": "https://example.org"}]}
+    parts = [{"thinking": "Hm"}, {"redacted": "secret"}, {"text": "So"}, {"search": search}]
+    script = [{"parts": parts, "calls": CALLS, "extra": {"x_new": 1}}]
+    async with opened(script) as (server, client):
+        streamed = await ask(client, user(), thinking={"type": "adaptive", "display": "summarized"})
+        sent = server.requests[-1].reply["content"]
+        kinds = [block["type"] for block in sent]
+        assert kinds[:3] == ["thinking", "redacted_thinking", "text"]
+        assert kinds[3:5] == ["server_tool_use", "web_search_tool_result"]
+        for came, block in zip(streamed.content, sent, strict=True):
+            assert (
+                came.model_dump(exclude_none=True, mode="json").items()
+                >= {key: value for key, value in block.items() if key != "content"}.items()
+            )
+
+
+async def test_a_stream_can_be_held_until_the_client_goes() -> None:
+    async with opened([{"text": "A" * 50, "hold_after": 5}]) as (server, client):
+        async with client.messages.stream(model=NEW, max_tokens=99, messages=user()) as stream:
+            async for event in stream:
+                if event.type == "text":
+                    break
+        await asyncio.to_thread(server.wait_for_disconnect)
+        assert server.requests[-1].reply["content"] == [text("A" * 50)]
 
 
 async def test_models_and_tokens_can_be_asked_for() -> None:

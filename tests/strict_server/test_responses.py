@@ -250,6 +250,22 @@ async def test_how_a_response_ends(reply: dict[str, Any], status: str, reason: s
         assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
+async def test_the_stream_is_the_whole_response() -> None:
+    async with opened([SCRIPT[0] | {"extra": {"x_new": 1}}]) as (server, client):
+        events = await ask(client, [user()])
+        sent = server.requests[-1].reply["output"]
+        assert [item["x_new"] for item in sent] == [1] * 4
+        done = [event.item for event in events if event.type == "response.output_item.done"]
+        assert [item.to_dict(mode="json") for item in done] == sent
+        assert events[-1].response.to_dict(mode="json")["output"] == sent
+        said: dict[str, str] = {}
+        for event in events:
+            if event.type.endswith(".delta"):
+                said[event.item_id] = said.get(event.item_id, "") + event.delta
+        texts = [sent[0]["summary"][0]["text"], sent[1]["content"][0]["text"]]
+        assert list(said.values()) == [*texts, sent[2]["arguments"], sent[3]["input"]]
+
+
 async def test_a_search_of_the_servers_comes_with_its_sources() -> None:
     search = {"search": {"query": "kode", "results": [{"url": "https://example.org"}]}}
     async with opened([{"parts": [{"thinking": "Hm"}, search], "text": "Found"}]) as found:

@@ -130,15 +130,15 @@ async def instructions(talks: Talks, first: str, tomorrow: Callable[[], None]) -
 async def a_fact(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str:
     async with talks.open() as other:
         await other.memory_command(["add", "env", "The build runs with make all."])
-    return await talks.said(first)
+    return await talks.said()
 
 
 async def a_tool(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str:
-    return await talks.said(first, tools=(roll,))
+    return await talks.said(tools=(roll,))
 
 
 async def words_of_the_person(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str:
-    return await talks.said(first, append_system="Answer in verse.")
+    return await talks.said(append_system="Answer in verse.")
 
 
 async def a_model(talks: Talks, first: str, tomorrow: Callable[[], None]) -> str:
@@ -199,21 +199,31 @@ async def test_each_cause_of_a_lost_beginning_is_named(
         assert found.spot.before != found.spot.after
 
 
+async def test_what_changes_while_a_session_is_closed_costs_it_nothing(talks: Talks) -> None:
+    first = await talks.said(None, "Hello. " * 20, "Go on.")
+    async with talks.open() as other:
+        await other.memory_command(["add", "env", "The build runs with make all."])
+    await talks.said(first)
+    await talks.said(first, tools=(roll,))
+    await talks.said(first, append_system="Answer in verse.")
+
+    assert talks.breaks(first) == []
+
+
 async def test_a_fact_of_another_project_is_not_the_cause(talks: Talks) -> None:
-    first = await talks.said(None, "Hello.")
+    await talks.said(None, "Hello.")
     elsewhere = talks.folder.parent / "elsewhere"
     elsewhere.mkdir()
     async with talks.open() as other:
         await other.memory_command(["add", "env", "The build runs with make all."])
     async with talks.open(folder=elsewhere) as other:
         await other.memory_command(["add", "env", "Use tabs.", "--scope", "project"])
-    assert "The build runs" in talks.last_break(await talks.said(first)).cause
+    assert "The build runs" in talks.last_break(await talks.said()).cause
 
 
 @pytest.mark.slow
 async def test_the_sums_are_those_that_the_server_counted(talks: Talks) -> None:
     first = await talks.said(None, "Hello.", "Go on.")
-    await a_fact(talks, first, lambda: None)
     await a_compaction(talks, first, lambda: None)
 
     found = talks.cost(first)
