@@ -546,9 +546,11 @@ def make_memory_context(
     emit: Emit,
     current: "Callable[[], tuple[Agent, Config]] | None" = None,
     typed: Callable[[str], bool] = lambda sentence: True,
+    opens: Callable[[Provider], None] = lambda provider: None,
 ) -> MemoryContext:
     """What memory may know about this session. `current` returns the agent and settings if they may
-    change (`/model`); without it they stay as passed. `typed`: see `MemoryContext`."""
+    change (`/model`); without it they stay as passed. `typed`: see `MemoryContext`; `opens`: see
+    `ask_reply`."""
     current = current or (lambda: (agent, config))
     return MemoryContext(
         root=paths.memory_folder(agent.place.home, config.memory.data_dir),
@@ -556,7 +558,7 @@ def make_memory_context(
         project_root=paths.repository_root(agent.place.cwd),
         session_id=session.id,
         emit=emit,
-        ask_reply=ask_reply(current, session, emit),
+        ask_reply=ask_reply(current, session, emit, opens),
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
         expected_s=partial(_expected_s, current),
@@ -575,11 +577,15 @@ def _expected_s(
 
 
 def ask_reply(
-    current: Callable[[], tuple[Agent, Config]], session: Session, emit: Emit = silent
+    current: Callable[[], tuple[Agent, Config]],
+    session: Session,
+    emit: Emit = silent,
+    opens: Callable[[Provider], None] = lambda provider: None,
 ) -> AskReply:
     """The function that memory asks a model with: one attempt, counted in the session. It asks
     `memory.model`, else the model for small work, else the session's. If the vendor's small model,
-    which nobody named, is refused, the session's is asked from then on, and one line says so."""
+    which nobody named, is refused, the session's is asked from then on, and one line says so.
+    `opens` gets each provider that the caller has to close."""
     opened: dict[tuple[str, str], Provider] = {}
     refused: set[tuple[str, str]] = set()
 
@@ -593,6 +599,7 @@ def ask_reply(
             return await _answer(agent, config, session, agent.provider, request)
         if key not in opened:
             opened[key] = make_provider(config, choice)
+            opens(opened[key])
         try:
             return await _answer(agent, config, session, opened[key], request)
         except (RefusedError, AuthenticationError) as error:

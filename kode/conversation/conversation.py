@@ -166,6 +166,8 @@ class Conversation:
     """The last sentence about a model that its vendor no longer serves."""
     waited_s: float = 0.0
     """How long the next turn has waited for the server, which may be loading its model."""
+    to_close: list[Provider] = field(default_factory=list)
+    """Providers that were asked, besides the current one: closed at the end."""
     without_search: str = ""
     """The model of which was said that it cannot search the web, although that is wanted."""
     delegation: "Delegation | None" = None
@@ -229,6 +231,7 @@ class Conversation:
                 self.session,
                 emit=self.emit,
                 current=lambda: (self.agent, self.config),
+                opens=self.to_close.append,
                 typed=lambda sentence: (
                     self.typed is None or sentence in " ".join(self.typed.split())
                 ),
@@ -453,6 +456,7 @@ class Conversation:
         config = switched(self.config, os.environ, name, model)
         choice = resolve_provider(config, os.environ)
         opened = make_provider(config, choice)
+        self.to_close.append(self.agent.provider)
         self.loaded = replace(self.loaded, config=config)
         self.agent = replace(
             self.agent,
@@ -581,9 +585,14 @@ class Conversation:
             if self.extensions is not None:
                 await self.extensions.close()
             await self._leave("exit")
-            await self.agent.provider.aclose()
+            await self._close_providers()
             if self.sharing is not None:
                 await self.sharing.finish(self.session.id)
+
+    async def _close_providers(self) -> None:
+        small = self.agent.small_model
+        for provider in (self.agent.provider, *([small.provider] if small else ()), *self.to_close):
+            await provider.aclose()
 
     def _report(self, error: StorageError) -> None:
         """Reports a fault, unless it is the one that the last turn ended with."""

@@ -17,6 +17,8 @@
     served.py              the same of a local server, which depends on how it was started
     catalogue.py           one model in a server's list → what it says
     offered.py             the models to choose from
+    reach.py               whether a server answers, with which models
+    listing.py             the models of all configured providers
 
 Only the chosen format's module is imported; its SDK is imported on the first request, or by
 `warm_up`.

@@ -183,6 +183,14 @@ class FakeConversation:
             emit(Steered(text=said[0]))
             await self._say(f"Steered by: {said[0]}")
             return
+        if text == "ponder":
+            emit(
+                ThinkingDelta(text="First the beginning of it. " + "And so on. " * 20 + "At last.")
+            )
+            while not (self.cwd / "go").exists():  # the test has seen what is thought
+                await asyncio.sleep(0.05)
+            await self._say("Pondered.")
+            return
         if text == "evil":
             await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
             return

@@ -87,7 +87,7 @@ def git(place: Place, *arguments: str) -> None:
 
 
 def task_of(server: ScriptedServer) -> str:
-    return json.dumps(server.requests[0].json["messages"])
+    return json.dumps(server.requests[0].json)
 
 
 def test_a_fact_after_a_number_sign_is_kept_and_says_how_to_undo_it(place: Place, prompt) -> None:

@@ -139,13 +139,16 @@ def test_a_found_local_server_is_offered_and_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kode.cli.commands import init
+    from kode.registry import provider_row
 
+    row = provider_row("ollama")
     with ScriptedServer() as server:
-        monkeypatch.setattr(init, "LOCAL_SERVERS", (("Ollama", server.port),))
+        monkeypatch.setattr(init, "local_places", lambda: ((row, server.openai_url),))
         monkeypatch.setattr("builtins.input", lambda question: "2")
         settings = init.choose()
     assert settings is not None
-    assert settings["model"] == "scripted-model"
+    assert settings["provider"] == "ollama"
+    assert settings["providers"]["ollama"]["model"] == "scripted-model"
     assert "Ollama on this machine" in capsys.readouterr().out
 
 

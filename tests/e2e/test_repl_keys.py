@@ -174,3 +174,18 @@ def test_up_takes_back_what_waits_for_the_next_step(repl):
 
     terminal.until_gone("next step")
     terminal.until("> use tabs")
+
+
+def test_ctrl_t_unfolds_what_the_model_thinks_and_folds_it_again(repl, tmp_path):
+    terminal = repl(width=100)
+    terminal.type("ponder", "enter")
+    terminal.until("Thinking…", "so on. At last.")
+    assert "First the beginning" not in "\n".join(terminal.screen.display)
+
+    terminal.type("\x14")
+    terminal.until("First the beginning of it.", "Ctrl-T folds")
+    terminal.type("\x14")
+    terminal.until("Ctrl-T unfolds")
+
+    (tmp_path / "project" / "go").touch()
+    terminal.until("Thought", "Pondered.")

@@ -30,7 +30,7 @@ def requests(case: Case) -> Finding:
         return optional(NONE_YET)
     api = FORMATS[getattr(provider, "api", "scripted")]
     effort = " ".join(effort_lines(case.choice.effort, provider))
-    return ok(f"format: {api}. {effort}")
+    return ok(f"format: {api}; effort: {effort}")
 
 
 def small_model(case: Case) -> Finding:

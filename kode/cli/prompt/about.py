@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kode import __version__, paths
+from kode.cli.prompt.effort import effort_lines
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clean, count, explain, one_line
 from kode.errors import KodeError, UserError
@@ -30,6 +31,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         ("folder", str(talk.cwd)),
         *(("", f"also {folder}") for folder in talk.config.add_dirs),
         ("model", f"{now.model} ({now.provider}{_address(talk)})"),
+        ("effort", " ".join(effort_lines(talk.agent.effort, talk.agent.provider))),
         ("mode", now.mode),
         ("sandbox", await asyncio.to_thread(_sandbox, talk)),
         ("memory", await _memory(talk)),

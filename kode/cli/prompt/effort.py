@@ -21,7 +21,8 @@ async def use_effort(state: PromptState, argument: str) -> None:
     talk = state.conversation
     if argument:
         talk.use_effort(_level(argument))
-    for line in effort_lines(talk.agent.effort, talk.agent.provider):
+    first, *more = effort_lines(talk.agent.effort, talk.agent.provider)
+    for line in (f"Effort: {first}", *more):
         state.screen.print(one_line(line))
     if not argument:
         state.screen.print(f"/effort LEVEL switches; /effort {DEFAULT} leaves it to kode.", "dim")
@@ -32,7 +33,7 @@ def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:
     model, levels = provider.model, provider.info.efforts
     sent = _sent(wanted, provider)
     if sent is None and wanted is not None:
-        return [f"Effort: {wanted} is set, but not sent: kode knows no such setting of {model}."]
+        return [f"{wanted} is set, but not sent: kode knows no such setting of {model}."]
     if sent is None:
         what = f"{model} decides by itself"
     elif wanted is None:
@@ -40,7 +41,7 @@ def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:
     else:
         what = wanted if sent == wanted else f"{wanted}, sent as {sent}, the nearest of {model}"
     accepted = f"It accepts {', '.join(levels)}." if levels else ""
-    return [line for line in (f"Effort: {what}.", accepted) if line]
+    return [line for line in (f"{what}.", accepted) if line]
 
 
 def _sent(wanted: Effort | None, provider: Provider) -> Effort | None:

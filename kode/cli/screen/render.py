@@ -77,7 +77,7 @@ TAIL_CHARS = 2_000
 MAX_THOUGHT_LINES = 1_000
 MAX_THINKING_CHARS = 100_000
 """Limit of what is shown of one thought."""
-UNFOLD = "Ctrl-T unfolds"
+UNFOLD, FOLD = "Ctrl-T unfolds", "Ctrl-T folds"
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -144,8 +144,8 @@ class Renderer:
             return lines[-max(height, 1) :]
         now, since = self.clock(), progress.commands_since()
         stop = how_to_stop(now - since if since is not None else 0.0, width)
-        if progress.thinks and not self.unfolded and width >= ROOM_FOR_AN_OFFER:
-            stop = f"{stop} · {UNFOLD}"
+        if progress.thinks and width >= ROOM_FOR_AN_OFFER:
+            stop = f"{stop} · {FOLD if self.unfolded else UNFOLD}"
         spinner = progress.line(now, width, stop, words=not self.unfolded)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]

@@ -1,6 +1,7 @@
 """Each thing that `kode doctor` looks at, really at fault."""
 
 import http.server
+import json
 import shutil
 import threading
 from collections import namedtuple
@@ -181,6 +182,71 @@ def test_what_the_server_reports_of_a_model_is_shown(
     assert finding.next_step
     assert by_table.state == "ok"
     assert "table of 20" in by_table.detail
+
+
+def test_each_further_provider_has_a_line(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        works = {"base_url": server.openai_url, "model": "scripted-model"}
+        lacks = {"base_url": server.openai_url, "model": "no-such-model"}
+        gone = {"base_url": "http://127.0.0.1:9/v1"}
+        parts = {"own": works, "works": works, "lacks": lacks, "gone": gone, "mistral": {}}
+        configured(tmp_path, json.dumps({"provider": "own", "providers": parts}))
+        finding = found(tmp_path, "others")
+    lines = dict(line.split(": ", 1) for line in finding.detail.splitlines())
+    assert finding.state == "optional"
+    assert lines["works"].endswith("answers, offers scripted-model")
+    assert lines["lacks"].endswith("has no model no-such-model")
+    assert "http://127.0.0.1:9/v1" in lines["gone"]
+    assert "MISTRAL_API_KEY" in lines["mistral"]
+    assert "own" not in lines
+
+
+@pytest.mark.parametrize(
+    ("more", "format", "effort"),
+    [
+        ({}, "Chat Completions", "decides by itself"),
+        ({"api": "messages", "effort": "high"}, "Messages", "high is set, but not sent"),
+        ({"api": "responses", "model": "gpt-5", "effort": "max"}, "Responses", "the nearest"),
+    ],
+)
+def test_format_and_effort_of_requests_are_named(
+    tmp_path: Path, more: dict[str, str], format: str, effort: str
+) -> None:
+    part = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
+    configured(tmp_path, json.dumps({"provider": "own", "providers": {"own": part}}))
+
+    finding = found(tmp_path, "requests")
+
+    assert f"format: {format};" in finding.detail
+    assert effort in finding.detail
+
+
+def test_the_model_for_small_work_is_named_with_its_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    settings = {"provider": "own", "providers": {"own": part, "groq": {}}}
+    configured(tmp_path, json.dumps(settings))
+    assert "m answers memory's questions too" in found(tmp_path, "small model").detail
+
+    configured(tmp_path, json.dumps({**settings, "small_model": "tiny"}))
+    assert found(tmp_path, "small model").detail.startswith("tiny (own)")
+
+    configured(tmp_path, json.dumps({**settings, "small_model": "groq/tiny"}))
+    finding = found(tmp_path, "small model")
+    assert (finding.state, "GROQ_API_KEY" in finding.detail) == ("optional", True)
+
+
+def test_a_search_that_is_wanted_and_missing_says_what_to_add(tmp_path: Path) -> None:
+    part = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    settings = {"provider": "own", "providers": {"own": part}}
+    configured(tmp_path, json.dumps(settings))
+    assert found(tmp_path, "web search").state == "ok"
+
+    configured(tmp_path, json.dumps({**settings, "web_search": True}))
+    finding = found(tmp_path, "web search")
+    assert finding.state == "optional"
+    assert "kode mcp add" in finding.next_step
 
 
 def test_a_memory_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -40,6 +40,49 @@ def test_a_definition_says_what_it_is_for_and_what_it_may_use(world: World) -> N
 
 
 @pytest.mark.parametrize(
+    ("line", "effort"),
+    [
+        ("effort: high", "high"),
+        ("reasoningEffort: xhigh", "xhigh"),
+        ("effort: inherit", None),
+        ("color: blue", None),
+    ],
+)
+def test_a_definition_may_say_how_much_it_thinks(
+    world: World, line: str, effort: str | None
+) -> None:
+    world.write("~/.claude/agents/x.md", f"---\ndescription: d\n{line}\n---\nbody")
+
+    found = world.find()
+
+    assert [agent.effort for agent in in_use(found.agents)] == [effort]
+    assert not found.problems.get("agents")
+
+
+def test_a_level_that_there_is_not_is_named_and_the_agent_works_without(world: World) -> None:
+    world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: huge\n---\nbody")
+
+    found = world.find()
+
+    assert [agent.effort for agent in in_use(found.agents)] == [None]
+    assert "'huge'" in found.problems["agents"][0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "effort"), [((), "high"), (("--effort", "low"), "low")], ids=["its own", "a flag"]
+)
+async def test_a_subagent_thinks_as_much_as_its_definition_or_a_flag_says(
+    world: World, flags: tuple[str, ...], effort: str
+) -> None:
+    world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: high\n---\nbody")
+
+    conversation = child(world, "--agent", "x", *flags)
+
+    assert conversation.agent.effort == effort
+    await conversation.close()
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("---\nname: x\n---\nbody", "has no description"),
