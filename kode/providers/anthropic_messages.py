@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kode.contracts import Effort, Request, ToolSpec
-from kode.errors import RefusedError
+from kode.errors import RefusedError, ThinkingRefused
+from kode.events import Emit
 from kode.messages import Message, Part, ServerItem
 from kode.providers.anthropic_clients import open_client
 from kode.providers.draft import Draft
@@ -88,7 +89,18 @@ class AnthropicMessages(SdkProvider):
         url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
         super().__init__(settings, base_url=url.rstrip("/").removesuffix("/v1"))
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
+        # A model that thinks by budget binds its thinking to nothing, and wants it back amid its
+        # calls whatever became of what stands before.
+        self._binds = "enabled" not in settings.info.thinking
         self._tools = EncodedTools(tool_object)
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """See `SdkProvider.reply`."""
+        try:
+            return await super().reply(request, emit)
+        except ThinkingRefused:
+            self._binds, self._messages = True, Encoded(self._blocks_of)
+            raise
 
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import anthropic
@@ -183,7 +195,7 @@ class AnthropicMessages(SdkProvider):
         return tools if request.tools else b""
 
     def _blocks_of(self, message: Message) -> Blocks:
-        return blocks_of(message, self.origin, self.info)
+        return blocks_of(message, self.origin, self.info, binds=self._binds)
 
     def _plain(self, part: Part) -> Mapping[str, Any] | None:
         return None if isinstance(part, ServerItem) else plain_form(part)

@@ -72,11 +72,14 @@ class Blocks:
 # ── one message ──────────────────────────────────────────────────────────────────────────────
 
 
-def blocks_of(message: Message, origin: str, info: ModelInfo) -> Blocks:
-    """The blocks of a message for the model of that origin."""
+def blocks_of(message: Message, origin: str, info: ModelInfo, *, binds: bool = True) -> Blocks:
+    """The blocks of a message for the model of that origin. `binds` is whether thinking is bound to
+    what stands before it: then that of a moved message is left out."""
     if message.role != "assistant":
         return _of_user(message, info)
-    return _of_reply(message) if message.origin == origin else _of_another(message)
+    if message.origin != origin:
+        return _of_another(message)
+    return _of_reply(message, drops_thinking=message.moved and binds)
 
 
 def _of_user(message: Message, info: ModelInfo) -> Blocks:
@@ -107,9 +110,9 @@ def _of_user(message: Message, info: ModelInfo) -> Blocks:
     )
 
 
-def _of_reply(message: Message) -> Blocks:
+def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
     """A reply of this model. Paused, it goes back whole; see `Blocks.paused`."""
-    unfit: tuple[type[Part], ...] = (Thinking,) if message.moved else ()
+    unfit: tuple[type[Part], ...] = (Thinking,) if drops_thinking else ()
     if any(isinstance(part, ServerItem) and not part.own for part in message.parts):
         unfit += (ServerItem,)  # one was masked on disk: a search and its result go together
     parts = [

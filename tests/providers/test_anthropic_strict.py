@@ -184,7 +184,8 @@ async def test_an_older_model_whose_calls_began_without_thinking_is_not_asked_to
     async with talking("claude-haiku-4-5", script) as (talk, server):
         talk.add(user_message("Read it."))
         asked = await talk.ask()
-        talk.messages[-1] = replace(talk.messages[-1], moved=True)
+        unthought = tuple(p for p in asked.parts if not isinstance(p, Thinking))
+        talk.messages[-1] = replace(talk.messages[-1], parts=unthought)
         (call,) = calls_of(asked)
         result = ToolResult(call_id=call.id, name=call.name, text="x")
         talk.add(Message(role="tool", parts=(result,)))
@@ -192,6 +193,24 @@ async def test_an_older_model_whose_calls_began_without_thinking_is_not_asked_to
 
     assert server.refusals == []
     assert "thinking" not in server.requests[1].json
+
+
+async def test_an_older_model_gets_its_thinking_back_amid_its_calls_although_the_past_changed() -> (
+    None
+):
+    script = [reading("a.py", thinking="Let me see."), {"text": "Done."}]
+    async with talking("claude-haiku-4-5", script) as (talk, server):
+        talk.add(user_message("Read it."))
+        asked = await talk.ask()
+        talk.messages[0] = user_message("Read it, please.")
+        talk.messages[-1] = replace(talk.messages[-1], moved=True)
+        (call,) = calls_of(asked)
+        result = ToolResult(call_id=call.id, name=call.name, text="x")
+        talk.add(Message(role="tool", parts=(result,)))
+        await talk.ask()
+
+    assert server.refusals == []
+    assert "Let me see." in json.dumps(server.requests[1].json["messages"])
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-4-6"])
