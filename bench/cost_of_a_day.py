@@ -209,7 +209,8 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
     asked = re.findall(r"Task (\d+)\. Look", said_last(request))
     if not asked:
         return {
-            "thinking": "The loop stops at the first blank line, since strip() of it is false. " * 3,
+            "thinking": "The loop stops at the first blank line, since strip() of it is false. "
+            * 3,
             "text": "Yes: an empty line ends the loop, because the condition is the line itself. "
             "Compare with the end of the file instead, and skip lines that are blank. " * 2,
         }
@@ -282,7 +283,9 @@ def misses(requests: Sequence[Request]) -> Iterator[str]:
             yield f"{where}: it begins like the one before, but no mark found what that wrote"
             continue
         old, new = before.pieces[same], (*after.pieces, "(nothing)")[same]
-        cut = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+        cut = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+        )
         from_here = max(0, cut - 40)
         yield (
             f"{where}: part {same + 1} of {len(before.pieces)} differs at character {cut}: "

@@ -313,7 +313,8 @@ class Draft:
                     # Empty arguments mean none, unless the token limit cut them off.
                     arguments = block.text or ("" if stop == "length" else "{}")
                     name = join_surrogates(block.name) or "unnamed"
-                    is_intact = call_id == block.id and name == block.name
+                    # Elsewhere a name with a dot or a space makes every later request fail.
+                    is_intact = call_id == block.id and _NAME.fullmatch(block.name) is not None
                     parts.append(
                         ToolCall(
                             id=call_id,
@@ -370,6 +371,7 @@ class Draft:
         return join_surrogates(piece)
 
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 

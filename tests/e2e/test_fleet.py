@@ -54,6 +54,7 @@ def fleet(tmp_path: Path) -> "FleetPlace":
     subprocess.run(["git", "commit", "-qm", "Begin"], cwd=place.project, check=True)
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
     place.home.mkdir()
+    place.extra["KODE_MODEL"] = ""
     prices = {"prices": {"scripted": {"input": 1000, "output": 1000}}}
     (place.home / "config.json").write_text(json.dumps(prices))
     return place

@@ -230,6 +230,7 @@ async def test_a_page_is_obeyed_in_vain_when_the_person_says_no(
     with ScriptedServer(model) as server:
         flags = {
             "provider": "openai",
+            "model": "gpt-4.1",
             "base_url": server.openai_url,
             "api_key": "sk-test-0123456789abcdef0123",
             "permissions.mode": mode,

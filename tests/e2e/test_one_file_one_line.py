@@ -46,6 +46,15 @@ def run(package: Path, place: Place) -> Run:
     return run
 
 
+FORMATS = "FORMATS: Mapping[Api, str] = {"
+PROVIDERS = "PROVIDERS: tuple[ProviderRow, ...] = ("
+
+
+def blocks(text: str, kind: str) -> list[str]:
+    """The code of a page in one language."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def carry_out(page: str, package: Path, module: str, registry: str, after: str) -> None:
     """Writes the page's module, and inserts its one line before the line that closes `after`."""
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -62,13 +71,15 @@ def carry_out(page: str, package: Path, module: str, registry: str, after: str) 
 
 
 def test_a_provider(package: Path, run: Run) -> None:
-    carry_out(
-        "adding-a-provider.md",
-        package,
-        "providers/echo.py",
-        "registry.py",
-        "PROVIDERS: tuple[ProviderRow, ...] = (",
-    )
+    text = (DOCS / "adding-a-provider.md").read_text(encoding="utf-8")
+    (package / "providers" / "echo.py").write_text(blocks(text, "python")[0])
+    (lines,) = [block for block in blocks(text, "text") if "echo" in block]
+    of_format, row = lines.strip("\n").split("\n\n")
+    table = (package / "registry.py").read_text()
+    for head, line in ((FORMATS, of_format), (PROVIDERS, row)):
+        assert table.count(head) == 1
+        table = table.replace(head, f"{head}\n{line}")
+    (package / "registry.py").write_text(table)
 
     assert run("--provider", "echo", "hello there") == "hello there\n"
 

@@ -157,7 +157,8 @@ class _Batch:
 
     def _run_kode(self) -> tuple[int, str]:
         words = [str(Path(sys.prefix) / "bin/kode"), "run", "work", "--no-memory", "--quiet"]
-        words += ["--permission-mode", self.job.mode, "--max-steps", "200", *self.job.flags]
+        words += ["--model", "gpt-4.1", "--permission-mode", self.job.mode, "--max-steps", "200"]
+        words += self.job.flags
         inherited = os.open("/srv/outside/file", os.O_RDWR)
         with self.world.popen(
             words,
