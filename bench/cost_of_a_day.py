@@ -26,7 +26,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -273,7 +273,7 @@ def _same(before: Sequence[str], after: Sequence[str]) -> int:
 def misses(requests: Sequence[Request]) -> Iterator[str]:
     """A line for each request of the session that was billed for what the one before it held."""
     own = [(at, request) for at, request in enumerate(requests) if not request.is_side]
-    for (_, before), (at, after) in zip(own, own[1:], strict=False):
+    for (_, before), (at, after) in pairwise(own):
         again = before.cost.total - after.cost.cached
         if again <= SLACK:
             continue

@@ -19,6 +19,9 @@ from kode.registry import (
     provider_row,
 )
 
+OF_SERVERS = frozenset(("responses", "chat", "messages"))
+"""The formats of servers; a provider of another kind has no address and no key."""
+
 LOCAL_KEY = "none"
 """Sent to servers without keys; the SDK requires one."""
 
@@ -56,7 +59,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> ProviderChoi
     part = config.providers.get(row.name, ProviderPart())
     model = config.model or part.model
     effort = config.effort or part.effort
-    if row.apis == ("scripted",):
+    if not set(row.apis) & OF_SERVERS:
         return ProviderChoice(
             name=row.name, model=model, base_url=None, api_key=None, effort=effort
         )
