@@ -6,6 +6,8 @@ import sys
 NAMES = (
     "startup",
     "turns",
+    "prefix",
+    "cost_of_a_day",
     "walk",
     "sessions",
     "merge",

@@ -4,18 +4,20 @@ One session of 40 turns, each with one tool call, opened four times (three `cont
 of which a fact is added to memory by hand), compacted once in the middle. Per wire format, in
 tokens of the strict server (`tests.strict_server`), which counts its cache as the vendor does:
 
-new       billed at the price of input
+new       neither read from the cache nor written to it
 cached    read from the cache
-written   billed for being written to the cache (nothing, where the vendor writes for free)
+written   written to the cache, which some vendors bill at more than the price of input
 ideal     what a day costs if every token is billed once: of each stretch between two compactions
           the longest request, without what it begins with of the stretch before; and each request
-          of another kind (`side`) whole
+          of another kind whole (`side`)
 ratio     (new + written) / ideal
-side      of new and written: the requests without tools, which are the compaction's note and
-          memory's own questions
+side      the part of new and written that is in requests without tools: the compaction's note and
+          memory's questions
 
-`--why` names instead every request of the session that was billed for what the server had seen, and
-the first part that differs from the request before.
+The server's cache never runs out, as if nobody paused.
+
+`--why` names instead each request of the session that was billed for what the one before it held,
+and where the two begin to differ.
 """
 
 import asyncio
@@ -41,6 +43,8 @@ OPENINGS = 4
 FILE_BYTES = (2_000, 3_100, 4_200, 5_300, 6_000)
 SLACK = 128
 """Tokens that may be billed again without being a fault: the step of an automatic cache."""
+AROUND = 60
+"""Characters shown on either side of where a part begins to differ."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class WatchedCache(Cache):
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    days = {name: asyncio.run(day(route)) for name, route in ROUTES.items()}
+    days = {name: day(route) for name, route in ROUTES.items()}
     if "--why" in argv:
         for name, requests in days.items():
             for line in misses(requests):
@@ -116,19 +120,20 @@ def table(figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 # ── the day ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def day(route: Route, turns: int = TURNS) -> list[Request]:
-    """Lives the day; all its requests. Raises: RuntimeError if the server refused one of them."""
+def day(route: Route, turns: int = TURNS) -> list[Request]:
+    """Lives the day; all its requests. Raises: RuntimeError if the server refused one of them, or a
+    turn failed."""
     with StrictServer(reply_to, vendor=route.vendor) as server:
         cache = WatchedCache()
         server.prompts = cache
         with _place(route, server) as (project, home):
-            compacted_at = await _sessions(route, project, home, turns, cache)
-        if server.refusals:
-            raise RuntimeError(f"{route.vendor} refused {server.refusals[0]}")
-        asked = [request.json for request in server.requests]
+            compacted_at = asyncio.run(_sessions(route, project, home, turns, cache))
+        asked = list(server.requests)
+        if refused := [text for text in server.refusals if text.startswith(asked[0].path)]:
+            raise RuntimeError(f"{route.vendor} refused a request: {refused[0]}")
     return [
-        Request(pieces, cost, is_side=not body.get("tools"), stretch=int(at >= compacted_at))
-        for at, ((pieces, cost), body) in enumerate(zip(cache.seen, asked, strict=True))
+        Request(pieces, cost, is_side=not one.json.get("tools"), stretch=int(at >= compacted_at))
+        for at, ((pieces, cost), one) in enumerate(zip(cache.seen, asked, strict=True))
     ]
 
 
@@ -271,26 +276,28 @@ def _same(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def misses(requests: Sequence[Request]) -> Iterator[str]:
-    """A line for each request of the session that was billed for what the one before it held."""
+    """A line for each request of the session that was billed for what the one before it held, or,
+    after a compaction, for what it still begins with of that."""
     own = [(at, request) for at, request in enumerate(requests) if not request.is_side]
     for (_, before), (at, after) in pairwise(own):
-        again = before.cost.total - after.cost.cached
+        same = _same(before.pieces, after.pieces)
+        begins = shared(before.pieces, after.pieces)
+        seen = before.cost.total if before.stretch == after.stretch else begins
+        again = seen - after.cost.cached
         if again <= SLACK:
             continue
-        same = _same(before.pieces, after.pieces)
         where = f"request {at + 1}, {again:,} tokens billed again"
-        if same == len(before.pieces):
-            yield f"{where}: it begins like the one before, but no mark found what that wrote"
-            continue
-        old, new = before.pieces[same], (*after.pieces, "(nothing)")[same]
-        cut = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
-        )
-        from_here = max(0, cut - 40)
-        yield (
-            f"{where}: part {same + 1} of {len(before.pieces)} differs at character {cut}: "
-            f"{old[from_here : cut + 80]!r} is now {new[from_here : cut + 80]!r}"
-        )
+        if same < len(before.pieces) and same < len(after.pieces):
+            where += f"; {_difference(before.pieces[same], after.pieces[same])}, in part {same + 1}"
+        if begins - after.cost.cached > SLACK:
+            where += f"; no mark found the {begins:,} tokens with which both begin"
+        yield where
+
+
+def _difference(old: str, new: str) -> str:
+    cut = _same(old, new)
+    start = max(0, cut - AROUND)
+    return f"{old[start : cut + AROUND]!r} is now {new[start : cut + AROUND]!r}"
 
 
 if __name__ == "__main__":
