@@ -67,6 +67,16 @@ class OpenAIResponses(SdkProvider):
             self._thinking_refused = True
             raise
 
+    async def _attempt(self, request: Request, emit: Emit) -> Draft:
+        """See `SdkProvider._attempt`. llama.cpp (7e4c0a9) calls an answer completed that its limit
+        cut, so one of a server like it that used up the limit counts as cut: half an answer must
+        not pass for a whole one, nor half a call run."""
+        draft = await super()._attempt(request, emit)
+        used = draft.usage.get("output_tokens", 0)
+        if not self.is_official and draft.stop == "completed" and used >= self._limit(request):
+            draft.stopped("max_output_tokens")
+        return draft
+
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         take_event = partial(take, draft=draft, endpoint=self._endpoint)
         await self._post("/responses", body, stream_class(), draft, take_event)
@@ -76,14 +86,13 @@ class OpenAIResponses(SdkProvider):
         return open_client(self.row, self._endpoint, base_url, is_official=self.is_official)
 
     def _body(self, request: Request) -> bytes:
-        limit = request.max_output_tokens or default_max_tokens(self.info)
         head: dict[str, Any] = {
             "model": self.model,
             "stream": True,
             "store": False,
             # Else the server silently drops the oldest items of a conversation that is too long.
             "truncation": "disabled",
-            "max_output_tokens": max(limit, LEAST_OUTPUT_TOKENS),
+            "max_output_tokens": self._limit(request),
             **self._thinking(request),
         }
         if request.conversation and "cache_key" not in self._left_out:
@@ -108,6 +117,10 @@ class OpenAIResponses(SdkProvider):
             self._items = Encoded(partial(message_bytes, form=form, custom=set()))
         items = b",".join(filter(None, self._items.of(request.messages)))
         return encode_json(head)[:-1] + declared + b',"input":[' + items + b"]}"
+
+    def _limit(self, request: Request) -> int:
+        """The tokens that an answer may have, thinking included."""
+        return max(request.max_output_tokens or default_max_tokens(self.info), LEAST_OUTPUT_TOKENS)
 
     def _form_now(self) -> Form:
         info, left_out = self.info, self._left_out

@@ -765,10 +765,10 @@ def test_nonsense_does_not_stop_a_reply(frame: dict[str, Any]) -> None:
 TRACES = Path(__file__).parent / "traces"
 
 
-async def replay(connect: Connect, name: str) -> Message:
+async def replay(connect: Connect, name: str, **asked: Any) -> Message:
     trace = json.loads((TRACES / f"{name}.json").read_text(encoding="utf-8"))
     provider, _ = connect("llamacpp", [{"wire": {"frames": trace["stream"]}}], api="responses")
-    return await provider.reply(replace(HELLO, tools=(READ,)), silent)
+    return await provider.reply(replace(HELLO, tools=(READ,), **asked), silent)
 
 
 async def test_text_as_llama_cpp_sends_it(connect: Connect) -> None:
@@ -787,6 +787,42 @@ async def test_a_call_as_llama_cpp_sends_it(connect: Connect) -> None:
     assert json.loads(call.arguments) == {"path": "src/main.py", "limit": 10}
     assert (call.name, message.stop) == ("read_file", "tool_calls")
     assert items_of(message, form=replace(FORM, origin=message.origin)) == [call.own]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "stop"),
+    [
+        ("responses_text_stream", 16, "end"),
+        ("responses_cut_stream", 16, "length"),
+        ("responses_cut_stream", 17, "end"),
+    ],
+)
+async def test_an_answer_that_used_up_the_limit_is_cut_whatever_llama_cpp_calls_it(
+    connect: Connect, name: str, limit: int, stop: str
+) -> None:
+    message = await replay(connect, name, max_output_tokens=limit)
+
+    assert message.stop == stop
+
+
+async def test_a_call_that_used_up_the_limit_does_not_run(connect: Connect) -> None:
+    usage = {"input_tokens": 20, "output_tokens": 16}
+    frames = frames_of([{**CALLED, "arguments": '{"path": "a'}], usage=usage)
+    provider, _ = connect("llamacpp", [{"wire": {"frames": frames}}], api="responses")
+
+    message = await provider.reply(replace(HELLO, tools=(READ,), max_output_tokens=16), silent)
+
+    assert message.stop == "length"
+
+
+async def test_openai_is_believed_how_an_answer_ended(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenAIResponses, "is_official", True)
+
+    message = await replay(connect, "responses_cut_stream", max_output_tokens=16)
+
+    assert message.stop == "end"
 
 
 # ── back as it came ──────────────────────────────────────────────────────────────────────────
