@@ -11,8 +11,8 @@ ideal     what a day costs if every token is billed once: of each stretch betwee
           the longest request, without what it begins with of the stretch before; and each request
           of another kind whole (`side`)
 ratio     (new + written) / ideal
-side      the part of new and written that is in requests without tools: the compaction's note and
-          memory's questions
+side      the part of new and written that is in requests beside the session's own: for the
+          compaction's note, and memory's
 
 The server's cache never runs out, as if nobody paused.
 
@@ -34,6 +34,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.measure import workplace
+from bench.prefix import is_of_session
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
 from tests.strict_server.server import said_last
@@ -71,7 +72,7 @@ class Request:
     pieces: tuple[str, ...]
     cost: Cost
     is_side: bool
-    """Whether it has no tools: memory's questions and the compaction's."""
+    """Whether it is none of the session's own: memory's questions and the compaction's."""
     stretch: int
     """How many compactions came before it."""
 
@@ -132,7 +133,7 @@ def day(route: Route, turns: int = TURNS) -> list[Request]:
         if refused := [text for text in server.refusals if text.startswith(asked[0].path)]:
             raise RuntimeError(f"{route.vendor} refused a request: {refused[0]}")
     return [
-        Request(pieces, cost, is_side=not one.json.get("tools"), stretch=int(at >= compacted_at))
+        Request(pieces, cost, is_side=not is_of_session(one.json), stretch=int(at >= compacted_at))
         for at, ((pieces, cost), one) in enumerate(zip(cache.seen, asked, strict=True))
     ]
 
@@ -209,7 +210,7 @@ def _source(number: int, size: int) -> str:
 
 def reply_to(request: dict[str, Any]) -> dict[str, Any]:
     """The model's part: a call after the person's words, an answer after its result."""
-    if not request.get("tools"):
+    if not is_of_session(request):
         return {"text": "The parser was read part by part; nothing was changed. " * 20}
     asked = re.findall(r"Task (\d+)\. Look", said_last(request))
     if not asked:

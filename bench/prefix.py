@@ -82,8 +82,14 @@ def shares(system: str, provider: str) -> dict[str, float]:
 
 
 def _turns(server: ScriptedServer) -> list[dict[str, Any]]:
-    """The requests of the session itself: memory's questions have no tools."""
-    return [request.json for request in server.requests if request.json.get("tools")]
+    return [request.json for request in server.requests if is_of_session(request.json)]
+
+
+def is_of_session(body: Mapping[str, Any]) -> bool:
+    """Whether a request, in any wire format, continues the session: others (memory's questions, a
+    compaction's note) have no tools, or memory's alone."""
+    names = [tool.get("function", tool).get("name") for tool in body.get("tools") or ()]
+    return "read_file" in names
 
 
 def _reply(request: dict[str, Any]) -> dict[str, Any]:
