@@ -639,7 +639,8 @@ async def _answer(
 ) -> Message:
     """One attempt of a provider at an answer for memory, counted in the session."""
     request = replace(request, small=is_small(config, provider))
-    request = replace(request, effort=request.effort or "low")
+    if provider.info.efforts:
+        request = replace(request, effort=request.effort or "low")
     if request.max_output_tokens is not None:
         most = with_room_to_think(provider.info, request.max_output_tokens)
         request = replace(request, max_output_tokens=most)

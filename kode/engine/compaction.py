@@ -109,7 +109,7 @@ async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Re
         system=compaction_prompt(int(room * WORDS_PER_TOKEN), wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
         max_output_tokens=with_room_to_think(agent.provider.info, room),
-        effort="low",
+        effort="low" if agent.provider.info.efforts else None,
         small=agent.small,
     )
     return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)
