@@ -541,12 +541,11 @@ def owner_of_key(key: str) -> ProviderRow | None:
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
     provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
-    host = host_of(base_url or row.own_url)
-    for other in PROVIDERS:
-        if host_of(other.own_url) == host and host not in ("", "127.0.0.1"):
-            return replace(row, dialect=other.dialect)
-        if other.name == "azure" and host.endswith(AZURE):
-            return replace(row, dialect=other.dialect)
+    url = base_url or row.own_url
+    is_azure = host_of(url).endswith(AZURE)
+    vendor = provider_row("azure") if is_azure else row_with_address(url)
+    if vendor is not None:
+        return replace(row, dialect=vendor.dialect)
     return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
 
 

@@ -22,8 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kode.contracts import Effort, Request, ToolSpec
-from kode.errors import RefusedError, ThinkingRefused
-from kode.events import Emit
+from kode.errors import RefusedError
 from kode.messages import Message, Part, ServerItem
 from kode.providers.anthropic_clients import open_client
 from kode.providers.draft import Draft
@@ -89,18 +88,8 @@ class AnthropicMessages(SdkProvider):
         url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
         super().__init__(settings, base_url=url.rstrip("/").removesuffix("/v1"))
         self._messages: Encoded[Blocks] = Encoded(self._blocks_of)
-        # A model that thinks by budget binds its thinking to nothing, and wants it back amid its
-        # calls whatever became of what stands before.
-        self._binds = "enabled" not in settings.info.thinking
+        self._binds = True
         self._tools = EncodedTools(tool_object)
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `SdkProvider.reply`."""
-        try:
-            return await super().reply(request, emit)
-        except ThinkingRefused:
-            self._binds, self._messages = True, Encoded(self._blocks_of)
-            raise
 
     async def _exchange(self, body: bytes, draft: Draft) -> None:
         import anthropic
@@ -136,6 +125,8 @@ class AnthropicMessages(SdkProvider):
     def _body(self, request: Request) -> bytes:
         # A single question is never asked again: writing it to the cache would only cost.
         caches = "cache" not in self._left_out and request.conversation != ""
+        if (binds := self._binds_now()) != self._binds:
+            self._binds, self._messages = binds, Encoded(self._blocks_of)
         turns = turns_of(self._messages.of(request.messages))
         head = self._head(request, may_think(turns))
         pieces = [encode_json(head)[:-1]]
@@ -193,6 +184,11 @@ class AnthropicMessages(SdkProvider):
             comma = b"," if request.tools else b""
             return tools[:-1] + comma + encode_json(SEARCH) + b"]"
         return tools if request.tools else b""
+
+    def _binds_now(self) -> bool:
+        """Whether thinking is bound to what stands before it. A model that thinks by budget binds
+        its own to nothing, and wants it back amid its calls whatever became of the past."""
+        return "enabled" not in self.info.thinking or self._thinking_refused
 
     def _blocks_of(self, message: Message) -> Blocks:
         return blocks_of(message, self.origin, self.info, binds=self._binds)

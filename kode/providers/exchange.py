@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
-from kode.messages import Message, Part, ServerItem
+from kode.messages import Message, Part, Text, Thinking, ToolCall
 from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
@@ -118,6 +118,8 @@ class SdkProvider(ABC):
         self._said_reading = False
         self._left_out: frozenset[str] = frozenset()
         """What this server has refused, and is not sent again: keys of `LEFT_OUT`."""
+        self._thinking_refused = False
+        """Whether it did not take thinking back: that of moved messages stays away then."""
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> None:
         """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
@@ -204,6 +206,7 @@ class SdkProvider(ABC):
                     await self._exchange(self._body(request), draft)
                 return draft
             except ThinkingRefused:
+                self._thinking_refused = True
                 raise
             except RefusedError as refused:
                 setting = self._refused_setting(refused)
@@ -226,12 +229,12 @@ class SdkProvider(ABC):
 
     def _lean(self, part: Part) -> Part:
         """A part without its own form, if its plain form is the same bytes: sessions stay small."""
-        if isinstance(part, ServerItem) or getattr(part, "own", None) is None:
+        if not isinstance(part, Text | Thinking | ToolCall) or part.own is None:
             return part
-        plain = self._plain(replace(part, own=None))  # type: ignore[arg-type]
-        assert not isinstance(part, ServerItem)
-        same = plain is not None and encode_json(plain) == encode_json(part.own)  # type: ignore[union-attr]
-        return replace(part, own=None) if same else part  # type: ignore[arg-type]
+        bare = replace(part, own=None)
+        plain = self._plain(bare)
+        same = plain is not None and encode_json(plain) == encode_json(part.own)
+        return bare if same else part
 
     def _plain(self, part: Part) -> Mapping[str, Any] | None:
         """How a part of this model's own reply without an own form is sent back; None if its own

@@ -88,7 +88,7 @@ class OpenAIChat(SdkProvider):
         other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
         name = dialect.limit
         head[other[name] if "limit" in self._left_out else name] = limit
-        if self.takes_likeliest(request) and "temperature" not in self._left_out:
+        if self.takes_likeliest(request):
             head["temperature"] = 0
         if "thinking" not in self._left_out:
             head |= self._thinking(request)

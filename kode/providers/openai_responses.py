@@ -19,9 +19,8 @@ from functools import partial
 from typing import Any
 
 from kode.contracts import Request
-from kode.errors import RefusedError, ThinkingRefused
+from kode.errors import RefusedError
 from kode.events import Emit
-from kode.messages import Message
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
 from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
@@ -54,18 +53,8 @@ class OpenAIResponses(SdkProvider):
             '"chat" in the config; else check the base URL, which mostly ends in /v1.',
         )
         self._tools = EncodedTools(tool_object)
-        self._thinking_refused = False
         self._form = self._form_now()
         self._items: Encoded[bytes] = Encoded(partial(message_bytes, form=self._form, custom=set()))
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `SdkProvider.reply`. Once thinking was refused, what the session calls moved goes
-        back without it: before that it does go back, since it is not bound to its prefix here."""
-        try:
-            return await super().reply(request, emit)
-        except ThinkingRefused:
-            self._thinking_refused = True
-            raise
 
     async def _attempt(self, request: Request, emit: Emit) -> Draft:
         """See `SdkProvider._attempt`. llama.cpp (7e4c0a9) calls an answer completed that its limit
@@ -97,7 +86,7 @@ class OpenAIResponses(SdkProvider):
         }
         if request.conversation and "cache_key" not in self._left_out:
             head["prompt_cache_key"] = request.conversation
-        if self.takes_likeliest(request) and "temperature" not in self._left_out:
+        if self.takes_likeliest(request):
             head["temperature"] = 0
         searches = request.search and self.info.searches and "search" not in self._left_out
         include = self._include(searches)
@@ -132,6 +121,7 @@ class OpenAIResponses(SdkProvider):
             sees_images=info.sees_images is not False,
             sees_pdf=info.sees_pdf is not False,
             pictures_in_results="pictures_in_results" not in left_out,
+            # Before that it goes back: it is not bound to what stands before it here.
             drops_moved=self._thinking_refused,
         )
 
