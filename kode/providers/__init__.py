@@ -7,10 +7,16 @@
     wire.py                messages → bytes, encoded once
     openai_client.py       the client of the SDK for the next two
     openai_responses.py    Responses
-    openai_chat.py         Chat Completions: requests, effort, refusals
+    responses_out.py       its input items
+    responses_in.py        its events
+    openai_chat.py         Chat Completions: requests and effort
     chat_out.py            its messages, in the dialect of a host
     chat_in.py             its replies, as hosts send them
+    anthropic_clients.py   the client of the SDK, and of the clouds, for the next
     anthropic_messages.py  the Messages API
+    messages_out.py        its turns, and the marks for the cache
+    messages_in.py         its events
+    refusals.py            what of a request a server does not take, and what goes then
     scripted.py            plays a script
     models.py              what is known of a model: limits, prices, abilities (models.json)
     asked.py               what its server says of it, asked once a day

@@ -20,6 +20,7 @@ from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
 from kode.providers.models import refined
+from kode.providers.refusals import setting_to_leave_out
 from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
@@ -209,15 +210,11 @@ class SdkProvider(ABC):
                 self._thinking_refused = True
                 raise
             except RefusedError as refused:
-                setting = self._refused_setting(refused)
+                setting = setting_to_leave_out(self.api, refused)
                 if not setting or setting in self._left_out or draft.blocks:
                     raise
                 self._left_out |= {setting}
                 emit(Notice(text=f"{refused} {LEFT_OUT[setting]}"))
-
-    def _refused_setting(self, refused: RefusedError) -> str:
-        """The key of `LEFT_OUT` for what a refusal is about; "" for anything else."""
-        return refused.setting if refused.setting in LEFT_OUT else ""
 
     def _opened(self) -> Any:
         """The client, whose address is known from now on where a cloud's region decides it."""

@@ -10,13 +10,11 @@ The SDK is imported on the first request, or by `warm_up`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from kode.contracts import Effort, Request
-from kode.errors import RefusedError
 from kode.messages import Part, Text, Thinking, ToolCall
 from kode.providers.chat_in import Incoming
 from kode.providers.chat_out import (
@@ -173,14 +171,6 @@ class OpenAIChat(SdkProvider):
             case _:
                 return None
 
-    # ── refusals ─────────────────────────────────────────────────────────────────────────────
-
-    def _refused_setting(self, refused: RefusedError) -> str:
-        if refused.status not in (400, 422) or refused.setting in ("api", "history"):
-            return ""
-        found = (key for key, words in _SETTINGS.items() if words.search(refused.said))
-        return next(found, "") or super()._refused_setting(refused)
-
 
 def thinking_settings(
     switch: str, level: Effort | None, *, has_levels: bool = True
@@ -211,34 +201,3 @@ def thinking_settings(
             return {"chat_template_kwargs": {"enable_thinking": on}}
         case _:
             return {}
-
-
-def _words(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
-
-
-_REFUSES = (
-    r"(unsupported|not supported|not permitted|unknown|unrecognized|unexpected|extra|invalid"
-    r"|not allowed|does not support|cannot specify|only the default)"
-)
-
-_SETTINGS: Mapping[str, re.Pattern[str]] = {
-    # Before `thinking`: a field of a message, not a parameter.
-    "own_fields": _words(
-        r"reasoning_content|reasoning_details|extra_content",
-        r"messages?\W{1,3}\d+\b.{0,120}(unsupported|not permitted|unknown(?! variant)|extra_forb)",
-        r"(unsupported|not permitted|unknown|extra).{0,120}messages?\W{1,3}\d+\W+\w",
-    ),
-    "limit": _words(
-        r"(unsupported|not supported|unknown|unrecognized).{0,80}max_(completion_)?tok"
-    ),
-    "usage": _words(rf"stream_options.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}stream_options"),
-    "temperature": _words(rf"temperature.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}temperature"),
-    "search": _words(r"web_search"),
-    "thinking": _words(
-        r"reasoning_?effort|enable_thinking|chat_template_kwargs|thinking_(config|level|budget)",
-        rf"\b(thinking|reasoning)\b.{{0,80}}{_REFUSES}",
-        rf"{_REFUSES}.{{0,80}}\b(thinking|reasoning)\b",
-    ),
-}
-"""What a server's words are about → the key of `LEFT_OUT`; the first that fits."""

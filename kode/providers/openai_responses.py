@@ -13,13 +13,11 @@ Like Chat Completions, the body is joined from bytes cached per message, and eve
 `responses_out.py` has what goes out, `responses_in.py` what comes in.
 """
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kode.contracts import Request
-from kode.errors import RefusedError
 from kode.events import Emit
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
@@ -146,25 +144,3 @@ class OpenAIResponses(SdkProvider):
             *(["reasoning.encrypted_content"] if thinks else []),
             *(["web_search_call.action.sources"] if searches else []),
         ]
-
-    def _refused_setting(self, refused: RefusedError) -> str:
-        if refused.status not in (None, 400, 404, 422):
-            return ""
-        own = next((key for key, words in REFUSALS if words.search(refused.said)), "")
-        return own or super()._refused_setting(refused)
-
-
-REFUSALS = tuple(
-    (key, re.compile(words, re.IGNORECASE))
-    for key, words in (
-        ("summary", r"reasoning\.summary|reasoning summar"),
-        ("thinking_back", r"encrypted content is not supported|reasoning\.encrypted_content"),
-        ("cache_key", r"prompt_cache_key"),
-        ("cache_marks", r"prompt_cache_"),
-        ("temperature", r"'temperature'|\btemperature$"),
-        ("search", r"web_search"),
-        ("pictures_in_results", r"output of tool call should be|input\[\d+\]\.output"),
-        ("later_system", r"\bdeveloper\b|system (message|role)"),
-    )
-)
-"""Key of `exchange.LEFT_OUT` → words in which OpenAI and others refuse it."""

@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kode.contracts import Api
+from kode.errors import RefusedError
+
 STATUSES = (400, 403, 404, 422)
 """With which servers refuse a part of a request."""
 
@@ -100,10 +103,69 @@ _NOT_TAKEN_BACK = re.compile(
     r"|item '?rs_\w+'?.{0,60}(not found|without)|with id '?rs_\w+'? not found",
     re.IGNORECASE | re.DOTALL,
 )
-_PATTERNS = {
-    name: re.compile(setting.pattern, re.IGNORECASE | re.DOTALL)
-    for name, setting in SETTINGS.items()
+
+
+def _words(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+
+
+_PATTERNS = {name: _words(setting.pattern) for name, setting in SETTINGS.items()}
+
+NOT_LEFT_OUT = ("api", "history")
+"""What a person has to change: no request goes without it."""
+
+_REFUSES = (
+    r"(unsupported|not supported|not permitted|unknown|unrecognized|unexpected|extra|invalid"
+    r"|not allowed|does not support|cannot specify|only the default)"
+)
+
+_OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, re.Pattern[str]]]] = {
+    "chat": (
+        (400, 422),
+        {
+            # Before `thinking`: a field of a message, not a parameter.
+            "own_fields": _words(
+                r"reasoning_content|reasoning_details|extra_content",
+                r"messages?\W{1,3}\d+\b.{0,120}"
+                r"(unsupported|not permitted|unknown(?! variant)|extra_forb)",
+                r"(unsupported|not permitted|unknown|extra).{0,120}messages?\W{1,3}\d+\W+\w",
+            ),
+            "limit": _words(
+                r"(unsupported|not supported|unknown|unrecognized).{0,80}max_(completion_)?tok"
+            ),
+            "usage": _words(
+                rf"stream_options.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}stream_options"
+            ),
+            "temperature": _words(
+                rf"temperature.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}temperature"
+            ),
+            "search": _words("web_search"),
+            "thinking": _words(
+                r"reasoning_?effort|enable_thinking|chat_template_kwargs",
+                r"thinking_(config|level|budget)",
+                rf"\b(thinking|reasoning)\b.{{0,80}}{_REFUSES}",
+                rf"{_REFUSES}.{{0,80}}\b(thinking|reasoning)\b",
+            ),
+        },
+    ),
+    "responses": (
+        (None, 400, 404, 422),  # None: in the middle of a stream
+        {
+            "summary": _words(r"reasoning\.summary|reasoning summar"),
+            "thinking_back": _words(
+                r"encrypted content is not supported|reasoning\.encrypted_content"
+            ),
+            "cache_key": _words("prompt_cache_key"),
+            "cache_marks": _words("prompt_cache_"),
+            "temperature": _words(r"'temperature'|\btemperature$"),
+            "search": _words("web_search"),
+            "pictures_in_results": _words(r"output of tool call should be|input\[\d+\]\.output"),
+            "later_system": _words(r"\bdeveloper\b|system (message|role)"),
+        },
+    ),
 }
+"""Format → the statuses of its refusals, and words for what only it has, or words otherwise. They
+come before `SETTINGS`; the first that fits counts."""
 
 
 def refuses_thinking(words: str) -> bool:
@@ -114,3 +176,13 @@ def refuses_thinking(words: str) -> bool:
 def refused_setting(words: str) -> str:
     """The key of `SETTINGS` for what a server refused; "" for something else."""
     return next((name for name, pattern in _PATTERNS.items() if pattern.search(words)), "")
+
+
+def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
+    """The key of `exchange.LEFT_OUT` for what a refusal is about; "" where leaving something out
+    does not help."""
+    statuses, own = _OF_FORMAT.get(api, (STATUSES, {}))
+    if refused.status not in statuses or refused.setting in NOT_LEFT_OUT:
+        return ""
+    found = (name for name, words in own.items() if words.search(refused.said))
+    return next(found, refused.setting)

@@ -1,4 +1,4 @@
-"""Encodes messages as JSON bytes for both wire formats, once each.
+"""Encodes messages as JSON bytes for all wire formats, once each.
 
 A request holds every message so far. Each is encoded when it is first sent; later requests of the
 session join the same bytes. So a message is byte for byte the same in every request, as a

@@ -12,6 +12,7 @@ from kode.events import Event, Notice
 from kode.messages import text_of, user_message
 from kode.providers.boundary import from_status
 from kode.providers.exchange import LEFT_OUT
+from kode.providers.refusals import setting_to_leave_out
 from kode.registry import provider_row
 from tests.providers.chat_hosts import Object, host
 from tests.providers.conftest import Connect
@@ -30,7 +31,7 @@ def test_a_refusal_is_about_a_setting_that_can_be_left_out_or_says_what_helps(
 
     assert type(refused).__name__ == case.get("kind", "RefusedError")
     if not isinstance(refused, ThinkingRefused):
-        assert provider._refused_setting(refused) == case.get("left_out", "")
+        assert setting_to_leave_out("chat", refused) == case.get("left_out", "")
     assert case.get("names", "") in str(refused)
 
 
