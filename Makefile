@@ -5,7 +5,7 @@ HARBOR := .venv-harbor
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Tests start the interpreter hundreds of times: each would compile all of kode anew without these.
+# Tests start the interpreter hundreds of times: each would compile all of kode again without these.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test test-all check bench attacks faults soak harbor picture models clean
@@ -46,7 +46,7 @@ harbor: $(HARBOR)/.ready
 picture: $(READY)
 	$(BIN)/python docs/picture.py
 
-# The table of models anew, from the newest litellm on PyPI.
+# Updates the table of models from the newest litellm on PyPI.
 models: $(READY)
 	$(BIN)/python -m scripts.models $(ARGS)
 

@@ -79,7 +79,7 @@ without it too."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the table of models anew.")
+    parser = argparse.ArgumentParser(description="Updates the table of models.")
     parser.add_argument("--from", dest="file", type=Path, metavar="FILE")
     parser.add_argument("--version", default="", help="of litellm, with --from")
     parser.add_argument("--to", type=Path, default=TARGET, metavar="FILE")

@@ -923,6 +923,14 @@ def embedding(text: str, dimensions: int = 64) -> list[float]:
     return [value / norm for value in vector]
 
 
+def read_script(path: Path) -> list[Reply]:
+    """The replies of a file: a JSON list, or JSON lines."""
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("["):
+        return json.loads(text)
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.scripted_server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
@@ -930,11 +938,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat-last", action="store_true")
     parser.add_argument("--keep", type=int, default=16, help="how many requests to remember")
     options = parser.parse_args(arguments)
-    text = options.script.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        script = json.loads(text)
-    else:
-        script = [json.loads(line) for line in text.splitlines() if line.strip()]
+    script = read_script(options.script)
     server = ScriptedServer(
         script, port=options.port, keep=options.keep, repeat_last=options.repeat_last
     )

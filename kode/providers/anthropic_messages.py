@@ -51,7 +51,7 @@ BUDGETS: Mapping[Effort, int] = {
 }
 """Tokens to think with, for a model without levels of effort. The least is the API's; the reference
 advises 16,000 and more for complex tasks, and sees little gain above 32,000. They depend on the
-level alone: another budget makes the server read the conversation anew."""
+level alone: another budget makes the server read the conversation again."""
 
 LEAST_ANSWER = 8_192
 """Tokens of the output limit that stay for the answer beside a budget, if as many were asked."""

@@ -20,6 +20,7 @@ from tests.scripted_server import (
     ScriptedServer,
     head,
     last_user_text,
+    read_script,
     sse,
     whole_response,
 )
@@ -334,11 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--script", type=Path, required=True, help="JSON list, or JSON lines")
     parser.add_argument("--repeat-last", action="store_true")
     options = parser.parse_args(arguments)
-    text = options.script.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        script = json.loads(text)
-    else:
-        script = [json.loads(line) for line in text.splitlines() if line.strip()]
+    script = read_script(options.script)
     server = StrictServer(
         script, vendor=options.vendor, port=options.port, repeat_last=options.repeat_last
     )
