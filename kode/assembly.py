@@ -34,7 +34,7 @@ from kode.contracts import (
 )
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, SmallModel, Spend
-from kode.engine.tokens import with_room_to_think
+from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions.extended_gate import ExtendedGate
@@ -638,12 +638,7 @@ async def _answer(
     agent: Agent, config: Config, session: Session, provider: Provider, request: Request
 ) -> Message:
     """One attempt of a provider at an answer for memory, counted in the session."""
-    request = replace(request, small=is_small(config, provider))
-    if provider.info.efforts:
-        request = replace(request, effort=request.effort or "low")
-    if request.max_output_tokens is not None:
-        most = with_room_to_think(provider.info, request.max_output_tokens)
-        request = replace(request, max_output_tokens=most)
+    request = asked_in_passing(replace(request, small=is_small(config, provider)), provider.info)
     asked_at = time.monotonic()
     message = await provider.reply(request, silent)
     agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)

@@ -11,11 +11,11 @@ from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
 from kode.engine.tokens import (
+    asked_in_passing,
     chars_of,
     clip_middle,
     tokens_of,
     tokens_of_text,
-    with_room_to_think,
 )
 from kode.errors import ContextOverflow, ProviderError, ToolError
 from kode.events import Emit, Notice, silent
@@ -108,10 +108,10 @@ async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Re
     request = Request(
         system=compaction_prompt(int(room * WORDS_PER_TOKEN), wish),
         messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=with_room_to_think(agent.provider.info, room),
-        effort="low" if agent.provider.info.efforts else None,
+        max_output_tokens=room,
         small=agent.small,
     )
+    request = asked_in_passing(request, agent.provider.info)
     return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)
 
 

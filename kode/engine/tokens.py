@@ -3,7 +3,9 @@
 Exact counts come from the provider's usage; these fill the gap until the next one.
 """
 
-from kode.contracts import ModelInfo
+from dataclasses import replace
+
+from kode.contracts import ModelInfo, Request
 from kode.messages import Image, Message, ServerItem, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4.0
@@ -70,7 +72,12 @@ ROOM_TO_THINK = 4_000
 """Tokens that a model may think before a short answer: some cannot be told not to."""
 
 
-def with_room_to_think(info: ModelInfo, tokens: int) -> int:
-    """The output limit for an answer of that many tokens."""
-    thinks = bool(info.efforts or info.thinking)
-    return min(info.max_output_tokens, tokens + ROOM_TO_THINK * thinks)
+def asked_in_passing(request: Request, info: ModelInfo) -> Request:
+    """A question whose answer needs little thought: the effort is low unless the request says
+    otherwise, and the limit of its answer leaves room to think."""
+    limit = request.max_output_tokens
+    if limit is not None:
+        room = ROOM_TO_THINK if info.efforts or info.thinking else 0
+        limit = min(info.max_output_tokens, limit + room)
+    effort = request.effort or ("low" if info.efforts else None)
+    return replace(request, effort=effort, max_output_tokens=limit)

@@ -83,10 +83,14 @@ def tool_object(tool: ToolSpec) -> Object:
 
 
 def answer_format(schema: Mapping[str, Any]) -> Object:
-    """Parameters that make the server enforce a schema. OpenAI enforces one exactly (`strict`) only
-    if every property of every object is required, and refuses others."""
-    held = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
-    return {"response_format": {"type": "json_schema", "json_schema": held}}
+    """Parameters that make the server enforce a schema."""
+    return {"response_format": {"type": "json_schema", "json_schema": held_answer(schema)}}
+
+
+def held_answer(schema: Mapping[str, Any]) -> Object:
+    """A schema for an answer. OpenAI enforces one exactly (`strict`) only if every property of
+    every object is required, and refuses others."""
+    return {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
 
 
 def is_strict(schema: Any) -> bool:

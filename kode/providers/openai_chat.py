@@ -30,17 +30,13 @@ from kode.providers.chat_out import (
 )
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
-from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
+from kode.providers.openai_client import open_client, stream_class, url_of
+from kode.providers.openai_client import warm_up as warm_up
 from kode.providers.wire import EncodedTools, Joined, encode_json
 from kode.registry import Dialect, ProviderSettings, row_at
 
 MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
-
-
-def warm_up() -> None:
-    """Imports the SDK, which takes a while; call it in a thread."""
-    import_sdk()
 
 
 class OpenAIChat(SdkProvider):

@@ -1,7 +1,7 @@
 """The client of the official `openai` SDK, shared by both of OpenAI's wire formats: for a server of
 the format at any address, and for Amazon Bedrock, which signs its requests.
 
-The SDK is imported when a client is opened, or by `import_sdk`.
+The SDK is imported when a client is opened, or by `warm_up`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-def import_sdk() -> None:
+def warm_up() -> None:
     """Imports the SDK, which takes a while; call it in a thread."""
     import openai  # noqa: F401
 

@@ -21,7 +21,8 @@ from kode.contracts import Request
 from kode.events import Emit
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
-from kode.providers.openai_client import import_sdk, open_client, stream_class, url_of
+from kode.providers.openai_client import open_client, stream_class, url_of
+from kode.providers.openai_client import warm_up as warm_up
 from kode.providers.responses_in import take
 from kode.providers.responses_out import Form, answer_format, message_bytes, tool_object
 from kode.providers.wire import Encoded, EncodedTools, encode_json
@@ -31,11 +32,6 @@ LEAST_OUTPUT_TOKENS = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
 
 WEB_SEARCH = encode_json({"type": "web_search"})
-
-
-def warm_up() -> None:
-    """Imports the SDK, which takes a while; call it in a thread."""
-    import_sdk()
 
 
 class OpenAIResponses(SdkProvider):

@@ -18,7 +18,7 @@ from kode.messages import (
     images_of,
     results_of,
 )
-from kode.providers.chat_out import is_strict
+from kode.providers.chat_out import held_answer
 from kode.providers.draft import is_whole_object
 from kode.providers.wire import (
     encode_json,
@@ -62,9 +62,8 @@ def tool_object(tool: ToolSpec) -> dict[str, Any]:
 
 
 def answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that make the server enforce a schema; see `openai_chat.answer_format`."""
-    held = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
-    return {"text": {"format": {"type": "json_schema", **held}}}
+    """Parameters that make the server enforce a schema."""
+    return {"text": {"format": {"type": "json_schema", **held_answer(schema)}}}
 
 
 def message_bytes(message: Message, *, form: Form, custom: set[str]) -> bytes:

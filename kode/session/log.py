@@ -73,6 +73,8 @@ class Session:
     """Results for the last message's calls, while others are pending."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
+    begins: str = ""
+    """Its digest."""
     told: dict[str, str] = field(default_factory=dict)
     """The sections of it of which the model was told a newer text, by name."""
     chain: Chain = field(default_factory=Chain)
@@ -140,8 +142,7 @@ class Session:
         """The digest of the beginning and the first `count` messages, by default all: what a reply
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
-        begins = beginning_digest(self.beginning)
-        return digest_of(f"{begins}{self.chain.bound(self.messages, count)}".encode())
+        return digest_of(f"{self.begins}{self.chain.bound(self.messages, count)}".encode())
 
     @property
     def tainted(self) -> bool:
@@ -194,10 +195,10 @@ class Session:
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.usage is not None and entry.cost_usd is None
             case SystemEntry():
-                self.beginning, self.told = entry, {}
+                self._take_beginning(entry)
                 self._mark_moved()
             case ToldEntry():
-                self.told[entry.section] = entry.text
+                self._take_beginning(entry)
             case StateEntry():
                 self.states[entry.system] = entry.state
             case TaintEntry():
@@ -214,17 +215,20 @@ class Session:
             case RewindEntry() | RestoreEntry():
                 kept = effective(self.entries)
                 self.turns = turns_of(kept)
-                self.beginning, self.told = None, {}
+                self.beginning, self.begins, self.told = None, "", {}
                 for one in kept:
-                    if isinstance(one, SystemEntry):
-                        self.beginning, self.told = one, {}
-                    elif isinstance(one, ToldEntry):
-                        self.told[one.section] = one.text
+                    self._take_beginning(one)
                 self._rebuild()
             case CompactionEntry() | PruneEntry() | TrimEntry() | UnboundEntry():
                 self._rebuild()
             case _:
                 pass
+
+    def _take_beginning(self, entry: AnyEntry) -> None:
+        if isinstance(entry, SystemEntry):
+            self.beginning, self.begins, self.told = entry, beginning_digest(entry), {}
+        elif isinstance(entry, ToldEntry):
+            self.told[entry.section] = entry.text
 
     def _rebuild(self) -> None:
         self.messages, self.answers = messages_so_far(self.entries)

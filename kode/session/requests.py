@@ -149,16 +149,10 @@ def complete(entry: RequestEntry, before: RequestEntry | None) -> RequestEntry:
     return entry
 
 
-@functools.lru_cache(maxsize=16)
-def _digest_of_beginning(text: str, tools: str) -> str:
-    return digest_of(f"{len(text)} {text}{tools}".encode("utf-8", "replace"))
-
-
-def beginning_digest(entry: SystemEntry | None) -> str:
+def beginning_digest(entry: SystemEntry) -> str:
     """The digest of a system prompt with its tools."""
-    if entry is None:
-        return ""
-    return _digest_of_beginning(entry.text, _json(entry.tools).decode())
+    data = entry.text.encode("utf-8", "replace")
+    return digest_of(b"%d %b%b" % (len(entry.text), data, _json(entry.tools)))
 
 
 def keep_tools(home: Path, tools: Sequence[ToolSpec]) -> str:
