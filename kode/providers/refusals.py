@@ -90,7 +90,7 @@ SETTINGS: Mapping[str, Setting] = {
 """By the name under which `exchange.LEFT_OUT` knows it. The first that fits counts: a refusal of a
 way of thinking may name the level of effort as the better one."""
 
-_NOT_TAKEN_BACK = re.compile(
+_NOT_TAKEN_BACK = (
     r"bound to a different conversation"
     r"|thinking.? blocks .{0,60}cannot be modified"
     r"|invalid .?(signature|data).? in .?(redacted_)?thinking.? block"
@@ -100,16 +100,13 @@ _NOT_TAKEN_BACK = re.compile(
     r"|thinking\.signature: field required"
     r"|invalid_encrypted_content|encrypted content .{0,200}could not be (verified|decrypted)"
     r"|was provided without its required .{0,40}(reasoning|item)"
-    r"|item '?rs_\w+'?.{0,60}(not found|without)|with id '?rs_\w+'? not found",
-    re.IGNORECASE | re.DOTALL,
+    r"|item '?rs_\w+'?.{0,60}(not found|without)|with id '?rs_\w+'? not found"
 )
 
 
-def _words(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+def _any(*patterns: str) -> str:
+    return "|".join(patterns)
 
-
-_PATTERNS = {name: _words(setting.pattern) for name, setting in SETTINGS.items()}
 
 NOT_LEFT_OUT = ("api", "history")
 """What a person has to change: no request goes without it."""
@@ -119,28 +116,28 @@ _REFUSES = (
     r"|not allowed|does not support|cannot specify|only the default)"
 )
 
-_OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, re.Pattern[str]]]] = {
+_OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, str]]] = {
     "chat": (
         (400, 422),
         {
             # Before `thinking`: a field of a message, not a parameter.
-            "own_fields": _words(
+            "own_fields": _any(
                 r"reasoning_content|reasoning_details|extra_content",
                 r"messages?\W{1,3}\d+\b.{0,120}"
                 r"(unsupported|not permitted|unknown(?! variant)|extra_forb)",
                 r"(unsupported|not permitted|unknown|extra).{0,120}messages?\W{1,3}\d+\W+\w",
             ),
-            "limit": _words(
+            "limit": _any(
                 r"(unsupported|not supported|unknown|unrecognized).{0,80}max_(completion_)?tok"
             ),
-            "usage": _words(
+            "usage": _any(
                 rf"stream_options.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}stream_options"
             ),
-            "temperature": _words(
+            "temperature": _any(
                 rf"temperature.{{0,80}}{_REFUSES}", rf"{_REFUSES}.{{0,80}}temperature"
             ),
-            "search": _words("web_search"),
-            "thinking": _words(
+            "search": _any("web_search"),
+            "thinking": _any(
                 r"reasoning_?effort|enable_thinking|chat_template_kwargs",
                 r"thinking_(config|level|budget)",
                 rf"\b(thinking|reasoning)\b.{{0,80}}{_REFUSES}",
@@ -151,16 +148,16 @@ _OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, re.Pattern[s
     "responses": (
         (None, 400, 404, 422),  # None: in the middle of a stream
         {
-            "summary": _words(r"reasoning\.summary|reasoning summar"),
-            "thinking_back": _words(
+            "summary": _any(r"reasoning\.summary|reasoning summar"),
+            "thinking_back": _any(
                 r"encrypted content is not supported|reasoning\.encrypted_content"
             ),
-            "cache_key": _words("prompt_cache_key"),
-            "cache_marks": _words("prompt_cache_"),
-            "temperature": _words(r"'temperature'|\btemperature$"),
-            "search": _words("web_search"),
-            "pictures_in_results": _words(r"output of tool call should be|input\[\d+\]\.output"),
-            "later_system": _words(r"\bdeveloper\b|system (message|role)"),
+            "cache_key": _any("prompt_cache_key"),
+            "cache_marks": _any("prompt_cache_"),
+            "temperature": _any(r"'temperature'|\btemperature$"),
+            "search": _any("web_search"),
+            "pictures_in_results": _any(r"output of tool call should be|input\[\d+\]\.output"),
+            "later_system": _any(r"\bdeveloper\b|system (message|role)"),
         },
     ),
 }
@@ -168,14 +165,19 @@ _OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, re.Pattern[s
 come before `SETTINGS`; the first that fits counts."""
 
 
+def _holds(words: str, pattern: str) -> bool:
+    """Compiled when it is needed: a start without a refusal should not wait for it."""
+    return re.search(pattern, words, re.IGNORECASE | re.DOTALL) is not None
+
+
 def refuses_thinking(words: str) -> bool:
     """Whether a server did not take back thinking that it had sent."""
-    return _NOT_TAKEN_BACK.search(words) is not None
+    return _holds(words, _NOT_TAKEN_BACK)
 
 
 def refused_setting(words: str) -> str:
     """The key of `SETTINGS` for what a server refused; "" for something else."""
-    return next((name for name, pattern in _PATTERNS.items() if pattern.search(words)), "")
+    return next((name for name, one in SETTINGS.items() if _holds(words, one.pattern)), "")
 
 
 def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
@@ -184,5 +186,5 @@ def setting_to_leave_out(api: Api, refused: RefusedError) -> str:
     statuses, own = _OF_FORMAT.get(api, (STATUSES, {}))
     if refused.status not in statuses or refused.setting in NOT_LEFT_OUT:
         return ""
-    found = (name for name, words in own.items() if words.search(refused.said))
+    found = (name for name, pattern in own.items() if _holds(refused.said, pattern))
     return next(found, refused.setting)
