@@ -62,29 +62,25 @@ class Chain:
 
     messages: Sequence[Message] = ()
     digests: list[str] = field(default_factory=list)
-    bounds: list[str] = field(default_factory=list)
-    """As `digests`, but of what was sent: those of a message that was masked meanwhile differ."""
+    masked: list[int] = field(default_factory=list)
+    """The indexes of messages that were masked after they had been sent as they were."""
 
     def of(self, messages: Sequence[Message]) -> list[str]:
         """One digest per message. Only new messages are hashed while the list stays the same
         object, as a session's does until its past changes. Treat the result as read-only."""
         if messages is not self.messages or len(messages) < len(self.digests):
-            self.messages, self.digests, self.bounds = messages, [], []
+            self.messages, self.digests, self.masked = messages, [], []
         for message in messages[len(self.digests) :]:
-            data = message_bytes(message)
-            other = b"masked" if getattr(message, "masked", False) else b""
-            self.digests.append(digest_of(_last(self.digests) + data))
-            self.bounds.append(digest_of(_last(self.bounds) + data + other))
+            if getattr(message, "masked", False):
+                self.masked.append(len(self.digests))
+            before = self.digests[-1] if self.digests else ""
+            self.digests.append(digest_of(before.encode() + message_bytes(message)))
         return self.digests
 
     def bound(self, messages: Sequence[Message], count: int) -> str:
-        """The digest of the first `count` messages, as they were sent."""
-        self.of(messages)
-        return self.bounds[count - 1] if count else ""
-
-
-def _last(digests: Sequence[str]) -> bytes:
-    return digests[-1].encode() if digests else b""
+        """What the first `count` messages were when they were sent, in a few characters."""
+        digest = self.of(messages)[count - 1] if count else ""
+        return f"{digest}{[at for at in self.masked if at < count] or ''}"
 
 
 def system_text(sections: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from kode.messages import (
     Image,
     Message,
     Text,
+    Thinking,
     ToolResult,
     images_of,
     results_of,
@@ -297,3 +298,43 @@ def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
             assert all(a is b for a, b in zip(before, s.messages, strict=False))
     s.append_message(user_message("end"))
     assert_sendable(s.messages)
+
+
+def thought(text: str) -> Message:
+    parts = (Thinking(text="hm", signature="s"), Text(text=text))
+    return Message(role="assistant", parts=parts, stop="end", origin="messages:anthropic/m")
+
+
+def moved(session: Session) -> list[bool]:
+    return [m.moved for m in session.messages if m.role == "assistant"]
+
+
+def test_thinking_behind_a_masked_credential_is_moved_in_a_later_process() -> None:
+    s = session()
+    s.append(SystemEntry(text="prompt"))
+    s.append_message(user_message("hello"))
+    s.append_message(thought("before it"))
+    s.append_message(user_message("the key is sk-proj-" + "Zx9Qw7Lm3Np5Rt8Vb2Kd" * 2))
+    s.append_message(thought("behind it"))
+    later = loaded_again(s)
+    later.append_message(user_message("go on"))
+    later.append_message(thought("in a later process"))
+
+    assert moved(s) == [False, False]
+    assert moved(later) == [False, True, False]
+    assert moved(loaded_again(later)) == [False, True, False]
+
+
+def test_thinking_is_moved_by_another_beginning_and_comes_back_with_the_one_before() -> None:
+    s = session()
+    s.append(SystemEntry(text="first"))
+    s.append_message(user_message("one"))
+    s.append_message(thought("two"))
+    s.append(compaction := CompactionEntry(summary="s", kept_from=s.messages[0].id))
+    s.append(SystemEntry(text="second", after=compaction.id))
+    assert moved(s) == [True]
+
+    s.append(RestoreEntry(of=compaction.id))
+
+    assert s.system == "first"
+    assert moved(s) == [False]
