@@ -161,6 +161,11 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
             f"The config describes {len(own)} providers and names none. Set `provider` to one of: "
             f"{', '.join(own)}, or give --provider."
         )
+    if owner is not None:
+        raise UserError(
+            f"There is no key for {owner.name}, which has the model {config.model}. Set "
+            f"{owner.key_variable}, or run `kode init`. `kode demo` works without one."
+        )
     raise UserError(
         "There is no model to work with yet. Run `kode init` to set one up, or set "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "

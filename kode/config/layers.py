@@ -410,7 +410,8 @@ _PLAIN_WORDS = {
 
 
 def _found(steps: list[str], value: Any) -> str:
-    if steps[-1:] == ["api_key"] or steps[:1] == ["providers"]:
+    is_plain = len(steps) == 3 and steps[2] in ("api", "effort", "model")
+    if steps[-1:] == ["api_key"] or (steps[:1] == ["providers"] and not is_plain):
         return "a hidden value"
     text = redact(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
