@@ -25,6 +25,7 @@ def described(place: Place, server: ScriptedServer, **more: Any) -> None:
         "model": "big",
         **more,
     }
+    place.extra["KODE_MODEL"] = ""
     place.home.mkdir(exist_ok=True)
     (place.home / "config.json").write_text(json.dumps({"providers": {"mine": part}}))
 
