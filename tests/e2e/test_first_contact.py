@@ -153,7 +153,7 @@ def test_a_found_local_server_is_offered_and_used(
 
 
 def test_long_errors_break_between_words_on_a_terminal(tmp_path: Path, place: Place) -> None:
-    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "KODE_MODEL": ""}
     whole = place.run("run", "x").err.split()
     environ = {"HOME": str(tmp_path), "KODE_HOME": str(place.home)}
     with Terminal(KODE, ["run", "x"], cwd=place.project, env=environ, width=40) as terminal:

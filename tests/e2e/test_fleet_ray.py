@@ -56,7 +56,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def place(tmp_path: Path, nodes: Cluster) -> "RayPlace":
-    return RayPlace(tmp_path, extra=nodes.environ)
+    # A node knows nothing of this environment, so no model may be named in it.
+    return RayPlace(tmp_path, extra={**nodes.environ, "KODE_MODEL": ""})
 
 
 class RayPlace(Place):
