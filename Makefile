@@ -53,9 +53,14 @@ models: $(READY)
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "kode needs Python 3.11 or later: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Setting up $(VENV) (once, about a minute) ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@echo "Setting up $(VENV), once: about a minute with pip, seconds with uv."
+	@if command -v uv >/dev/null; then \
+		uv venv --quiet --allow-existing --seed --python $(PYTHON) $(VENV) \
+			&& uv pip install --python $(BIN)/python -e '.[dev]'; \
+	else \
+		$(PYTHON) -m venv $(VENV) \
+			&& $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[dev]'; \
+	fi
 	@touch $(READY)
 
 # kode comes last: its `openai` has to win over the one that Harbor's litellm asks for.

@@ -5,6 +5,7 @@ what it writes and where, and writes a config file with mode 0600, never overwri
 `--force`. The services are those of `kode.registry`.
 """
 
+import contextlib
 import difflib
 import getpass
 import json
@@ -41,6 +42,11 @@ FURTHER_PORTS = (("llamacpp", 9931),)
 LIST_TIMEOUT_S = 2.0
 LISTED_MODELS = 20
 MAX_TRIES = 3
+WAYS_OUT = "back, or q to quit"
+
+
+class _Back(Exception):
+    """The person goes back to the first question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +107,17 @@ def first_run(home: Path) -> int | None:
 
 
 def choose() -> Settings | None:
-    """Asks how to reach a model; the settings to write, or None for the demo.
+    """Asks how to reach a model, again when the answer to a later question is `back`; the settings
+    to write, or None for the demo.
 
     Raises: UserError if the person leaves.
     """
+    while True:
+        with contextlib.suppress(_Back):
+            return _choose_once()
+
+
+def _choose_once() -> Settings | None:
     servers = find_local_servers()
     options = [("an API key (OpenAI, Anthropic, Gemini, OpenRouter, ...)", "key")]
     options += [
@@ -169,7 +182,7 @@ def _with_key() -> Settings:
     for left in reversed(range(MAX_TRIES)):
         typed = _asked_key(question)
         if not (typed and typed.isascii() and typed.isprintable() and " " not in typed):
-            _say("A key is one word without spaces. Try again, or q to quit.")
+            _say(f"A key is one word without spaces. Try again, {WAYS_OUT}.")
             continue
         named = typed == ANOTHER and bool(key)
         key = key if named else typed
@@ -180,7 +193,7 @@ def _with_key() -> Settings:
             return _with_model(settings, reached)
         _say(f"{reached.url}: {reached.detail}.")
         if left:
-            question = f"Another key, {ANOTHER} if this one is for another service, or q to quit: "
+            question = f"Another key, {ANOTHER} if this one is for another service, {WAYS_OUT}: "
     raise UserError("No working key was entered. Run `kode init` again, or try `kode demo`.")
 
 
@@ -193,7 +206,7 @@ def _asked_service() -> ProviderRow | None:
     _say("Which service is this key for?")
     _say_numbered([*(row.shown for row in services), "another one"])
     last = len(services) + 1
-    at = _index(_ask(f"Number [1-{last}], or q to quit:  "), last)
+    at = _index(_ask(f"Number [1-{last}], {WAYS_OUT}:  "), last)
     return services[at] if at < len(services) else None
 
 
@@ -302,15 +315,32 @@ def _with_cloud(row: ProviderRow) -> Settings:
     return _settings(row.name)
 
 
-def _asked_url(example: str = "https://host/v1 or http://192.168.1.5:8080/v1") -> str:
+def _asked_url(example: str = "https://host/v1 or 192.168.1.5:8080") -> str:
+    for _ in range(MAX_TRIES):
+        if url := _url_of(_ask(f"Address, e.g. {example}: ")):
+            return url
+        _say(f"Enter a host and port, like 192.168.1.5:8080, or a whole URL, {WAYS_OUT}.")
+    raise UserError("No address was entered. Run `kode init` again, or try `kode demo`.")
+
+
+def _url_of(answer: str) -> str:
+    """The URL that an answer names; "" if none, as for a single word. Without a scheme: `http` for an address or a name
+    of the local network, where servers seldom have a certificate, else `https`."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
     from kode.config.choice import is_url
 
-    for _ in range(MAX_TRIES):
-        url = _ask(f"Base URL, e.g. {example}: ")
-        if is_url(url):
-            return url
-        _say("Enter a URL that starts with https:// or http://, or q to quit.")
-    raise UserError("No address was entered. Run `kode init` again, or try `kode demo`.")
+    if "://" in answer:
+        return answer if is_url(answer) else ""
+    is_word = not any(sign in answer for sign in ".:/") and answer != "localhost"
+    if is_word or " " in answer or not is_url(f"http://{answer}"):
+        return ""
+    host = urlsplit(f"http://{answer}").hostname or ""
+    with contextlib.suppress(ValueError):
+        return f"http{'s' * ip_address(host).is_global}://{answer}"
+    is_local = "." not in host or host.endswith((".localhost", ".local", ".lan", ".internal"))
+    return f"http{'s' * (not is_local)}://{answer}"
 
 
 def _with_model(settings: Settings, reached: "Reached") -> Settings:
@@ -343,7 +373,7 @@ def _with_model(settings: Settings, reached: "Reached") -> Settings:
 def _pick_row(rows: Sequence[ProviderRow], question: str) -> ProviderRow:
     _say(question)
     _say_numbered([row.shown for row in rows])
-    return rows[_index(_ask(f"Number [1-{len(rows)}], or q to quit:  "), len(rows))]
+    return rows[_index(_ask(f"Number [1-{len(rows)}], {WAYS_OUT}:  "), len(rows))]
 
 
 def _say_numbered(texts: Sequence[str]) -> None:
@@ -372,12 +402,17 @@ def _ask(question: str) -> str:
 
 
 def _left(read: Any, question: str) -> str:
-    """Reads one answer; leaving (q, Ctrl-C, Ctrl-D) is an error that says how to come back."""
+    """Reads one answer; leaving (q, Ctrl-C, Ctrl-D) is an error that says how to come back.
+
+    Raises: _Back; UserError if the person leaves.
+    """
     try:
         answer: str = read(question).strip()
     except (EOFError, KeyboardInterrupt):
         print()
         answer = "q"
+    if answer.lower() == "back":
+        raise _Back
     if answer.lower() in ("q", "quit", "exit"):
         raise UserError("Nothing was set up. Run `kode init` when you are ready, or `kode demo`.")
     return answer

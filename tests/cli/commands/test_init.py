@@ -206,13 +206,42 @@ def test_of_a_cloud_whose_sdk_finds_everything_the_variables_are_named(
 
 def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
     with ScriptedServer() as server:
-        said += ["3", "192.168.1.5:8080", server.openai_url]
+        said += ["3", "not an address", server.openai_url]
         settings = init.choose()
 
     assert settings == {
         "provider": "server",
         "providers": {"server": {"base_url": server.openai_url, "model": "scripted-model"}},
     }
+
+
+@pytest.mark.parametrize(
+    ("answer", "url"),
+    [
+        ("192.168.1.5:8080", "http://192.168.1.5:8080"),
+        ("[::1]:9000/v1", "http://[::1]:9000/v1"),
+        ("workstation:8080", "http://workstation:8080"),
+        ("gateway.example/v1", "https://gateway.example/v1"),
+        ("8.8.8.8:8080", "https://8.8.8.8:8080"),
+        ("http://gateway.example", "http://gateway.example"),
+    ],
+)
+def test_an_address_needs_no_scheme(
+    monkeypatch: pytest.MonkeyPatch, said: list[str], answer: str, url: str
+) -> None:
+    reached(monkeypatch, OK)
+    said += ["3", answer, "2"]
+    settings = init.choose()
+
+    assert settings is not None
+    assert [part["base_url"] for part in settings["providers"].values()] == [url]
+
+
+@pytest.mark.parametrize("way", [["1"], ["1", "key-of-another-kind"], ["3"], ["2"]])
+def test_back_leads_to_the_first_question_from_any_other(said: list[str], way: list[str]) -> None:
+    demo = "4"
+    said += [*way, "back", demo]
+    assert init.choose() is None
 
 
 def test_a_server_at_another_address_that_wants_a_key_is_given_one(
