@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -57,8 +57,8 @@ async def search_files(
         root=root,
         glob=glob,
         ground=sensitive.ground(tool_context.place),
-        # No more lines than could be shown of a single hit.
-        around=min(max(context, 0), MAX_CHARS // 4),
+        # No more lines than could be shown of a single hit: each takes three characters.
+        around=min(max(context, 0), MAX_CHARS // 3),
         room=MAX_CHARS,
     )
     ended = await _searched(tool_context, hits, pattern, ignore_case)
@@ -119,12 +119,27 @@ def _refuse_invalid(pattern: str) -> None:
         ) from None
 
 
+class _Line(NamedTuple):
+    number: int
+    is_hit: bool
+    text: str
+    is_whole: bool
+    """False for a long line, of which only the part around the hit is shown."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.number}{':' if self.is_hit else '-'}{self.text}"
+
+    @property
+    def size(self) -> int:
+        return len(self.shown) + 1
+
+
 @dataclass(slots=True)
 class _Hit:
-    before: list[tuple[int, str]]
-    """Its context and itself, each as number and text of the line."""
-    line: tuple[int, str]
-    after: list[tuple[int, str]] = field(default_factory=list)
+    before: list[_Line]
+    line: _Line
+    after: list[_Line] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -133,7 +148,7 @@ class _File:
     total: int = 0
     hits: list[_Hit] = field(default_factory=list)
     """The first of them: no more than could be shown."""
-    pending: list[tuple[int, str]] = field(default_factory=list)
+    pending: list[_Line] = field(default_factory=list)
     """Context of a hit that is still to come."""
     chars: int = 0
     is_full: bool = False
@@ -147,7 +162,7 @@ class _Share:
     hits: int = 0
     is_cut: bool = False
     """Whether context of a hit is missing, which had no room."""
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[_Line] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -215,23 +230,26 @@ class _Hits:
             file.is_full = True
         if file.is_full or len(self.files) >= MAX_HITS:
             return
-        number = data["line_number"]
         start = data["submatches"][0]["start"] if data.get("submatches") else 0
-        line = (number, f"{number}{':' if is_hit else '-'}{_cut(data['lines'], start)}")
+        line = _Line(data["line_number"], is_hit, *_cut(data["lines"], start))
         if is_hit:
             file.hits.append(_Hit(file.pending, line))
             file.pending = []
-        elif file.hits and number <= file.hits[-1].line[0] + self.around:
+        elif file.hits and line.number <= file.hits[-1].line.number + self.around:
             file.hits[-1].after.append(line)
         else:
             file.pending.append(line)
-        file.chars += len(line[1])
+        file.chars += line.size
 
     def _commit(self, file: _File) -> None:
         if not file.total:
             return
         self.total += file.total
         self.file_count += 1
+        for hit in file.hits:
+            lines = _with_context(hit, self.room)
+            hit.before = [line for line in lines if line < hit.line]
+            hit.after = [line for line in lines if line > hit.line]
         if file.hits:
             self.files.append(file)
 
@@ -246,7 +264,7 @@ def _shares(hits: _Hits) -> list[_Share]:
         for number, share in enumerate(waiting):
             hit = share.file.hits[turn]
             head = 0 if share.lines else len(share.file.path) + 2
-            least = head + len(hit.line[1]) + 1
+            least = head + hit.line.size
             if least > room:
                 continue
             part = max(room // (len(waiting) - number), least)
@@ -254,17 +272,17 @@ def _shares(hits: _Hits) -> list[_Share]:
             share.hits += 1
             share.lines += lines
             share.is_cut |= len(lines) <= len(hit.before) + len(hit.after)
-            room -= head + sum(len(text) + 1 for _, text in lines)
+            room -= head + sum(line.size for line in lines)
             left -= 1
     return [share for share in shares if share.hits]
 
 
-def _with_context(hit: _Hit, room: int) -> list[tuple[int, str]]:
+def _with_context(hit: _Hit, room: int) -> list[_Line]:
     """The lines of a hit: its context as far as it has room, the nearest first."""
     lines = [hit.line]
     for pair in zip_longest(reversed(hit.before), hit.after):
         for line in filter(None, pair):
-            room -= len(line[1]) + 1
+            room -= line.size
             if room < 0:
                 return sorted(lines)
             lines.append(line)
@@ -279,8 +297,8 @@ def _path(said: Mapping[str, str]) -> str:
     return os.fsdecode(base64.b64decode(said["bytes"]))
 
 
-def _cut(said: Mapping[str, str], start_byte: int) -> str:
-    """A line; of a long one the part around its match."""
+def _cut(said: Mapping[str, str], start_byte: int) -> tuple[str, bool]:
+    """A line, and whether it is whole: of a long one the part around its match."""
     if "text" in said:
         line = said["text"].rstrip("\r\n")
         start = len(line.encode(errors="replace")[:start_byte].decode(errors="ignore"))
@@ -288,10 +306,10 @@ def _cut(said: Mapping[str, str], start_byte: int) -> str:
         line = base64.b64decode(said["bytes"]).rstrip(b"\r\n").decode("latin-1")
         start = start_byte
     if len(line) <= MAX_LINE_CHARS:
-        return line
+        return line, True
     begin = max(0, min(start - MAX_LINE_CHARS // 3, len(line) - MAX_LINE_CHARS))
     end = begin + MAX_LINE_CHARS
-    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
+    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else ""), False
 
 
 def _render(hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pattern: str) -> str:
@@ -334,9 +352,9 @@ def _shown(hits: _Hits, share: _Share) -> str:
     if share.hits < share.file.total:
         name += f" ({share.hits} of {plural(share.file.total, 'hit')})"
     lines, last = [name], 0
-    for number, text in share.lines:
-        if hits.around and last and number > last + 1:
+    for line in share.lines:
+        if hits.around and last and line.number > last + 1:
             lines.append("--")
-        lines.append(text)
-        last = number
+        lines.append(line.shown)
+        last = line.number
     return "\n".join(lines)
