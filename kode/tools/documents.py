@@ -54,7 +54,7 @@ async def pages(
         raise ToolError(
             f"{name} took longer than {PDF_S:.0f} s: give a smaller `limit` of pages."
         ) from None
-    found = json.loads(answer) if answer else {"fault": "damaged"}
+    found: dict[str, Any] = json.loads(answer) if answer else {"fault": "damaged"}
     if fault := found.get("fault"):
         what = "is behind a password" if fault == "password" else "is damaged or too complex"
         raise ToolError(

@@ -177,7 +177,9 @@ def _notebook(
         return None
     name = files.shown(context, path)
     shown = documents.cells(name, data.decode(errors="replace"), offset, limit, room=MAX_BYTES)
-    return shown and _document(context, path, shown, plural(shown.count, "cell"))
+    if shown is None:
+        return None
+    return _document(context, path, shown, plural(shown.count, "cell"))
 
 
 def _document(context: ToolContext, path: Path, shown: documents.Shown, summary: str) -> ToolOutput:
