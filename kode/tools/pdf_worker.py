@@ -16,6 +16,7 @@ from typing import Any
 
 MAX_CPU_S = 30
 MAX_MEMORY_BYTES = 1 << 30
+MAX_PAGE_CHARS = 1_000_000
 SIDE = 1_600
 """Pixels of the longer side of a page's picture: models look at no more than that."""
 MAX_PNG_BYTES = 1_000_000
@@ -32,28 +33,30 @@ def main() -> None:
 
 
 def pages(data: bytes, first: int, count: int, pictures: bool, room: int) -> dict[str, Any]:
-    """Up to `count` pages from `first` on (from 1); texts end once they exceed `room` characters
-    together."""
+    """Up to `count` pages from `first` on (from 1), "" for a damaged one; texts end once they
+    exceed `room` characters together."""
     import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(data)
-        total = len(document)
-        found: list[str] = []
-        for number in range(first - 1, min(first - 1 + count, total)):
-            page = document[number]
-            found.append(_picture(page) if pictures else _text(page))
-            page.close()
-            if not pictures and (room := room - len(found[-1])) < 0:
-                break
     except pypdfium2.PdfiumError as error:
         is_locked = error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD
         return {"fault": "password" if is_locked else "damaged"}
-    return {"total": total, "pages": found}
+    found: list[str] = []
+    for number in range(first - 1, min(first - 1 + count, len(document))):
+        try:
+            page = document[number]
+            found.append(_picture(page) if pictures else _text(page))
+            page.close()
+        except pypdfium2.PdfiumError:
+            found.append("")
+        if not pictures and (room := room - len(found[-1])) < 0:
+            break
+    return {"total": len(document), "pages": found}
 
 
 def _text(page: Any) -> str:
-    said = page.get_textpage().get_text_bounded()
+    said = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS]
     return "\n".join(line.rstrip() for line in said.replace("\r", "").split("\n")).strip()
 
 

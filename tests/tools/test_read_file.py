@@ -347,6 +347,20 @@ async def test_a_pdf_that_cannot_be_read_says_why(
         await call(read_file, path="a.pdf", offset=7 if "offset" in expected else 1)
 
 
+@pytest.mark.parametrize("show", ["text", "pictures"])
+async def test_a_damaged_page_leaves_the_others(call: Call, project: Path, show: str) -> None:
+    data = pdf("one", "two", "three").replace(
+        b"6 0 obj\n<< /Type /Page", b"6 0 obj\n<< /Type /Oops"
+    )
+    (project / "a.pdf").write_bytes(data)
+
+    output = await call(read_file, path="a.pdf", show=show)
+
+    assert output.summary == "3 pages"
+    assert len(output.pictures) == (2 if show == "pictures" else 0)
+    assert show == "pictures" or ("one" in output.text and "three" in output.text)
+
+
 async def test_a_pdf_that_takes_too_long_is_given_up(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
