@@ -35,3 +35,36 @@ def jpeg(width: int = 4, height: int = 3) -> bytes:
 def webp(width: int = 4, height: int = 3) -> bytes:
     size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     return b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + size + b"\0" * 4
+
+
+def pdf(*pages: str, locked: bool = False) -> bytes:
+    """A PDF with one line of text on each page (none for ""); `locked` behind a password."""
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Count {len(pages)} /MediaBox [0 0 300 150] /Kids "
+        f"[{' '.join(f'{4 + 2 * at} 0 R' for at in range(len(pages)))}] >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for at, text in enumerate(pages):
+        drawn = f"BT /F 12 Tf 20 100 Td ({text}) Tj ET" if text else ""
+        objects += [
+            f"<< /Type /Page /Parent 2 0 R /Contents {5 + 2 * at} 0 R "
+            "/Resources << /Font << /F 3 0 R >> >> >>",
+            f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
+        ]
+    data, starts = b"%PDF-1.7\n", []
+    for number, body in enumerate(objects, start=1):
+        starts.append(len(data))
+        data += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    table = "".join(f"{start:010} 00000 n \n" for start in starts)
+    secret = f"<{'00' * 32}>"
+    lock = f"/Encrypt << /Filter /Standard /V 1 /R 2 /O {secret} /U {secret} /P -4 >>"
+    lock += f" /ID [{secret} {secret}]"
+    return (
+        data
+        + (
+            f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
+            f"trailer << /Size {len(objects) + 1} /Root 1 0 R {lock if locked else ''} >>\n"
+            f"startxref\n{len(data)}\n%%EOF\n"
+        ).encode()
+    )

@@ -150,10 +150,13 @@ def _results(message: Message, form: Form) -> list[Object]:
             content = [_part(text)] if form.marks_cache else text
             answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
             results.append({"role": "tool", **answers, **named, "content": content})
-    text = _text_of(message)
-    if not text and not images_of(message):
+    text, images = _text_of(message), images_of(message)
+    if not text and not images:
         return results
-    # A result cannot hold an image in this format: it follows as a message.
+    # A result cannot hold an image in this format: it follows as a message, which is not to be
+    # taken for one of the person.
+    if any(image.call_id for image in images):
+        text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
     return [*results, _user(message, text, form)]
 
 

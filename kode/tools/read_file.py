@@ -1,5 +1,5 @@
-"""`read_file`: shows a window of numbered lines of a text file, or a picture. `list_files` shows
-folders."""
+"""`read_file`: shows a window of numbered lines of a text file, pages of a PDF, cells of a
+notebook, or a picture. `list_files` shows folders."""
 
 import asyncio
 import codecs
@@ -7,17 +7,17 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Literal
 
 from kode import paths
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
-from kode.images import describe, keep, looks_of
-from kode.messages import plural
+from kode.images import PDF, describe, keep, looks_of
+from kode.messages import Image, plural
 from kode.pictures import MAX_READ_BYTES, Picture, fitting
 from kode.session.messages import EARLIER
-from kode.tools import files
+from kode.tools import documents, files
 
 MAX_LINES = 2_000
 MAX_LINE_CHARS = 2_000
@@ -26,6 +26,7 @@ WHOLE_PASS_BYTES = 256 * 1024 * 1024
 """Files up to this size are read to the end, to count lines and hash the content; of larger ones
 only the requested lines are read, and they cannot be edited."""
 
+_HEAD_BYTES = 64
 _PIECE_BYTES = 65_536
 _KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
 
@@ -58,11 +59,14 @@ class _Window:
 async def read_file(
     context: ToolContext,
     path: str,
-    offset: Annotated[int, "First line, from 1"] = 1,
+    offset: Annotated[int, "First line (of a PDF: page, of a notebook: cell), from 1"] = 1,
     limit: Annotated[int, "Number of lines"] = MAX_LINES,
+    show: Annotated[
+        Literal["text", "pictures", "raw"], "A PDF's pages as pictures; a notebook's raw lines"
+    ] = "text",
 ) -> ToolOutput:
-    """Read a text file, or look at an image or PDF. Each line is shown as number, tab, text; the
-    number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
+    """Read a text file, PDF or notebook, or look at an image. Each line is shown as number, tab,
+    text; the number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
     if offset < 0:
         raise ToolError("`offset` counts lines from 1: give a positive number.")
     # Some models fill in 0 or -1 for what they mean to leave out.
@@ -72,7 +76,14 @@ async def read_file(
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    return await asyncio.to_thread(_read, context, real, offset, limit)
+    found = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    if isinstance(found, ToolOutput):
+        return found
+    name, as_pictures = files.shown(context, real), show == "pictures"
+    shown = await documents.pages(
+        name, found, offset, limit, as_pictures=as_pictures, room=MAX_BYTES
+    )
+    return await asyncio.to_thread(_document, context, real, shown, plural(shown.count, "page"))
 
 
 def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
@@ -85,14 +96,25 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     return ToolOutput(text=shown, summary=plural(count, "line"))
 
 
-def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutput:
+def _read(
+    context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
+) -> ToolOutput | bytes:
+    """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name = files.shown(context, path)
     with os.fdopen(files.open_regular(context, path), "rb") as file:
         try:
+            looks = looks_of(file.read(_HEAD_BYTES))
+            if looks is not None and looks.media_type == PDF:
+                return _whole(file)
+            file.seek(0)
+            if path.suffix.lower() == ".ipynb" and not raw:
+                notebook = _notebook(context, path, file, offset, limit)
+                if notebook is not None:
+                    return notebook
             window = _window(file, offset, min(limit, MAX_LINES))
         except files.Binary as reason:
-            if (picture := _picture(context, file, path, name)) is not None:
-                return picture
+            if looks is not None:
+                return _picture(context, path, _whole(file))
             raise ToolError(
                 f"{name} is not a text file ({reason}). Use a shell command that knows its "
                 "format, such as `file` or `xxd`."
@@ -109,32 +131,65 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int) -> ToolOutp
     else:
         text, count_shown = _render(window, offset, limit)
         summary = plural(count_shown, "line")
+    return _output(context, path, text, summary)
+
+
+def _output(
+    context: ToolContext, path: Path, text: str, summary: str, pictures: tuple[Image, ...] = ()
+) -> ToolOutput:
     return ToolOutput(
         text=text,
         summary=summary,
+        pictures=pictures,
         files_read=(str(path),),
         untrusted=files.outside(context, path),
     )
 
 
-def _picture(context: ToolContext, file: IO[bytes], path: Path, name: str) -> ToolOutput | None:
-    """An image or a PDF, for a model that can look at it; None for any other file."""
+def _whole(file: IO[bytes]) -> bytes:
+    """The bytes of a PDF or a picture; one more than may be shown, if it has too many."""
     file.seek(0)
-    data = file.read(MAX_READ_BYTES + 1)
-    if looks_of(data) is None:
-        return None
+    return file.read(MAX_READ_BYTES + 1)
+
+
+def _picture(context: ToolContext, path: Path, data: bytes) -> ToolOutput:
     try:
-        small = fitting(Picture(path.name, data))
-        image = keep(paths.images_folder(context.place.outputs.parent), small.name, small.data)
+        image = _kept(context, Picture(path.name, data))
     except (UserError, StorageError) as error:
         raise ToolError(str(error)) from error
-    return ToolOutput(
-        text=f"{name} follows: {describe(image)}.",
-        summary=describe(image),
-        pictures=(image,),
-        files_read=(str(path),),
-        untrusted=files.outside(context, path),
-    )
+    text = f"{files.shown(context, path)} is an image: {describe(image)}, {image.media_type}."
+    return _output(context, path, text, describe(image), (image,))
+
+
+def _kept(context: ToolContext, picture: Picture) -> Image:
+    """Raises: UserError, StorageError."""
+    small = fitting(picture)
+    return keep(paths.images_folder(context.place.outputs.parent), small.name, small.data)
+
+
+def _notebook(
+    context: ToolContext, path: Path, file: IO[bytes], offset: int, limit: int
+) -> ToolOutput | None:
+    """None for a file that is no notebook, or too large for one."""
+    data = file.read(files.MAX_WHOLE_BYTES + 1)
+    file.seek(0)
+    if len(data) > files.MAX_WHOLE_BYTES:
+        return None
+    name = files.shown(context, path)
+    shown = documents.cells(name, data.decode(errors="replace"), offset, limit, room=MAX_BYTES)
+    if shown is None:
+        return None
+    return _document(context, path, shown, plural(shown.count, "cell"))
+
+
+def _document(context: ToolContext, path: Path, shown: documents.Shown, summary: str) -> ToolOutput:
+    text, images = shown.text, []
+    for picture in shown.pictures:
+        try:
+            images.append(_kept(context, picture))
+        except (UserError, StorageError) as error:
+            text += f"\n[{picture.name} is not shown: {error}]"
+    return _output(context, path, text, summary, tuple(images))
 
 
 def _window(file: IO[bytes], offset: int, limit: int) -> _Window:

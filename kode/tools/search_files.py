@@ -10,10 +10,11 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -26,7 +27,6 @@ MAX_HITS = 100
 MAX_COUNTED = 10_000
 """The search stops after this many hits."""
 MAX_LINE_CHARS = 300
-MAX_CONTEXT = 10
 MAX_CHARS = 30_000
 
 
@@ -45,22 +45,28 @@ async def search_files(
     ignore_case: bool = False,
     context: Annotated[int, "Lines shown around each hit"] = 0,
 ) -> ToolOutput:
-    """Search file contents. Files ignored by .gitignore and binaries are left out. Shows the
-    first 100 hits."""
+    """Search file contents. Files ignored by .gitignore and binaries are left out. Shows 100 hits,
+    some of each file."""
     _refuse_useless(pattern, glob)
     root = files.resolve(tool_context, path)
     files.refuse_secret(tool_context, root)
     if not root.exists():
         raise files.missing(tool_context, root)
     hits = _Hits(
-        context=tool_context, root=root, glob=glob, ground=sensitive.ground(tool_context.place)
+        context=tool_context,
+        root=root,
+        glob=glob,
+        ground=sensitive.ground(tool_context.place),
+        # No more lines than could be shown of a single hit: each takes three characters.
+        around=min(max(context, 0), MAX_CHARS // 3),
+        room=MAX_CHARS,
     )
-    around = min(max(context, 0), MAX_CONTEXT)
-    ended = await _searched(tool_context, hits, pattern, ignore_case, around)
+    ended = await _searched(tool_context, hits, pattern, ignore_case)
+    shares = _shares(hits)
     return ToolOutput(
-        text=_render(hits, ended, pattern),
+        text=_render(hits, shares, ended, pattern),
         summary=plural(hits.total, "hit"),
-        files_read=tuple(hits.files),
+        files_read=tuple(share.file.path for share in shares),
         untrusted=files.outside(tool_context, root),
     )
 
@@ -80,20 +86,20 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
 
 
 async def _searched(
-    tool_context: ToolContext, hits: "_Hits", pattern: str, ignore_case: bool, around: int
+    tool_context: ToolContext, hits: "_Hits", pattern: str, ignore_case: bool
 ) -> file_search.Ended:
     """Raises: ToolError for an invalid regular expression."""
     rg = file_search.ripgrep(tool_context)
     if rg:
         program = file_search.searching(
-            rg, hits.root, pattern, ignore_case=ignore_case, context=around
+            rg, hits.root, pattern, ignore_case=ignore_case, context=hits.around
         )
         ended = await file_search.run(program, b"\n", hits.take)
         if not (ended.status == 2 and ended.stderr.strip() and not hits.total):
             return ended
     _refuse_invalid(pattern)
     program = file_search.searching(
-        None, hits.root, pattern, ignore_case=ignore_case, context=around
+        None, hits.root, pattern, ignore_case=ignore_case, context=hits.around
     )
     return await file_search.run(program, b"\n", hits.take)
 
@@ -113,29 +119,70 @@ def _refuse_invalid(pattern: str) -> None:
         ) from None
 
 
+class _Line(NamedTuple):
+    number: int
+    is_hit: bool
+    text: str
+    is_whole: bool
+    """False for a long line, of which only the part around the hit is shown."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.number}{':' if self.is_hit else '-'}{self.text}"
+
+    @property
+    def size(self) -> int:
+        return len(self.shown) + 1
+
+
+@dataclass(slots=True)
+class _Hit:
+    before: list[_Line]
+    line: _Line
+    after: list[_Line] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _File:
+    path: str
+    total: int = 0
+    hits: list[_Hit] = field(default_factory=list)
+    """The first of them: no more than could be shown."""
+    pending: list[_Line] = field(default_factory=list)
+    """Context of a hit that is still to come."""
+    chars: int = 0
+    is_full: bool = False
+
+
+@dataclass(slots=True)
+class _Share:
+    """What is shown of a file."""
+
+    file: _File
+    hits: int = 0
+    is_cut: bool = False
+    """Whether context of a hit is missing, which had no room."""
+    lines: list[_Line] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Hits:
-    """Collects the messages of a search, and keeps what will be shown."""
+    """Collects the messages of a search, and keeps what may be shown."""
 
     context: ToolContext
     root: Path
     glob: str | None
     ground: sensitive.Ground
+    around: int
+    room: int
     total: int = 0
     file_count: int = 0
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
-    files: list[str] = field(default_factory=list)
-    """Files with lines shown."""
-    shown: list[str] = field(default_factory=list)
-    shown_hits: int = 0
-    chars: int = 0
-    _lines: list[str] = field(default_factory=list)
-    _matches: int = 0
-    _kept: int = 0
-    _last: int = 0
-    _wanted: bool = False
+    files: list[_File] = field(default_factory=list)
+    """The first files with hits: no more than could be shown."""
+    _file: _File | None = None
 
     def take(self, message: bytes) -> bool:
         """Adds one message; False once continuing is pointless."""
@@ -145,12 +192,12 @@ class _Hits:
         kind, data = said["type"], said["data"]
         match kind:
             case "begin":
-                self._wanted = self._is_wanted(_path(data["path"]))
-                self._lines, self._matches, self._kept, self._last = [], 0, 0, 0
-            case "match" | "context" if self._wanted:
-                self._keep(kind, data)
-            case "end" if self._wanted and data.get("binary_offset") is None:
-                self._commit(_path(data["path"]))
+                path = _path(data["path"])
+                self._file = _File(path) if self._is_wanted(path) else None
+            case "match" | "context" if self._file is not None:
+                self._keep(self._file, data, is_hit=kind == "match")
+            case "end" if self._file is not None and data.get("binary_offset") is None:
+                self._commit(self._file)
             case "slow" if self._is_wanted(_path(data["path"])):
                 self.slow.append(_path(data["path"]))
         return self.total < MAX_COUNTED
@@ -177,35 +224,69 @@ class _Hits:
             str(self.root), self.ground
         )
 
-    def _keep(self, kind: str, data: Mapping[str, Any]) -> None:
-        is_match = kind == "match"
-        self._matches += is_match
-        full = self.shown_hits + self._kept >= MAX_HITS or self.chars >= MAX_CHARS
-        if (full and is_match) or self._matches > self._kept + is_match:
+    def _keep(self, file: _File, data: Mapping[str, Any], *, is_hit: bool) -> None:
+        file.total += is_hit
+        if is_hit and file.hits and (file.chars >= self.room or len(file.hits) >= MAX_HITS):
+            file.is_full = True
+        if file.is_full or len(self.files) >= MAX_HITS:
             return
-        number = data["line_number"]
-        if self._last and number > self._last + 1:
-            self._lines.append("--")
         start = data["submatches"][0]["start"] if data.get("submatches") else 0
-        line = f"{number}{':' if is_match else '-'}{_cut(_text(data['lines']), start)}"
-        self._lines.append(line)
-        self.chars += len(line)
-        self._kept += is_match
-        self._last = number
+        line = _Line(data["line_number"], is_hit, *_cut(data["lines"], start))
+        if is_hit:
+            file.hits.append(_Hit(file.pending, line))
+            file.pending = []
+        elif file.hits and line.number <= file.hits[-1].line.number + self.around:
+            file.hits[-1].after.append(line)
+        else:
+            file.pending.append(line)
+        file.chars += line.size
 
-    def _commit(self, path: str) -> None:
-        if not self._matches:
+    def _commit(self, file: _File) -> None:
+        if not file.total:
             return
-        self.total += self._matches
+        self.total += file.total
         self.file_count += 1
-        if not self._kept:
-            return
-        self.shown_hits += self._kept
-        self.files.append(path)
-        while self._lines[-1] == "--":
-            self._lines.pop()
-        self.shown += ([""] if self.shown else []) + [files.shown(self.context, Path(path))]
-        self.shown += self._lines
+        for hit in file.hits:
+            lines = _with_context(hit, self.room)
+            hit.before = [line for line in lines if line < hit.line]
+            hit.after = [line for line in lines if line > hit.line]
+        if file.hits:
+            self.files.append(file)
+
+
+def _shares(hits: _Hits) -> list[_Share]:
+    """Takes the first hit of each file, then the second of each, and so on. Those of one round part
+    the room that is left, so context nearest to a hit comes first where not all has room."""
+    shares = [_Share(file) for file in hits.files]
+    room, left = hits.room, MAX_HITS
+    for turn in range(MAX_HITS):
+        waiting = [share for share in shares if turn < len(share.file.hits)][:left]
+        for number, share in enumerate(waiting):
+            hit = share.file.hits[turn]
+            head = 0 if share.lines else len(share.file.path) + 2
+            least = head + hit.line.size
+            if least > room:
+                continue
+            part = max(room // (len(waiting) - number), least)
+            lines = _with_context(hit, part - least)
+            share.hits += 1
+            share.lines += lines
+            share.is_cut |= len(lines) <= len(hit.before) + len(hit.after)
+            room -= head + sum(line.size for line in lines)
+            left -= 1
+    return [share for share in shares if share.hits]
+
+
+def _with_context(hit: _Hit, room: int) -> list[_Line]:
+    """The lines of a hit: its context as far as it has room, the nearest first."""
+    lines = [hit.line]
+    for pair in zip_longest(reversed(hit.before), hit.after):
+        for line in filter(None, pair):
+            room -= line.size
+            if room < 0:
+                return sorted(lines)
+            lines.append(line)
+    return sorted(lines)
 
 
 def _path(said: Mapping[str, str]) -> str:
@@ -216,31 +297,32 @@ def _path(said: Mapping[str, str]) -> str:
     return os.fsdecode(base64.b64decode(said["bytes"]))
 
 
-def _text(said: Mapping[str, str]) -> str:
+def _cut(said: Mapping[str, str], start_byte: int) -> tuple[str, bool]:
+    """A line, and whether it is whole: of a long one the part around its match."""
     if "text" in said:
-        return said["text"].rstrip("\r\n")
-    data = base64.b64decode(said["bytes"]).rstrip(b"\r\n")
-    return data.decode("latin-1")
-
-
-def _cut(line: str, start_byte: int) -> str:
-    """The part of a long line around its match."""
+        line = said["text"].rstrip("\r\n")
+        start = len(line.encode(errors="replace")[:start_byte].decode(errors="ignore"))
+    else:
+        line = base64.b64decode(said["bytes"]).rstrip(b"\r\n").decode("latin-1")
+        start = start_byte
     if len(line) <= MAX_LINE_CHARS:
-        return line
-    start = len(line.encode(errors="replace")[:start_byte].decode(errors="ignore"))
+        return line, True
     begin = max(0, min(start - MAX_LINE_CHARS // 3, len(line) - MAX_LINE_CHARS))
     end = begin + MAX_LINE_CHARS
-    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
+    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else ""), False
 
 
-def _render(hits: _Hits, ended: file_search.Ended, pattern: str) -> str:
+def _render(hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pattern: str) -> str:
     notes: list[str] = []
-    if hits.shown_hits < hits.total:
-        count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"more than {MAX_COUNTED:,}"
+    shown = sum(share.hits for share in shares)
+    if shown < hits.total:
+        count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
         notes.append(
-            f"[{hits.shown_hits} of {count} hits in {hits.file_count:,} files shown. "
+            f"[{count} hits in {plural(hits.file_count, 'file')}, {shown} shown. "
             "Narrow the pattern, path or glob for the others.]"
         )
+    if any(share.is_cut for share in shares):
+        notes.append("[Not all of the context has room: search fewer files, or read them.]")
     if hits.slow:
         names = ", ".join(files.shown(hits.context, Path(path)) for path in hits.slow[:5])
         notes.append(
@@ -257,8 +339,22 @@ def _render(hits: _Hits, ended: file_search.Ended, pattern: str) -> str:
             f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
             "Narrow path or glob.]"
         )
-    if not hits.shown:
+    if not shares:
         where = files.shown(hits.context, hits.root)
         only = f" in files matching {hits.glob}" if hits.glob else ""
         notes.insert(0, f"No hits for {pattern!r} in {where}{only}.")
-    return "\n".join([*hits.shown, *notes])
+    parts = "\n\n".join(_shown(hits, share) for share in shares)
+    return "\n".join([*([parts] if parts else []), *notes])
+
+
+def _shown(hits: _Hits, share: _Share) -> str:
+    name = files.shown(hits.context, Path(share.file.path))
+    if share.hits < share.file.total:
+        name += f" ({share.hits} of {plural(share.file.total, 'hit')})"
+    lines, last = [name], 0
+    for line in share.lines:
+        if hits.around and last and line.number > last + 1:
+            lines.append("--")
+        lines.append(line.shown)
+        last = line.number
+    return "\n".join(lines)

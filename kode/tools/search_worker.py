@@ -6,6 +6,7 @@ It is a separate process, because a regular expression can run forever while hol
 interpreter. A file that exceeds its time limit is skipped and reported as `slow`.
 """
 
+import base64
 import collections
 import json
 import os
@@ -208,17 +209,11 @@ def _lines(file: IO[bytes]) -> Iterator[str | None]:
 
 
 def _line(number: int, line: str) -> dict[str, Any]:
-    return {"lines": {"text": _readable(line)}, "line_number": number}
-
-
-def _readable(line: str) -> str:
-    if line.isascii():
-        return line
     data = line.encode("utf-8", "surrogateescape")
     try:
-        return data.decode("utf-8")
+        return {"lines": {"text": data.decode("utf-8")}, "line_number": number}
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return {"lines": {"bytes": base64.b64encode(data).decode()}, "line_number": number}
 
 
 def _say(kind: str, path: str, data: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from tests.workplaces import workplace
 every_tool = pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)
 
 CONTRACT = {
-    "read_file": ["path", "offset?", "limit?"],
+    "read_file": ["path", "offset?", "limit?", "show?"],
     "write_file": ["path", "content"],
     "edit_file": ["path", "old_text?", "new_text?", "replace_all?", "edits?"],
     "search_files": ["pattern", "path?", "glob?", "ignore_case?", "context?"],

@@ -1,3 +1,5 @@
+import base64
+import json
 import os
 from pathlib import Path
 
@@ -5,10 +7,11 @@ import pytest
 
 from kode.contracts import ToolContext
 from kode.errors import ToolError
-from kode.tools import files
+from kode.tools import documents, files
 from kode.tools import read_file as module
+from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
-from tests.pictures import jpeg, png
+from tests.pictures import jpeg, pdf, png
 from tests.tools.conftest import Call
 
 
@@ -281,13 +284,9 @@ async def test_odd_paths_are_errors_or_plain_names(call: Call, project: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "data", "media_type"),
-    [
-        ("shot.png", png(), "image/png"),
-        ("scan.jpg", jpeg(), "image/jpeg"),
-        ("paper.pdf", b"%PDF-1.7\n\0\0", "application/pdf"),
-    ],
+    [("shot.png", png(), "image/png"), ("scan.jpg", jpeg(), "image/jpeg")],
 )
-async def test_an_image_or_a_pdf_is_shown_to_the_model(
+async def test_an_image_is_shown_to_the_model_and_described(
     call: Call, project: Path, name: str, data: bytes, media_type: str
 ) -> None:
     (project / name).write_bytes(data)
@@ -298,3 +297,165 @@ async def test_an_image_or_a_pdf_is_shown_to_the_model(
     assert (image.name, image.media_type) == (name, media_type)
     assert Path(image.kept_in).read_bytes() == data
     assert output.files_read == (str(project / name),)
+    assert "4×3" in output.text
+    assert media_type in output.text
+
+
+async def test_a_pdf_is_read_as_text_by_page(call: Call, project: Path) -> None:
+    (project / "paper").write_bytes(pdf("first words", "second", "third"))
+
+    whole = await call(read_file, path="paper")
+    second = await call(read_file, path="paper", offset=2, limit=1)
+
+    assert "Page 1:\nfirst words" in whole.text
+    assert "Page 3:\nthird" in whole.text
+    assert (whole.summary, whole.pictures) == ("3 pages", ())
+    assert second.text == "Page 2:\nsecond\n\n[Pages 2-2 of 3. To go on: offset=3]"
+
+
+async def test_pages_of_a_pdf_are_shown_as_pictures_when_asked(call: Call, project: Path) -> None:
+    (project / "paper.pdf").write_bytes(pdf(*map(str, range(12))))
+
+    output = await call(read_file, path="paper.pdf", show="pictures", offset=2)
+
+    assert len(output.pictures) == 10
+    assert {(image.width, image.height) for image in output.pictures} == {(1600, 800)}
+    assert output.pictures[0].name == "page 2"
+    assert "offset=12" in output.text
+
+
+async def test_a_page_without_text_is_pointed_out(call: Call, project: Path) -> None:
+    (project / "scan.pdf").write_bytes(pdf("words", ""))
+
+    assert 'page 2. show="pictures"' in (await call(read_file, path="scan.pdf")).text
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (pdf("x", locked=True), "password"),
+        (b"%PDF-1.7\n\0\0", "damaged"),
+        (pdf("x"), r"1 page: `offset` 7 is beyond"),
+    ],
+)
+async def test_a_pdf_that_cannot_be_read_says_why(
+    call: Call, project: Path, data: bytes, expected: str
+) -> None:
+    (project / "a.pdf").write_bytes(data)
+
+    with pytest.raises(ToolError, match=expected):
+        await call(read_file, path="a.pdf", offset=7 if "offset" in expected else 1)
+
+
+@pytest.mark.parametrize("show", ["text", "pictures"])
+async def test_a_damaged_page_leaves_the_others(call: Call, project: Path, show: str) -> None:
+    data = pdf("one", "two", "three").replace(
+        b"6 0 obj\n<< /Type /Page", b"6 0 obj\n<< /Type /Oops"
+    )
+    (project / "a.pdf").write_bytes(data)
+
+    output = await call(read_file, path="a.pdf", show=show)
+
+    assert output.summary == "3 pages"
+    assert len(output.pictures) == (2 if show == "pictures" else 0)
+    assert show == "pictures" or ("one" in output.text and "three" in output.text)
+
+
+async def test_a_pdf_that_takes_too_long_is_given_up(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "PDF_S", 0.0)
+    (project / "a.pdf").write_bytes(pdf("x"))
+
+    with pytest.raises(ToolError, match="smaller `limit`"):
+        await call(read_file, path="a.pdf")
+
+
+NOTEBOOK = {
+    "nbformat": 4,
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Title\n", "words"]},
+        {
+            "cell_type": "code",
+            "source": "draw()",
+            "outputs": [
+                {"output_type": "stream", "text": ["drawn\n"]},
+                {
+                    "output_type": "display_data",
+                    "data": {
+                        "image/png": base64.b64encode(png()).decode() + "\n",
+                        "text/plain": ["<Figure>"],
+                        "text/html": "<b>no</b>",
+                    },
+                },
+            ],
+        },
+        {
+            "cell_type": "code",
+            "source": "1 / 0",
+            "outputs": [{"output_type": "error", "traceback": ["\x1b[31mline 1\x1b[0m", "Zero"]}],
+        },
+    ],
+}
+
+
+async def test_a_notebook_is_read_by_cell_with_its_outputs(call: Call, project: Path) -> None:
+    (project / "a.ipynb").write_text(json.dumps(NOTEBOOK))
+
+    output = await call(read_file, path="a.ipynb")
+
+    assert "Cell 1, markdown:\n# Title\nwords" in output.text
+    assert "Cell 2, code:\ndraw()\nOutput:\ndrawn\nOutput:\n<Figure>" in output.text
+    assert "Cell 3, code:\n1 / 0\nOutput:\nline 1\nZero" in output.text
+    assert NOTEBOOK["cells"][1]["outputs"][1]["data"]["image/png"][:20] not in output.text
+    assert [Path(image.kept_in).read_bytes() for image in output.pictures] == [png()]
+    assert output.summary == "3 cells"
+
+
+async def test_offset_and_limit_choose_cells(call: Call, project: Path) -> None:
+    (project / "a.ipynb").write_text(json.dumps(NOTEBOOK))
+
+    output = await call(read_file, path="a.ipynb", offset=2, limit=1)
+
+    assert output.text.startswith("Cell 2, code:")
+    assert "Cell 3" not in output.text
+    assert "offset=3" in output.text
+    with pytest.raises(ToolError, match="3 cells"):
+        await call(read_file, path="a.ipynb", offset=4)
+
+
+async def test_a_notebook_is_edited_by_its_raw_lines(
+    call: Call, context: ToolContext, project: Path
+) -> None:
+    (project / "a.ipynb").write_text(json.dumps(NOTEBOOK, indent=1))
+    edit = {"path": "a.ipynb", "old_text": '"draw()"', "new_text": '"paint()"'}
+
+    await call(read_file, path="a.ipynb")
+    assert context.seen_files == {}
+    raw = await call(read_file, path="a.ipynb", show="raw")
+    await call(edit_file, **edit)
+
+    assert '\t   "source": "draw()",' in raw.text
+    assert "Cell 2, code:\npaint()" in (await call(read_file, path="a.ipynb")).text
+
+
+async def test_long_cells_and_outputs_leave_room_for_the_others(call: Call, project: Path) -> None:
+    stream = {"output_type": "stream", "text": "start" + "x" * 10_000 + "end"}
+    cell = {"cell_type": "code", "source": "y" * 20_000, "outputs": [stream]}
+    (project / "a.ipynb").write_text(json.dumps({"cells": [cell] * 5}))
+
+    output = await call(read_file, path="a.ipynb")
+
+    assert len(output.text) < 52_000
+    assert "offset=3" in output.text
+    assert "start" in output.text
+    assert "xend" in output.text
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cells": 1}', '{"cells": [1]}', "[" * 100_000])
+async def test_a_file_that_is_no_notebook_is_text_whatever_its_name(
+    call: Call, project: Path, text: str
+) -> None:
+    (project / "a.ipynb").write_text(text)
+
+    assert (await call(read_file, path="a.ipynb")).text.startswith(f"1\t{text[:10]}")

@@ -201,29 +201,94 @@ async def test_a_file_named_outright_is_searched_even_when_ignored(call: Call, t
     assert output.files_read == (str(tree / "build/out.py"),)
 
 
+def shown_in(text: str) -> dict[str, int]:
+    """Hits shown, by file."""
+    found: dict[str, int] = {}
+    for block in text.split("\n\n"):
+        name, *lines = block.split("\n")
+        found[name.split(" ")[0]] = sum(re.match(r"\d+:", line) is not None for line in lines)
+    return found
+
+
 @engines
-async def test_a_hundred_hits_are_shown_and_the_others_counted(call: Call, project: Path) -> None:
-    (project / "a").write_text("x\n" * 70)
+async def test_hits_are_spread_over_the_files_and_counted(call: Call, project: Path) -> None:
+    (project / "a").write_text("x\n" * 700)
     (project / "b").write_text("x\n" * 70)
     (project / "c").write_text("x\n" * 10)
 
     output = await call(search_files, pattern="x")
 
-    assert len(re.findall(r"^\d+:x$", output.text, re.MULTILINE)) == 100
-    assert "[100 of 150 hits in 3 files shown. Narrow" in output.text
+    assert shown_in(output.text) == {"a": 45, "b": 45, "c": 10}
+    assert output.text.startswith("a (45 of 700 hits)\n1:x\n2:x\n")
+    assert "\n[780 hits in 3 files, 100 shown. " in output.text
+    assert "--" not in output.text
+
+
+@engines
+async def test_of_more_files_than_hits_are_shown_each_shows_one(call: Call, project: Path) -> None:
+    for number in range(120):
+        (project / f"{number:03}").write_text("x\n" * 3)
+
+    output = await call(search_files, pattern="x")
+
+    assert shown_in(output.text) == {f"{number:03}": 1 for number in range(100)}
+    assert "[360 hits in 120 files, 100 shown." in output.text
+    assert len(output.files_read) == 100
+
+
+@engines
+async def test_long_hits_of_many_files_leave_each_its_own(call: Call, project: Path) -> None:
+    for number in range(50):
+        (project / f"{number:02}").write_text(("x" + "y" * 290 + "\n") * 5)
+
+    output = await call(search_files, pattern="x")
+
+    assert len(output.text) < 31_000
+    assert {*shown_in(output.text).values()} == {1, 2}
+    assert len(shown_in(output.text)) == 50
+    assert "[250 hits in 50 files, " in output.text
+
+
+@engines
+async def test_as_much_context_is_shown_as_was_asked_for(call: Call, project: Path) -> None:
+    lines = [f"line {number}" for number in range(1, 200)]
+    (project / "a").write_text("\n".join(lines))
+
+    output = await call(search_files, pattern="^line 100$", context=60)
+
+    shown = output.text.split("\n")[1:]
+    assert (shown[0], shown[60], shown[-1]) == ("40-line 40", "100:line 100", "160-line 160")
+
+
+@engines
+async def test_context_that_has_no_room_is_cut_evenly_and_told(call: Call, project: Path) -> None:
+    lines = [f"line {number} {'y' * 50}" for number in range(1, 2_000)]
+    for name in ("a", "b"):
+        (project / name).write_text("\n".join(lines))
+
+    output = await call(search_files, pattern="^line 1000 ", context=1_000_000)
+
+    one, other = output.text.split("\n\n")
+    assert 0.9 < len(one) / len(other) < 1.1
+    assert 28_000 < len(output.text) < 31_000
+    numbers = [int(number) for number in re.findall(r"^(\d+)[:-]", one, re.MULTILINE)]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert abs(numbers[0] + numbers[-1] - 2_000) <= 1
+    assert "[Not all of the context has room" in output.text
 
 
 @engines
 async def test_a_long_line_is_cut_around_its_hit(call: Call, project: Path) -> None:
     (project / "a").write_text("é" * 5000 + "needle" + "b" * 5000 + "\n")
+    (project / "b").write_bytes(b"\xe9" * 5000 + b"needle" + b"b" * 5000 + b"\n")
 
     output = await call(search_files, pattern="needle")
 
-    line = output.text.split("\n")[1]
-    assert len(line) < 310
-    assert line.startswith("1:…é")
-    assert "needle" in line
-    assert line.endswith("b…")
+    for line in (output.text.split("\n")[at] for at in (1, 4)):
+        assert len(line) < 310
+        assert line.startswith("1:…é")
+        assert "needle" in line
+        assert line.endswith("b…")
 
 
 @engines
@@ -374,6 +439,9 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
         {"pattern": "find", "glob": "!*.py"},
         {"pattern": "find", "path": "a"},
         {"pattern": "find", "path": "binary.dat"},
+        {"pattern": "x", "path": "many"},
+        {"pattern": "x", "path": "many", "context": 3},
+        {"pattern": "7", "path": "many", "context": 100_000},
     ],
 )
 @pytest.mark.slow
@@ -384,6 +452,10 @@ async def test_both_engines_give_the_same_text(
     (tree / "sub" / "x.log").write_text("find\n")
     (tree / "sub" / "deep").mkdir()
     (tree / "sub" / "deep" / "y.log").write_text("find\n")
+    (tree / "many").mkdir()
+    for number in range(12):
+        lines = [f"{'x' * (line % number == 0)} {line}" for line in range(1, 500)] if number else []
+        (tree / "many" / f"{number:02}").write_bytes("\n".join(lines).encode() + b"\nx \xe9" * 90)
     without = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
     by_rg = await call(search_files, **arguments)

@@ -2,6 +2,7 @@ import asyncio
 import dataclasses
 import os
 import re
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -316,7 +317,9 @@ async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.Monkey
 async def test_the_tool_works_with_an_empty_environment(context: ToolContext) -> None:
     bare = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
-    output = await shell.run(bare, shell.check({"command": f"{sys.executable} -c 'print(1)'"}))
+    command = f"{shlex.quote(sys.executable)} -c 'print(1)'"
+
+    output = await shell.run(bare, shell.check({"command": command}))
 
     assert not isinstance(output, str)
     assert output.text == "1\n[exit status 0]"

@@ -138,7 +138,7 @@ async def remember(place: Place) -> None:
     await system.edit_facts(  # type: ignore[attr-defined]
         "replace", "env", None, old="8080", new="the port is 9090"
     )
-    await system.close(1.0)
+    await system.close(60.0)
     files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
     async with files.lock():
         files.write(

@@ -118,7 +118,7 @@ async def test_an_entry_that_rests_on_code_is_marked_when_the_lines_have_changed
     await system.open(outside_context(place.config, tmp_path, emit=silent), {})
     author = citing(Author(who="model", words="which port?"), tmp_path, "server.py:1")
     await system.writer.add("env", "project", "the port is 8080", author)
-    await system.close(1.0)
+    await system.close(60.0)
     client = client_of(place, keys)
     client.get(keys.link)
 
@@ -147,7 +147,7 @@ async def contradicting(browser):
     await system.open(context, {})
     await system.add(Addition(target="user", text="the port is 80"))
     await system.writer.add("user", "global", "the port is 81", Author(who="model"))
-    await system.close(1.0)
+    await system.close(60.0)
 
 
 def send(browser, path):
@@ -253,7 +253,7 @@ async def test_every_system_shows_its_entries_and_who_made_them(tmp_path, system
     memory = make_system(place.config.memory)
     await memory.open(outside_context(place.config, place.cwd, emit=silent), {})
     await memory.add(Addition(target=target, text="prefers tabs"))
-    await memory.close(1.0)
+    await memory.close(60.0)
     client = client_of(place, keys)
     client.get(keys.link)
 

@@ -64,9 +64,13 @@ async def test_it_runs_in_the_working_directory_and_reads_nothing(room):
 
 
 async def test_a_line_that_is_not_finished_is_shown_as_such(room):
-    ran = await room.run("printf 'Go on? '; sleep 0.05; echo; printf end")
+    command = "printf 'Go on? '; until [ -e go ]; do sleep 0.01; done; echo; printf end"
+    task = asyncio.ensure_future(room.run(command))
+    while "Go on? " not in room.unfinished:
+        await asyncio.sleep(0.01)
+    (room.folder / "go").touch()
+    ran = await task
 
-    assert "Go on? " in room.unfinished
     assert room.shown == ["Go on? ", "end"]
     assert ran.output == "Go on? \nend"
 
