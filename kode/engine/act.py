@@ -25,6 +25,7 @@ from kode.engine.trial import Command, run_command
 from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
+from kode.extensions.familiar_calls import own_arguments, tool_called
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
@@ -89,10 +90,10 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
 
 
 def _stopped(run: Run, call: ToolCall) -> ToolFinished:
-    subject, started = run.begun[call.id]
+    name, subject, started = run.begun[call.id]
     return ToolFinished(
         call_id=call.id,
-        name=call.name,
+        name=name,
         subject=subject,
         is_error=True,
         summary=STOPPED,
@@ -103,10 +104,12 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
-    subject, untrusted, refused, is_work = "", "", False, False
+    name, subject, untrusted, refused, is_work = call.name, "", "", False, False
     try:
         tool = _tool_named(agent, call.name)
-        arguments = _without_label(agent, tool, parse_arguments(call))
+        name = tool.name
+        arguments = own_arguments(tool, parse_arguments(call))
+        arguments = _without_label(agent, tool, arguments)
         subject = mask(subject_of(tool, arguments), agent.secrets)
         arguments = tool.check(arguments)
         is_work = _is_work(tool, arguments)
@@ -115,10 +118,10 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
             raise ToolRefused(verdict.reason)
-        run.emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
+        run.emit(ToolStarted(call_id=call.id, name=name, subject=subject))
         started = time.monotonic()
-        run.tools.append((call.name, subject))
-        run.begun[call.id] = (subject, started)
+        run.tools.append((name, subject))
+        run.begun[call.id] = (name, subject, started)
         is_work = is_work and not verdict.only_reads
         untrusted = verdict.untrusted
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
@@ -133,14 +136,14 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
         output = replace(output, denied=str(error) if refused else "")
     except Exception as error:  # a fault in kode must not end the turn
-        output, failed = _bug(agent, call.name, error), True
+        output, failed = _bug(agent, name, error), True
     if is_work and output.denied:
         run.held_back = True
     elif is_work:
         run.acted = True
     if output.denied:
         reason = mask(output.denied, agent.secrets)
-        run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
+        run.denials.append(Denial(tool=name, subject=subject, reason=reason))
     if untrusted:
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
@@ -163,7 +166,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     run.emit(
         ToolFinished(
             call_id=call.id,
-            name=call.name,
+            name=name,
             subject=subject,
             is_error=failed,
             summary=output.summary or _first_line(text),
@@ -224,13 +227,13 @@ def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    return any(tool.name == call.name and tool.parallel for tool in agent.tools)
+    tool = tool_called(agent.tools, call.name)
+    return tool is not None and tool.parallel
 
 
 def _tool_named(agent: Agent, name: str) -> Tool:
-    for tool in agent.tools:
-        if tool.name == name:
-            return tool
+    if tool := tool_called(agent.tools, name):
+        return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean `{near[0]}`?" if near else ""
