@@ -340,6 +340,9 @@ class ToolContext:
     """Returns a text of this session that is no longer sent, by its entry id."""
     background: Background | None = None
     """Where commands move to run in the background; None: there is no background."""
+    shown_lines: dict[str, set[str]] = field(default_factory=dict)
+    """Absolute path → texts of the lines that searches of this session have shown in full, without
+    their ends; tools update it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,6 +138,8 @@ class Agent:
     spend: Spend
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
+    shown_lines: dict[str, set[str]] = field(default_factory=dict)
+    """See `ToolContext.shown_lines`."""
     keeper: Keeper
     """Saves what undo needs, around each change."""
     marks: Marks

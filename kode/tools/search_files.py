@@ -132,6 +132,7 @@ class _Hits:
     shown_hits: int = 0
     chars: int = 0
     _lines: list[str] = field(default_factory=list)
+    _texts: set[str] = field(default_factory=set)
     _matches: int = 0
     _kept: int = 0
     _last: int = 0
@@ -147,6 +148,7 @@ class _Hits:
             case "begin":
                 self._wanted = self._is_wanted(_path(data["path"]))
                 self._lines, self._matches, self._kept, self._last = [], 0, 0, 0
+                self._texts = set()
             case "match" | "context" if self._wanted:
                 self._keep(kind, data)
             case "end" if self._wanted and data.get("binary_offset") is None:
@@ -187,7 +189,9 @@ class _Hits:
         if self._last and number > self._last + 1:
             self._lines.append("--")
         start = data["submatches"][0]["start"] if data.get("submatches") else 0
-        line = f"{number}{':' if is_match else '-'}{_cut(_text(data['lines']), start)}"
+        text = _text(data["lines"])
+        self._texts.add(text)
+        line = f"{number}{':' if is_match else '-'}{_cut(text, start)}"
         self._lines.append(line)
         self.chars += len(line)
         self._kept += is_match
@@ -202,6 +206,8 @@ class _Hits:
             return
         self.shown_hits += self._kept
         self.files.append(path)
+        whole = {text for text in self._texts if len(text) <= MAX_LINE_CHARS}
+        self.context.shown_lines.setdefault(path, set()).update(whole)
         while self._lines[-1] == "--":
             self._lines.pop()
         self.shown += ([""] if self.shown else []) + [files.shown(self.context, Path(path))]
