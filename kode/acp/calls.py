@@ -19,7 +19,8 @@ from acp.schema import (
 )
 
 from kode.contracts import Tool
-from kode.engine.act import subject_of
+from kode.engine.act import parts_of, subject_of
+from kode.errors import ToolError
 from kode.extensions.familiar_calls import own_arguments, tool_called
 from kode.extensions.tool_names import verbs_of
 from kode.messages import ToolCall, shorten
@@ -70,7 +71,7 @@ def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
     tool = tool_called(tools, call.name)
     arguments = _arguments(call.arguments)
     if tool is not None:
-        arguments = own_arguments(tool, arguments)
+        tool, arguments = _first_part(tool, call)
     name = tool.name if tool is not None else call.name
     subject = _subject(tool, arguments)
     kind: ToolKind = "search" if name in SEARCHES else "other"
@@ -185,6 +186,16 @@ def _arguments(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _first_part(tool: Tool, call: ToolCall) -> tuple[Tool, Mapping[str, Any]]:
+    """What a call is, or first is, in the tools' own terms."""
+    given = {"input": call.arguments} if tool.grammar else {}
+    arguments = own_arguments(tool, _arguments(call.arguments) or given)
+    try:
+        return parts_of(tool, arguments)[0]
+    except ToolError:
+        return tool, arguments
 
 
 def _subject(tool: Tool | None, arguments: Mapping[str, Any]) -> str:

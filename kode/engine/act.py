@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -108,28 +108,37 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     try:
         tool = _tool_named(agent, call.name)
         name = tool.name
-        arguments = own_arguments(tool, parse_arguments(call))
-        arguments = _without_label(agent, tool, arguments)
+        arguments = own_arguments(tool, parse_arguments(call, free_text=bool(tool.grammar)))
         subject = mask(subject_of(tool, arguments), agent.secrets)
-        arguments = tool.check(arguments)
-        is_work = _is_work(tool, arguments)
-        judged = _real_path(agent, tool, arguments)
-        context = _tool_context(run, call, judged)
-        verdict = await agent.gate.check(tool, arguments, context)
-        if not verdict.allowed:
-            raise ToolRefused(verdict.reason)
+        parts = parts_of(tool, arguments)
+        name = parts[0][0].name
+        parts = [(tool, _without_label(agent, tool, given)) for tool, given in parts]
+        subjects = dict.fromkeys(subject_of(tool, given) for tool, given in parts)
+        subject = mask(", ".join(subjects), agent.secrets)
+        parts = [(tool, tool.check(given)) for tool, given in parts]
+        is_work = any(_is_work(tool, arguments) for tool, arguments in parts)
+        steps = [await _allowed(run, call, tool, arguments) for tool, arguments in parts]
+        for step in steps if len(steps) > 1 else ():
+            if step.tool.preview:  # all can be done, or none is
+                step.tool.preview(step.context, step.arguments)
         run.emit(ToolStarted(call_id=call.id, name=name, subject=subject))
         started = time.monotonic()
         run.tools.append((name, subject))
         run.begun[call.id] = (name, subject, started)
-        is_work = is_work and not verdict.only_reads
-        untrusted = verdict.untrusted
-        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
-        output = await agent.around(tool, arguments, context, run_it)
-        run.files_changed.update(dict.fromkeys(output.files_changed))
-        run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
-        untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
-        failed = False
+        is_work = is_work and not all(step.verdict.only_reads for step in steps)
+        outputs = []
+        for step in steps:
+            tool, verdict = step.tool, step.verdict
+            untrusted = verdict.untrusted or untrusted
+            run_it = partial(_run_kept, agent, tool, step.arguments, step.context, verdict)
+            output = await agent.around(tool, step.arguments, step.context, run_it)
+            outputs.append(output)
+            run.files_changed.update(dict.fromkeys(output.files_changed))
+            run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
+            untrusted = (
+                output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
+            )
+        output, failed = _joined(outputs), False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
@@ -175,6 +184,44 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
             duration_ms=int(took_s * 1000),
             refused=refused,
         )
+    )
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A call that the gate has allowed."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    context: ToolContext
+    verdict: Verdict
+
+
+async def _allowed(run: Run, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> _Step:
+    """Raises: ToolRefused, and ToolError if the call cannot succeed."""
+    context = _tool_context(run, call, _real_path(run.agent, tool, arguments))
+    verdict = await run.agent.gate.check(tool, arguments, context)
+    if not verdict.allowed:
+        raise ToolRefused(verdict.reason)
+    return _Step(tool, arguments, context, verdict)
+
+
+def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
+    """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
+    return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
+
+
+def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
+    """The result of a call that stands for several."""
+    first, *others = outputs
+    if not others:
+        return first
+    return replace(
+        first,
+        text="\n".join(one.text for one in outputs),
+        summary=", ".join(one.summary for one in outputs),
+        diff="".join(one.diff for one in outputs),
+        files_changed=tuple(path for one in outputs for path in one.files_changed),
     )
 
 

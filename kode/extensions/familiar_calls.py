@@ -11,6 +11,7 @@ from typing import Any
 
 from kode.contracts import Tool
 from kode.extensions.tool_names import TOOLS
+from kode.tools.faces import with_faces
 
 _PATH = dict.fromkeys(
     "file_path filePath filepath absolute_path target_file dir_path directory".split(), "path"
@@ -47,7 +48,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("cmd", "script"), "command"),
         **dict.fromkeys(("timeout", "timeout_ms"), "timeout_s"),
         **dict.fromkeys(("run_in_background", "is_background"), "background"),
-        **dict.fromkeys(("justification", "login", "tty", "yield_time_ms"), ""),
+        **dict.fromkeys(("justification", "login", "tty", "yield_time_ms", "restart"), ""),
         **dict.fromkeys(("with_escalated_permissions", "sandbox_permissions"), ""),
         "max_output_tokens": "",
     },
@@ -82,7 +83,7 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 
 def tool_called(tools: Iterable[Tool], name: str) -> Tool | None:
     """The tool that a name means: its own, else that of another agent."""
-    known = {tool.name: tool for tool in tools}
+    known = with_faces(tuple(tools))
     return known.get(name) or known.get(TOOLS.get(name, ""))
 
 

@@ -52,6 +52,10 @@ class Form:
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
     """A tool. Not `strict`, which demands every property of every object."""
+    if tool.grammar:
+        held = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
+        about = {"name": tool.name, "description": tool.description}
+        return {"type": "custom", **about, "format": held}
     return {
         "type": "function",
         "name": tool.name,
