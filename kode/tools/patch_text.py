@@ -11,13 +11,14 @@ hunks to a text. Pure functions.
     +its text
     *** End Patch
 
-A hunk is found by its kept and removed lines, after the line that `@@` names. It must stand there
-once: the first of several places is a guess.
+A hunk is found by its kept and removed lines, after the line that `@@` names; without one they must
+stand in the file once, since the first of several places is a guess.
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kode.tools.replace_text import Ambiguous, NotFound, Span, fit, splice, split
@@ -190,16 +191,16 @@ def apply(text: str, hunks: Sequence[Hunk]) -> Patched:
     position = 0
     for number, hunk in enumerate(hunks, start=1):
         try:
-            at, exact = _place(lines[:count], hunk, position)
+            fitting, at, exact = _fitted(lines[:count], hunk, position)
         except (NotFound, Ambiguous) as reason:
             raise Misfit(number, hunk, reason) from None
-        size = len(hunk.old)
-        new = "\n".join(hunk.new)
+        size = len(fitting.old)
+        new = "\n".join(fitting.new)
         loose += [] if exact else [number]
-        if hunk.new:  # kept lines stay as the file has them
-            new = fit(list(hunk.old), lines[at : at + size], new)
+        if fitting.new:  # kept lines stay as the file has them
+            new = fit(list(fitting.old), lines[at : at + size], new)
         start, end = starts[at], starts[at]
-        if size and hunk.new:
+        if size and fitting.new:
             end = starts[at + size - 1] + len(lines[at + size - 1])
         elif size:
             end = starts[at + size]
@@ -217,8 +218,40 @@ def apply(text: str, hunks: Sequence[Hunk]) -> Patched:
     return Patched(text=splice(text, spans), reindented=tuple(loose))
 
 
-def _place(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[int, bool]:
+_TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
+
+
+def _fitted(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
+    """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
+    wrongly, without up to three of them on each side, if the others stand only once.
+
+    Raises: NotFound, Ambiguous.
+    """
+    try:
+        return hunk, *_place(lines, hunk, position)
+    except NotFound as error:
+        same = [a == b for a, b in zip(hunk.old, hunk.new, strict=False)]
+        ends = [a == b for a, b in zip(hunk.old[::-1], hunk.new[::-1], strict=False)]
+        before = next((n for n, is_kept in enumerate(same) if not is_kept), len(same))
+        after = next((n for n, is_kept in enumerate(ends) if not is_kept), len(ends))
+        for first, last in _TRIMS:
+            if first > before or last > after or len(hunk.old) <= first + last:
+                continue
+            old, new = (
+                hunk.old[first : len(hunk.old) - last],
+                hunk.new[first : len(hunk.new) - last],
+            )
+            shorter = replace(hunk, old=old, new=new, at_end=False)
+            with contextlib.suppress(NotFound, Ambiguous):
+                return shorter, *_place(lines, shorter, position, once=True)
+        raise error
+
+
+def _place(
+    lines: Sequence[str], hunk: Hunk, position: int, *, once: bool = False
+) -> tuple[int, bool]:
     """The index of its first line, and whether its lines are there exactly but for trailing space.
+    With `once` the first of several places after its anchor will not do.
 
     Raises: NotFound, Ambiguous.
     """
@@ -242,7 +275,7 @@ def _place(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[int, bool]:
             found = [at for at in found if at + len(hunk.old) == len(lines)] or found
         # A hunk may begin with the line of its anchor.
         following = [at for at in found if at >= position - anchored]
-        if following and (anchored or len(following) == 1):
+        if len(following) == 1 or (following and anchored and not once):
             return following[0], exact
         if len(found) == 1:
             return found[0], exact

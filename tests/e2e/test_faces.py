@@ -37,7 +37,8 @@ def strict(
         settings = {"providers": {vendor: provider}, "memory": {"enabled": False}, **config}
         (place.home / "config.json").write_text(json.dumps(settings))
         yield server
-        assert server.refusals == [] and server.soft_faults == []
+        assert server.refusals == []
+        assert server.soft_faults == []
 
 
 def run(place: Place, vendor: str, model: str, *flags: str) -> Finished:
@@ -150,7 +151,7 @@ def test_anthropics_editor_and_bash_work_on_kodes_tools(place: Place) -> None:
     with strict(place, "anthropic", replies, tool_face="editor") as server:
         done = run(place, "anthropic", "claude-sonnet-5-5")
         tools = {tool["name"]: tool for tool in server.requests[0].json["tools"]}
-        results = [block for block in server.requests[2].json["messages"][-1]["content"]]
+        results = list(server.requests[2].json["messages"][-1]["content"])
     assert done.code == 0, done.err
     assert tools["bash"] == {"type": "bash_20250124", "name": "bash"} | {
         key: value for key, value in tools["bash"].items() if key == "cache_control"
