@@ -16,6 +16,7 @@ NAMES = (
     "team_notes",
     "scan",
     "shell",
+    "edits",
     "wall",
     "subagents",
     "fleet",

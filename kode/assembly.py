@@ -26,6 +26,7 @@ from kode.config import (
 from kode.contracts import (
     AskReply,
     Background,
+    Face,
     MemoryContext,
     MemorySystem,
     Provider,
@@ -152,6 +153,16 @@ def is_small(config: Config, provider: Provider) -> bool:
     if config.profile == "auto":
         return provider.info.context_window < SMALL_WINDOW
     return config.profile == "small"
+
+
+def face_of(config: Config, provider: Provider) -> Face:
+    """The form in which tools for files are offered: as set, else as the model is trained and the
+    server takes it."""
+    if config.tool_face != "auto":
+        return config.tool_face
+    if not isinstance(provider, SdkProvider) or provider.api != "responses":
+        return "kode"
+    return "patch" if provider.model.startswith(provider.row.patches) else "kode"
 
 
 def simplify(agent: Agent, config: Config) -> Agent:
@@ -292,6 +303,7 @@ def make_agent(
         small_model=small_model,
         cost_usd=cost,
         spend=spend,
+        face=face_of(config, provider),
         seen_files={},
         hooks=hooks,
         secrets=secrets,

@@ -26,6 +26,9 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
 """`thinking.type` of the Messages API."""
 
+Face = Literal["kode", "patch", "editor"]
+"""The form in which tools for files are offered; see `kode.tools.faces`."""
+
 Api = Literal["responses", "chat", "messages", "scripted"]
 """A wire format: OpenAI's Responses, Chat Completions, Anthropic's Messages, or a script."""
 
@@ -83,6 +86,9 @@ class ToolSpec:
     api_type: str = ""
     """The type under which Anthropic's API knows the tool, for tools its models were trained on:
     only the type is declared, the description and schema are Anthropic's."""
+    grammar: str = ""
+    """In Lark's notation: the tool's only parameter is written as free text, without JSON, where
+    the API can hold a model to a grammar."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,6 +346,9 @@ class ToolContext:
     """Returns a text of this session that is no longer sent, by its entry id."""
     background: Background | None = None
     """Where commands move to run in the background; None: there is no background."""
+    shown_lines: dict[str, set[str]] = field(default_factory=dict)
+    """Absolute path → texts of the lines that searches of this session have shown in full, without
+    their ends; tools update it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,6 +403,11 @@ class Tool:
     """As in `ToolSpec`."""
     brief: Brief | None = None
     """None: described the same way to all models."""
+    grammar: str = ""
+    """As in `ToolSpec`."""
+    parts: Callable[[Mapping[str, Any]], "Sequence[tuple[Tool, Mapping[str, Any]]]"] | None = None
+    """The calls that a call stands for, each judged and run as such, once all are allowed; None: it
+    is one itself. Takes checked arguments, gives unchecked ones. Raises: ToolError."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -403,6 +417,7 @@ class Tool:
             description=self.description,
             parameters=self.parameters(),
             api_type=self.api_type,
+            grammar=self.grammar,
         )
 
     @property

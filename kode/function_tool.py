@@ -15,7 +15,7 @@ import asyncio
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
@@ -41,6 +41,8 @@ def tool(
     description: str | None = None,
     api_type: str = "",
     brief: Brief | None = None,
+    grammar: str = "",
+    parts: Callable[[Mapping[str, Any]], Sequence[tuple[Tool, Mapping[str, Any]]]] | None = None,
 ) -> Callable[[Function], Tool]:
     """Declares a tool. `name` and `description` default to the function's own."""
 
@@ -65,6 +67,8 @@ def tool(
             target=target,
             api_type=api_type,
             brief=brief,
+            grammar=grammar,
+            parts=parts,
         )
 
     return declare
@@ -213,13 +217,16 @@ def _parameters(model: "type[BaseModel]") -> str:
     )
 
 
-def parse_arguments(call: ToolCall) -> dict[str, Any]:
+def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any]:
     """Parses the arguments of a call: one JSON object, strictly. An empty text means no arguments.
+    With `free_text` a text that begins none is the argument `input`.
 
     Raises: ToolError that says what is wrong and where.
     """
     if not call.arguments.strip():
         return {}
+    if free_text and not call.arguments.lstrip().startswith("{"):
+        return {"input": call.arguments}
     try:
         arguments = json.loads(call.arguments, parse_constant=_no_constant)
     except ValueError as error:

@@ -114,6 +114,9 @@ class ProviderRow:
     """The header that carries the key; "" for a bearer token."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers that listing models requires."""
+    patches: tuple[str, ...] = ()
+    """Prefixes of models that are trained to edit by `apply_patch`, which its server takes as free
+    text."""
     needs_key: bool = True
     """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
     client: Literal["", "bedrock", "vertex", "foundry"] = ""
@@ -187,6 +190,7 @@ PROVIDERS: tuple[ProviderRow, ...] = (
         url_variable="OPENAI_BASE_URL",
         own_url="https://api.openai.com/v1",
         keys_begin=("sk-",),
+        patches=("gpt-5", "gpt-6"),
         dialect=Dialect(
             limit="max_completion_tokens",
             unasked=True,

@@ -19,7 +19,9 @@ from acp.schema import (
 )
 
 from kode.contracts import Tool
-from kode.engine.act import subject_of
+from kode.engine.act import parts_of, subject_of
+from kode.errors import ToolError
+from kode.extensions.familiar_calls import own_arguments, tool_called
 from kode.extensions.tool_names import verbs_of
 from kode.messages import ToolCall, shorten
 
@@ -66,18 +68,21 @@ class Shown:
 
 def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
     """A call of the model, using the available tools."""
-    tool = next((one for one in tools if one.name == call.name), None)
+    tool = tool_called(tools, call.name)
     arguments = _arguments(call.arguments)
+    if tool is not None:
+        tool, arguments = _first_part(tool, call)
+    name = tool.name if tool is not None else call.name
     subject = _subject(tool, arguments)
-    kind: ToolKind = "search" if call.name in SEARCHES else "other"
+    kind: ToolKind = "search" if name in SEARCHES else "other"
     if tool is not None and kind == "other":
         kind = KINDS.get(tool.effect, "other")
     path = arguments.get("path") if kind in ("read", "edit", "search") else None
     line = arguments.get("offset") if kind == "read" else None
     return Shown(
         id=call.id,
-        name=call.name,
-        title=title_of(call.name, subject),
+        name=name,
+        title=title_of(name, subject),
         kind=kind,
         arguments=arguments,
         subject=subject,
@@ -181,6 +186,16 @@ def _arguments(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _first_part(tool: Tool, call: ToolCall) -> tuple[Tool, Mapping[str, Any]]:
+    """What a call is, or first is, in the tools' own terms."""
+    given = {"input": call.arguments} if tool.grammar else {}
+    arguments = own_arguments(tool, _arguments(call.arguments) or given)
+    try:
+        return parts_of(tool, arguments)[0]
+    except ToolError:
+        return tool, arguments
 
 
 def _subject(tool: Tool | None, arguments: Mapping[str, Any]) -> str:

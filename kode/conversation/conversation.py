@@ -19,6 +19,7 @@ from kode import images, paths
 from kode.assembly import (
     can_search,
     cost_function,
+    face_of,
     is_small,
     learn,
     make_agent,
@@ -462,6 +463,7 @@ class Conversation:
             self.agent,
             provider=opened,
             effort=choice.effort,
+            face=face_of(config, opened),
             search=can_search(config, opened),
             cost_usd=cost_function(opened),
             secrets=secrets_of(choice),

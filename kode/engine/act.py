@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,7 @@ from kode.engine.trial import Command, run_command
 from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
+from kode.extensions.familiar_calls import own_arguments, tool_called
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
@@ -89,10 +90,10 @@ def _cut_short(run: Run, call: ToolCall) -> ToolResult:
 
 
 def _stopped(run: Run, call: ToolCall) -> ToolFinished:
-    subject, started = run.begun[call.id]
+    name, subject, started = run.begun[call.id]
     return ToolFinished(
         call_id=call.id,
-        name=call.name,
+        name=name,
         subject=subject,
         is_error=True,
         summary=STOPPED,
@@ -103,44 +104,55 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
-    subject, untrusted, refused, is_work = "", "", False, False
+    name, subject, untrusted, refused, is_work = call.name, "", "", False, False
     try:
         tool = _tool_named(agent, call.name)
-        arguments = _without_label(agent, tool, parse_arguments(call))
+        name = tool.name
+        arguments = own_arguments(tool, parse_arguments(call, free_text=bool(tool.grammar)))
         subject = mask(subject_of(tool, arguments), agent.secrets)
-        arguments = tool.check(arguments)
-        is_work = _is_work(tool, arguments)
-        judged = _real_path(agent, tool, arguments)
-        context = _tool_context(run, call, judged)
-        verdict = await agent.gate.check(tool, arguments, context)
-        if not verdict.allowed:
-            raise ToolRefused(verdict.reason)
-        run.emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
+        parts = parts_of(tool, arguments)
+        name = parts[0][0].name
+        parts = [(tool, _without_label(agent, tool, given)) for tool, given in parts]
+        subjects = dict.fromkeys(subject_of(tool, given) for tool, given in parts)
+        subject = mask(", ".join(subjects), agent.secrets)
+        parts = [(tool, tool.check(given)) for tool, given in parts]
+        is_work = any(_is_work(tool, arguments) for tool, arguments in parts)
+        steps = [await _allowed(run, call, tool, arguments) for tool, arguments in parts]
+        for step in steps if len(steps) > 1 else ():
+            if step.tool.preview:  # all can be done, or none is
+                step.tool.preview(step.context, step.arguments)
+        run.emit(ToolStarted(call_id=call.id, name=name, subject=subject))
         started = time.monotonic()
-        run.tools.append((call.name, subject))
-        run.begun[call.id] = (subject, started)
-        is_work = is_work and not verdict.only_reads
-        untrusted = verdict.untrusted
-        run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
-        output = await agent.around(tool, arguments, context, run_it)
-        run.files_changed.update(dict.fromkeys(output.files_changed))
-        run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
-        untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
-        failed = False
+        run.tools.append((name, subject))
+        run.begun[call.id] = (name, subject, started)
+        is_work = is_work and not all(step.verdict.only_reads for step in steps)
+        outputs = []
+        for step in steps:
+            tool, verdict = step.tool, step.verdict
+            untrusted = verdict.untrusted or untrusted
+            run_it = partial(_run_kept, agent, tool, step.arguments, step.context, verdict)
+            output = await agent.around(tool, step.arguments, step.context, run_it)
+            outputs.append(output)
+            run.files_changed.update(dict.fromkeys(output.files_changed))
+            run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
+            untrusted = (
+                output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
+            )
+        output, failed = _joined(outputs), False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
         output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
         output = replace(output, denied=str(error) if refused else "")
     except Exception as error:  # a fault in kode must not end the turn
-        output, failed = _bug(agent, call.name, error), True
+        output, failed = _bug(agent, name, error), True
     if is_work and output.denied:
         run.held_back = True
     elif is_work:
         run.acted = True
     if output.denied:
         reason = mask(output.denied, agent.secrets)
-        run.denials.append(Denial(tool=call.name, subject=subject, reason=reason))
+        run.denials.append(Denial(tool=name, subject=subject, reason=reason))
     if untrusted:
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
@@ -163,7 +175,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     run.emit(
         ToolFinished(
             call_id=call.id,
-            name=call.name,
+            name=name,
             subject=subject,
             is_error=failed,
             summary=output.summary or _first_line(text),
@@ -172,6 +184,44 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
             duration_ms=int(took_s * 1000),
             refused=refused,
         )
+    )
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A call that the gate has allowed."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    context: ToolContext
+    verdict: Verdict
+
+
+async def _allowed(run: Run, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> _Step:
+    """Raises: ToolRefused, and ToolError if the call cannot succeed."""
+    context = _tool_context(run, call, _real_path(run.agent, tool, arguments))
+    verdict = await run.agent.gate.check(tool, arguments, context)
+    if not verdict.allowed:
+        raise ToolRefused(verdict.reason)
+    return _Step(tool, arguments, context, verdict)
+
+
+def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
+    """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
+    return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
+
+
+def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
+    """The result of a call that stands for several."""
+    first, *others = outputs
+    if not others:
+        return first
+    return replace(
+        first,
+        text="\n".join(one.text for one in outputs),
+        summary=", ".join(one.summary for one in outputs),
+        diff="".join(one.diff for one in outputs),
+        files_changed=tuple(path for one in outputs for path in one.files_changed),
     )
 
 
@@ -224,13 +274,13 @@ def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    return any(tool.name == call.name and tool.parallel for tool in agent.tools)
+    tool = tool_called(agent.tools, call.name)
+    return tool is not None and tool.parallel
 
 
 def _tool_named(agent: Agent, name: str) -> Tool:
-    for tool in agent.tools:
-        if tool.name == name:
-            return tool
+    if tool := tool_called(agent.tools, name):
+        return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean `{near[0]}`?" if near else ""
@@ -278,6 +328,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
         session_id=run.context.session.id,
         emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
+        shown_lines=agent.shown_lines,
         judged_path=judged_path,
         earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,

@@ -12,6 +12,7 @@ from kode.contracts import (
     Around,
     Background,
     Effort,
+    Face,
     Gate,
     MemorySystem,
     Provider,
@@ -136,8 +137,12 @@ class Agent:
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend
+    face: Face = "kode"
+    """In which form tools for files are offered."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
+    shown_lines: dict[str, set[str]] = field(default_factory=dict)
+    """See `ToolContext.shown_lines`."""
     keeper: Keeper
     """Saves what undo needs, around each change."""
     marks: Marks

@@ -32,8 +32,8 @@ class Run:
     files_changed: dict[str, None] = field(default_factory=dict)
     tools: list[tuple[str, str]] = field(default_factory=list)
     """(name, subject) of each call that ran."""
-    begun: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Call id → subject and monotonic start time of each call whose tool started."""
+    begun: dict[str, tuple[str, str, float]] = field(default_factory=dict)
+    """Call id → tool, subject and monotonic start time of each call whose tool started."""
     acted: bool = False
     held_back: bool = False
     """See `TurnEnded`."""

@@ -1,6 +1,7 @@
 """After an edit: reports new errors found by the language's checker to the model.
 
-Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
+Checkers are those on the machine or in the project's own environment; nothing is downloaded. Where
+none covers the file, kode looks for a syntax error itself (`syntax`). They
 run in the sandbox like every unapproved command: on the file before and after, and errors in both
 are not reported. Errors only, within `LIMIT_S`.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from kode.contracts import Sandbox, Tool, ToolContext, ToolOutput
 from kode.extensions.program import run_program
+from kode.extensions.syntax import FINDERS, syntax_error
 from kode.messages import first_of, shorten
 from kode.programs import find_program
 from kode.workplace import Workplace
@@ -108,7 +110,7 @@ CHECKERS = (
         errors_have=" error",
     ),
 )
-SUFFIXES = frozenset(suffix for checker in CHECKERS for suffix in checker.suffixes)
+SUFFIXES = frozenset(FINDERS) | {suffix for one in CHECKERS for suffix in one.suffixes}
 INSTEAD_OF = {"pyrefly": "ty"}
 """A checker → the one that replaces it if present."""
 
@@ -133,7 +135,7 @@ class Diagnostics:
     ) -> ToolOutput:
         """See `contracts.Around`: adds new errors to the result of an edit."""
         path = Path(context.judged_path)
-        if tool.effect != "edit" or path.suffix not in SUFFIXES or not await self._may_run():
+        if tool.effect != "edit" or path.suffix not in SUFFIXES:
             return await run()
         before = await asyncio.to_thread(_text, path)
         output = await run()
@@ -150,10 +152,19 @@ class Diagnostics:
         after = await asyncio.to_thread(_text, path)
         if after is None:
             return ""
+        checkers = self._checkers(path) if await self._may_run() else []
+        if not checkers:
+            return await asyncio.to_thread(self._new_syntax_error, path, before, after)
         found = await asyncio.gather(
-            *(self._difference(checker, path, before, after) for checker in self._checkers(path))
+            *(self._difference(checker, path, before, after) for checker in checkers)
         )
         return "".join(found)
+
+    def _new_syntax_error(self, path: Path, before: bytes, after: bytes) -> str:
+        error = syntax_error(path, after)
+        if not error or syntax_error(path, before):
+            return ""
+        return f"\n\n[wrong since this edit]\n{self._relative_path(str(path))}: {error}"
 
     async def _may_run(self) -> bool:
         """If the person turned the sandbox off, programs of the machine run without one; if it is

@@ -25,21 +25,21 @@ FAMILIES: Mapping[str, str] = {
 """Another agent's tool → its name in permission rules."""
 
 TOOLS: Mapping[str, str] = {
-    "Agent": "delegate_tasks",
-    "Bash": "shell",
-    "Edit": "edit_file",
-    "Glob": "list_files",
-    "Grep": "search_files",
-    "LS": "list_files",
-    "MultiEdit": "edit_file",
-    "Read": "read_file",
+    **dict.fromkeys(("Agent", "Task", "task"), "delegate_tasks"),
+    **dict.fromkeys(("Bash", "bash"), "shell"),
+    **dict.fromkeys(("exec_command", "local_shell", "run_shell_command", "shell_command"), "shell"),
+    **dict.fromkeys(("Edit", "MultiEdit", "edit", "multiedit", "replace"), "edit_file"),
+    **dict.fromkeys(("Glob", "LS", "glob", "list", "list_dir", "list_directory"), "list_files"),
+    **dict.fromkeys(("Grep", "grep", "grep_files", "grep_search"), "search_files"),
+    "search_file_content": "search_files",
+    **dict.fromkeys(("Read", "read", "view_image"), "read_file"),
     "Skill": "skill",
-    "Task": "delegate_tasks",
-    "TodoWrite": "todo",
-    "WebFetch": "fetch_url",
-    "Write": "write_file",
+    **dict.fromkeys(("TodoWrite", "todowrite", "update_plan", "write_todos"), "todo"),
+    **dict.fromkeys(("WebFetch", "web_fetch", "webfetch"), "fetch_url"),
+    **dict.fromkeys(("Write", "write"), "write_file"),
 }
-"""Another agent's tool → kode's equivalent."""
+"""A tool of Claude Code, Codex, Gemini CLI or opencode → kode's equivalent. What their arguments
+mean: `familiar_calls`."""
 
 VERBS = {
     "read_file": ("Reading", "Read"),
@@ -63,7 +63,9 @@ _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
 def verbs_of(name: str) -> tuple[str, str]:
     """A tool of an MCP server is named by its subject."""
     of_server = name.startswith(("mcp__", "mcp_call"))
-    return VERBS.get(name) or (("Calling", "Called") if of_server else (name, name))
+    return VERBS.get(TOOLS.get(name, name)) or (
+        ("Calling", "Called") if of_server else (name, name)
+    )
 
 
 def rules_of(text: str) -> list[str]:

@@ -76,6 +76,7 @@ LEFT_OUT: Mapping[str, str] = {
     "thinking_back": "kode goes on without asking for the thinking to send it back.",
     "cache_key": "kode goes on without naming the session, so less may come from the cache.",
     "cache_marks": "kode goes on without marks for the cache.",
+    "free_text": "kode offers it as a function.",
     "pictures_in_results": "kode sends pictures after the results that show them.",
     "own_fields": "kode sends this model's earlier replies without what came beside their text.",
     "limit": "kode names the limit of output in the other way.",

@@ -24,7 +24,13 @@ from kode.providers.exchange import SdkProvider, default_max_tokens
 from kode.providers.openai_client import open_client, stream_class, url_of
 from kode.providers.openai_client import warm_up as warm_up
 from kode.providers.responses_in import take
-from kode.providers.responses_out import Form, answer_format, message_bytes, tool_object
+from kode.providers.responses_out import (
+    Form,
+    answer_format,
+    function_object,
+    message_bytes,
+    tool_object,
+)
 from kode.providers.wire import Encoded, EncodedTools, encode_json
 from kode.registry import ProviderSettings
 
@@ -46,7 +52,7 @@ class OpenAIResponses(SdkProvider):
             if_missing=f"Where only Chat Completions is spoken, set `providers.{self.name}.api` to "
             '"chat" in the config; else check the base URL, which mostly ends in /v1.',
         )
-        self._tools = EncodedTools(tool_object)
+        self._tools, self._functions = EncodedTools(tool_object), EncodedTools(function_object)
         self._form = self._form_now()
         self._items: Encoded[bytes] = Encoded(partial(message_bytes, form=self._form, custom=set()))
 
@@ -92,7 +98,8 @@ class OpenAIResponses(SdkProvider):
                 head["tool_choice"] = "none"
         if request.system:
             head["instructions"] = request.system
-        tools = [self._tools.of(request.tools)[1:-1]] if request.tools else []
+        form_of = self._functions if "free_text" in self._left_out else self._tools
+        tools = [form_of.of(request.tools)[1:-1]] if request.tools else []
         tools += [WEB_SEARCH] if searches else []
         declared = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
         if (form := self._form_now()) != self._form:

@@ -156,6 +156,9 @@ _OF_FORMAT: Mapping[Api, tuple[tuple[int | None, ...], Mapping[str, str]]] = {
             "cache_marks": _any("prompt_cache_"),
             "temperature": _any(r"'temperature'|\btemperature$"),
             "search": _any("web_search"),
+            "free_text": _any(
+                r"\bcustom tool", r"tools\[\d+\]\.(type|format)", "['\"`]custom['\"`]"
+            ),
             "pictures_in_results": _any(r"output of tool call should be|input\[\d+\]\.output"),
             "later_system": _any(r"\bdeveloper\b|system (message|role)"),
         },

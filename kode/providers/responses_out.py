@@ -51,7 +51,16 @@ class Form:
 
 
 def tool_object(tool: ToolSpec) -> dict[str, Any]:
-    """A tool. Not `strict`, which demands every property of every object."""
+    """A tool: one of free text, or a function."""
+    if not tool.grammar:
+        return function_object(tool)
+    held = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
+    about = {"name": tool.name, "description": tool.description}
+    return {"type": "custom", **about, "format": held}
+
+
+def function_object(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as a function. Not `strict`, which demands every property of every object."""
     return {
         "type": "function",
         "name": tool.name,

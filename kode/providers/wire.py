@@ -189,11 +189,14 @@ def encode_json(value: Any) -> bytes:
 
 
 def sendable_arguments(call: ToolCall) -> str:
-    """The argument text unchanged if it is a JSON object, else `{}`.
+    """The argument text unchanged if it is a JSON object; free text as the only argument; else
+    `{}`.
 
     Servers decode arguments in the history (many to render a template) and fail permanently on a
     truncated text. The result of such a call tells the model what was wrong with it.
     """
+    if call.own and "input" in call.own and isinstance(call.own["input"], str):
+        return json.dumps({"input": call.arguments}, ensure_ascii=False)
     return call.arguments if is_whole_object(call.arguments) else "{}"
 
 

@@ -193,6 +193,7 @@ def tool_object(tool: ToolSpec) -> dict[str, object]:
         "description": tool.description,
         "parameters": dict(tool.parameters),
         **({"api_type": tool.api_type} if tool.api_type else {}),
+        **({"grammar": tool.grammar} if tool.grammar else {}),
     }
 
 

@@ -1,13 +1,18 @@
 """Unified diffs for a person, and the changed lines with their new numbers for the model."""
 
+import itertools
 import re
+from collections.abc import Iterator, Sequence
 
 from kode.tools.files import lines_of, with_line_feeds
 
 CONTEXT_LINES = 3
 MAX_DIFF_CHARS = 200_000
-MAX_SHOWN_LINES = 120
-MAX_SHOWN_CHARS = 8_000
+MAX_SHOWN_LINES = 60
+MAX_SHOWN_CHARS = 4_000
+MAX_NEW_LINES = 6
+ENDS_SHOWN = 2
+"""Lines shown at each end of more than `MAX_NEW_LINES` new ones."""
 
 
 def unified_diff(name: str, before: str, after: str) -> str:
@@ -64,23 +69,37 @@ def counts(diff: str) -> str:
     return f"+{added} -{removed}"
 
 
-def changed_lines(diff: str) -> str:
-    """The new lines around each change, numbered as `read_file` numbers them."""
+def changed_lines(diff: str, *, whole: bool = False) -> str:
+    """The new lines around each change, numbered as `read_file` numbers them. Of many new lines in
+    a row only the ends, unless `whole`: the model wrote them."""
     shown: list[str] = []
-    number, size = 0, 0
-    for line in diff.split("\n")[2:]:
+    size = 0
+    for number, line in _new_lines(diff.split("\n")[2:], whole=whole):
         if len(shown) >= MAX_SHOWN_LINES or size >= MAX_SHOWN_CHARS:
             shown.append("[more lines changed; read the file to see them]")
             break
-        if header := re.match(r"@@ -\S+ \+(\d+)", line):
-            number = int(header[1])
-            if shown:
-                shown.append("...")
+        if number == 0:
+            shown += ["..."] if shown else []
             continue
-        if line[:1] not in ("+", " "):
-            continue
-        text = line[1:] if len(line) <= 500 else line[1:500] + "…"
+        text = line if len(line) < 500 else line[:499] + "…"
         shown.append(f"{number}\t{text}")
         size += len(text)
-        number += 1
     return "\n".join(shown)
+
+
+def _new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]:
+    """Number and text of each line to show; number 0 where some are left out."""
+    number = 0
+    for is_new, run in itertools.groupby(diff, key=lambda line: line[:1] == "+"):
+        lines = list(run)
+        cut = is_new and not whole and len(lines) > MAX_NEW_LINES
+        for at, line in enumerate(lines):
+            if header := re.match(r"@@ -\S+ \+(\d+)", line):
+                number = int(header[1])
+                yield 0, ""
+            elif line[:1] in ("+", " "):
+                if not cut or min(at, len(lines) - 1 - at) < ENDS_SHOWN:
+                    yield number, line[1:]
+                elif at == ENDS_SHOWN:
+                    yield 0, ""
+                number += 1

@@ -61,14 +61,14 @@ async def edit_file(
     replace_all: bool = False,
     edits: Annotated[list[Edit] | None, "Several at once, in order, all or none"] = None,
 ) -> ToolOutput:
-    """Replace text in a file you have read. Give old_text and new_text, or edits. Take enough
-    lines into old_text to make it unique, or set replace_all."""
+    """Replace text that you have read, or that a search has shown. Give old_text and new_text, or
+    edits. Take enough lines into old_text to make it unique, or set replace_all."""
     plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
     diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)
     places = plural(plan.places, "place")
     parts = [f"Edited {plan.name} in {places}.", *plan.notes]
-    lines = diffs.changed_lines(diff)
+    lines = diffs.changed_lines(diff, whole=bool(plan.notes))
     return ToolOutput(
         text=" ".join(parts) + (f" It now reads:\n{lines}" if lines else ""),
         summary=diffs.counts(diff),
@@ -105,7 +105,8 @@ def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
     name = files.shown(context, real)
     files.refuse_protected(context, real)
     file = files.read_whole(context, real)
-    files.require_seen(context, file)
+    if not all(_is_shown(context, file, edit) for edit in edits):
+        files.require_seen(context, file)
     text, places, notes = file.text, 0, []
     for number, edit in enumerate(edits, start=1):
         which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
@@ -130,6 +131,18 @@ def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
         )
     data = files.encode(text, file.encoding, name)
     return _Plan(file=file, name=name, data=data, after=text, places=places, notes=tuple(notes))
+
+
+def _is_shown(context: ToolContext, file: files.FileText, edit: Edit) -> bool:
+    """Whether the old text stands once in the file, on lines that a search has shown as they
+    are."""
+    text, old = with_line_feeds(file.text), with_line_feeds(edit.old_text)
+    at = text.find(old)
+    if not old or at < 0 or text.find(old, at + 1) >= 0:
+        return False
+    end = text.find("\n", at + len(old.removesuffix("\n")))
+    lines = text[text.rfind("\n", 0, at) + 1 : None if end < 0 else end].split("\n")
+    return set(lines) <= context.shown_lines.get(str(file.path), set())
 
 
 def _refuse_empty(edit: Edit, which: str, name: str) -> None:

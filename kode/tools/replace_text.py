@@ -45,7 +45,7 @@ class Ambiguous(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """A range of the text and its replacement, with line feeds."""
 
     start: int
@@ -59,13 +59,13 @@ def replace(text: str, edit: Edit) -> Replaced:
     Raises: NotFound, Ambiguous.
     """
     old, new = with_line_feeds(edit.old_text), with_line_feeds(edit.new_text)
-    exact = [_Span(*at, new) for at in _places(text, old, overlapping=not edit.replace_all)]
+    exact = [Span(*at, new) for at in _places(text, old, overlapping=not edit.replace_all)]
     spans = exact or list(_loose_spans(text, old, new))
     if not spans:
         raise NotFound
     if len(spans) > 1 and not edit.replace_all:
         raise Ambiguous(_line_numbers(text, [span.start for span in spans]), exact=bool(exact))
-    return Replaced(text=_splice(text, spans), count=len(spans), reindented=not exact)
+    return Replaced(text=splice(text, spans), count=len(spans), reindented=not exact)
 
 
 def _places(text: str, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:
@@ -90,14 +90,14 @@ def _line_numbers(text: str, starts: list[int]) -> list[int]:
 # ── without indentation ──────────────────────────────────────────────────────────────────────
 
 
-def _loose_spans(text: str, old: str, new: str) -> Iterator[_Span]:
+def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
     """Every place whose lines equal those of `old` without indentation and trailing space."""
     ends_line = old.endswith("\n")
     old_lines = old.removesuffix("\n").split("\n")
     wanted = [line.strip() for line in old_lines]
     if not any(wanted):
         return
-    lines, ends = _split(text)
+    lines, ends = split(text)
     stripped = [line.strip() for line in lines]
     lengths = (len(line + end) for line, end in zip(lines, [*ends, ""], strict=True))
     starts = [0, *itertools.accumulate(lengths)]
@@ -115,11 +115,11 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[_Span]:
         with_end = ends_line and not at_end and (not new or new.endswith("\n"))
         end = starts[i + n] if with_end else starts[i + n - 1] + len(lines[i + n - 1])
         body = new.removesuffix("\n") if ends_line and at_end else new
-        yield _Span(starts[i], end, _fit(old_lines, lines[i : i + n], body))
+        yield Span(starts[i], end, fit(old_lines, lines[i : i + n], body))
         i += n
 
 
-def _fit(old_lines: list[str], found: list[str], new: str) -> str:
+def fit(old_lines: list[str], found: list[str], new: str) -> str:
     """The new text with the indentation of the matched lines; lines it shares with the old text
     stay as in the file."""
     import difflib
@@ -194,7 +194,7 @@ def _tab_width(tabs_of: Mapping[str, str]) -> int:
 # ── putting it in place ──────────────────────────────────────────────────────────────────────
 
 
-def _splice(text: str, spans: list[_Span]) -> str:
+def splice(text: str, spans: list[Span]) -> str:
     """The text with each span replaced, using the surrounding line ends."""
     parts: list[str] = []
     at = 0
@@ -205,10 +205,10 @@ def _splice(text: str, spans: list[_Span]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _with_ends(text: str, span: _Span) -> str:
+def _with_ends(text: str, span: Span) -> str:
     """The new text with line ends. Unchanged lines at its start and end keep theirs; the others end
     like those they replace, further ones like the last of these, or like the line they are in."""
-    old, ends = _split(text[span.start : span.end])
+    old, ends = split(text[span.start : span.end])
     new = span.new.split("\n")
     most = min(len(old), len(new)) - 1
     head = next((i for i in range(most) if old[i] != new[i]), most)
@@ -229,7 +229,7 @@ def _near(text: str, at: int) -> str:
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
+def split(text: str) -> tuple[list[str], list[str]]:
     """The lines without their ends, and the ends; the last line has none."""
     parts = re.split(r"(\r?\n)", text)
     return parts[::2], parts[1::2]

@@ -27,6 +27,45 @@ def test_tools_by_their_names_elsewhere_are_allowed(place: Place) -> None:
     assert (place.project / "a.txt").exists()
 
 
+def test_calls_by_the_names_of_other_agents_run_and_go_back_as_they_were(place: Place) -> None:
+    (place.project / "a.txt").write_text("one\n")
+    replies = [
+        {"calls": [{"name": "Read", "arguments": {"file_path": "a.txt"}}]},
+        {
+            "calls": [
+                {
+                    "name": "Edit",
+                    "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
+                },
+                {"name": "Bash", "arguments": {"command": ["cat", "a.txt"], "timeout": 5000}},
+            ]
+        },
+        {"text": "done"},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "x", "--permission-mode", "auto-edit", "--output-format", "json")
+        sent = server.requests[-1].json["messages"]
+    assert (place.project / "a.txt").read_text() == "two\n"
+    assert (done.json["files_changed"], done.json["denials"]) == (["a.txt"], [])
+    calls = [call["function"] for message in sent for call in message.get("tool_calls", ())]
+    assert [call["name"] for call in calls] == ["Read", "Edit", "Bash"]
+    assert json.loads(calls[1]["arguments"]) == replies[1]["calls"][0]["arguments"]
+    assert not any("was not run" in json.dumps(message) for message in sent)
+
+
+def test_a_rule_holds_for_a_tool_by_any_name(place: Place) -> None:
+    edit = {"name": "Write", "arguments": {"file_path": "a.txt", "content": "x"}}
+    with ScriptedServer([{"calls": [edit]}, {"text": "done"}]) as server:
+        place.url = server.openai_url
+        done = place.run(
+            *("run", "x", "--permission-mode", "auto-edit", "--deny", "edit(*.txt)"),
+            *("--output-format", "json"),
+        )
+    assert [denial["tool"] for denial in done.json["denials"]] == ["write_file"]
+    assert not (place.project / "a.txt").exists()
+
+
 @pytest.mark.parametrize("words", [["-r"], ["--resume"], ["resume"]])
 def test_resuming_without_an_id_opens_a_menu_of_sessions(place: Place, words: list[str]) -> None:
     with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:

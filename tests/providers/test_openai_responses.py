@@ -950,13 +950,21 @@ UNSUPPORTED = "Unsupported parameter: '{0}' is not supported with this model."
         (refusal(UNSUPPORTED.format("temperature"), "temperature"), "temperature"),
         (refusal("Hosted tool 'web_search' is not supported with m.", "tools"), "web_search"),
         (refusal("Invalid value: 'developer'. Supported are: 'user'.", "input[0]"), "developer"),
+        (refusal("Invalid value: 'custom'.", "tools[0].type"), "custom"),
     ],
 )
 async def test_what_a_model_does_not_take_is_left_out_from_then_on(
     refused: dict[str, Any], gone: str
 ) -> None:
+    patch = ToolSpec(name="patch", description="d", parameters={}, grammar="start: /x/")
     request = Request(
-        system="s", messages=[ASKED], conversation="c", small=True, search=True, effort="high"
+        system="s",
+        messages=[ASKED],
+        tools=(patch,),
+        conversation="c",
+        small=True,
+        search=True,
+        effort="high",
     )
     with ScriptedServer([refused, {"text": "ok"}, {"text": "ok"}]) as server:
         provider = opened(server.openai_url, replace(REASONS, cache_marks=True))

@@ -7,6 +7,7 @@ from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
+from kode.tools.search_files import search_files
 from tests.tools.conftest import Call
 
 
@@ -60,6 +61,64 @@ async def test_a_file_never_read_or_changed_since_is_not_touched(call: Call, sou
         await call(edit_file, path="a.py", old_text="one", new_text="two")
 
     assert source.read_text() == "one more\n"
+
+
+async def test_a_line_that_a_search_has_shown_may_be_edited_unread(
+    call: Call, source: Path
+) -> None:
+    source.write_bytes(b"def one():\r\n    return 1\r\n\r\n\r\ndef two():\r\n    return 2\r\n")
+    await call(search_files, pattern="def one", context=1)
+
+    await call(edit_file, path="a.py", old_text="def one():\n    return 1\n", new_text="x = 1\n")
+    assert source.read_bytes().startswith(b"x = 1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"old_text": "return 2"},
+        {"old_text": "    pass"},
+        {"old_text": "return", "replace_all": True},
+        {"old_text": "def one():\n    return 1"},
+        {"edits": [{"old_text": "def one", "new_text": "b"}, {"old_text": " 2", "new_text": "3"}]},
+    ],
+    ids=["another line", "not there", "everywhere", "more lines than shown", "one of two"],
+)
+async def test_other_text_than_the_search_has_shown_must_be_read(
+    call: Call, source: Path, given: dict[str, object]
+) -> None:
+    source.write_text("def one():\n    return 1\n\n\ndef two():\n    return 2\n")
+    await call(search_files, pattern="def one")
+
+    with pytest.raises(ToolError, match="has not been read"):
+        await call(
+            edit_file, path="a.py", **{"new_text": "b", **given} if "edits" not in given else given
+        )
+
+
+async def test_what_a_search_has_shown_counts_only_while_it_is_there(
+    call: Call, source: Path
+) -> None:
+    source.write_text("def one():\n    return 1\n")
+    await call(search_files, pattern="def one")
+    source.write_text("def one(a):\n    return 1\n")
+
+    with pytest.raises(ToolError, match="has not been read"):
+        await call(edit_file, path="a.py", old_text="def one", new_text="def two")
+
+
+async def test_of_many_new_lines_only_the_ends_are_echoed(call: Call, source: Path) -> None:
+    source.write_text("".join(f"line {n}\n" for n in range(1, 21)))
+    await call(read_file, path="a.py")
+    new = "line 10\n" + "".join(f"new {n}\n" for n in range(21))
+
+    output = await call(edit_file, path="a.py", old_text="line 10\n", new_text=new)
+
+    assert output.text.splitlines()[1:] == [
+        *(f"{n}\tline {n}" for n in (8, 9, 10)),
+        *("11\tnew 0", "12\tnew 1", "...", "30\tnew 19", "31\tnew 20"),
+        *(f"{n + 21}\tline {n}" for n in (11, 12, 13)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,17 @@ async def test_where_nothing_is_newly_wrong_nothing_is_said(
     assert "wrong since" not in await result_of(opened, events, edit("x\nold wrong\n"), **OFF)
 
 
+@pytest.mark.parametrize(("before", "says"), [("f(1);\n", True), ("f(1;\n", False)])
+async def test_a_new_syntax_error_is_said_where_no_checker_covers_the_file(
+    world: World, opened: Open, events: list[Event], before: str, says: bool
+) -> None:
+    world.write("a.js", before)
+
+    text = await result_of(opened, events, edit("let a;\nf(2;\n", "a.js"))
+
+    assert ("[wrong since this edit]\na.js: line 2: " in text) is says
+
+
 async def test_at_most_ten_lines_are_said(
     opened: Open, events: list[Event], ruff: Callable[[str], None]
 ) -> None:

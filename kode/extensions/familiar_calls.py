@@ -1,0 +1,164 @@
+"""Understands calls in the terms of other agents: `Bash(command)`, `Edit(file_path, old_string)`.
+
+Models have learned these names elsewhere. The tables are data; a name that the tool itself has
+always means what the tool says. The session keeps the call as the model wrote it.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kode.contracts import Tool
+from kode.extensions.tool_names import TOOLS
+from kode.tools.faces import with_faces
+
+_PATH = dict.fromkeys(
+    "file_path filePath filepath absolute_path target_file dir_path directory".split(), "path"
+)
+_EDIT = {
+    **dict.fromkeys("old_string oldString old_str oldText".split(), "old_text"),
+    **dict.fromkeys("new_string newString new_str newText".split(), "new_text"),
+    **dict.fromkeys("replaceAll allow_multiple expected_replacements".split(), "replace_all"),
+    "instruction": "",
+}
+_STEP = {
+    **dict.fromkeys(("content", "step", "description"), "text"),
+    **dict.fromkeys(("activeForm", "id", "priority"), ""),
+}
+
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "read_file": {**_PATH, "start_line": "offset", "end_line": "", "pages": ""},
+    "write_file": {**_PATH, **dict.fromkeys(("contents", "file_text", "text"), "content")},
+    "edit_file": {**_PATH, **_EDIT, "changes": "edits"},
+    "search_files": {
+        **_PATH,
+        **dict.fromkeys(("query", "regex"), "pattern"),
+        **dict.fromkeys(("include", "include_pattern"), "glob"),
+        **dict.fromkeys(("-C", "-A", "-B"), "context"),
+        **{"-i": "ignore_case", "-n": "", "type": "", "multiline": "", "output_mode": ""},
+        **dict.fromkeys(("head_limit", "limit", "offset", "case_sensitive"), ""),
+    },
+    "list_files": {
+        **_PATH,
+        "glob": "pattern",
+        **dict.fromkeys(("ignore", "depth", "limit", "offset", "case_sensitive"), ""),
+    },
+    "shell": {
+        **dict.fromkeys(("cmd", "script"), "command"),
+        **dict.fromkeys(("timeout", "timeout_ms"), "timeout_s"),
+        **dict.fromkeys(("run_in_background", "is_background"), "background"),
+        **dict.fromkeys(("justification", "login", "tty", "yield_time_ms", "restart"), ""),
+        **dict.fromkeys(("with_escalated_permissions", "sandbox_permissions"), ""),
+        "max_output_tokens": "",
+    },
+    "todo": {**dict.fromkeys(("todos", "plan"), "items"), "explanation": ""},
+    "fetch_url": {"prompt": "", "format": "", "timeout": ""},
+    "delegate_tasks": {},
+}
+"""Tool → another agent's name of an argument → its own; "" for one that changes nothing here."""
+
+ITEMS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("edit_file", "edits"): _EDIT,
+    ("todo", "items"): _STEP,
+}
+"""The same for the objects in a list."""
+
+MAX_TIMEOUT_S = 600
+
+_STATUS = {"in_progress": "doing", "completed": "done", "cancelled": "done"}
+
+VALUES: Mapping[str, Callable[[Any], Any]] = {
+    # No command may take 600 ms at most, and none may take more than 600 s.
+    "timeout": lambda value: _number(value, lambda n: n if n <= MAX_TIMEOUT_S else n / 1000),
+    "timeout_ms": lambda value: _number(value, lambda n: n / 1000),
+    "expected_replacements": lambda value: _number(value, lambda n: n > 1),
+    "status": lambda value: _STATUS.get(str(value), value),
+}
+"""An argument's name elsewhere → what its value means here."""
+
+_WORK_IN = ("workdir", "cwd", "directory", "dir_path")
+"""Where a command is to run; kode's shell has no such argument."""
+
+
+def tool_called(tools: Iterable[Tool], name: str) -> Tool | None:
+    """The tool that a name means: its own, else that of another agent."""
+    known = with_faces(tuple(tools))
+    return known.get(name) or known.get(TOOLS.get(name, ""))
+
+
+def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the tool's own names and types, as far as they are known. Whatever is not
+    stays for the tool to refuse."""
+    if tool.name not in ARGUMENTS:
+        return dict(arguments)
+    schema = tool.parameters()
+    properties = schema.get("properties", {})
+    own = _renamed(arguments, ARGUMENTS[tool.name], properties)
+    for name, value in own.items():
+        kind = properties.get(name, {}).get("type")
+        if kind in ("array", "object") and isinstance(value, str):
+            value = _parsed(value, kind)
+        items = ITEMS.get((tool.name, name))
+        if items and isinstance(value, list):
+            known = properties[name].get("items", {}).get("properties", {})
+            value = [_renamed(one, items, known) if isinstance(one, dict) else one for one in value]
+        own[name] = value
+    required = schema.get("required", ())
+    own = {name: value for name, value in own.items() if value is not None or name in required}
+    if tool.name == "shell":
+        return _of_shell(own)
+    if tool.name == "delegate_tasks" and "tasks" not in own and "prompt" in own:
+        return _of_task(own, properties)
+    return own
+
+
+def _renamed(
+    given: Mapping[str, Any], names: Mapping[str, str], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`own` has the tool's properties. A name given under both keeps the tool's own."""
+    renamed: dict[str, Any] = {}
+    for name, value in given.items():
+        target = name if name in own else names.get(name, name)
+        if target and (target == name or target not in given):
+            renamed[target] = VALUES[name](value) if name in VALUES else value
+    return renamed
+
+
+def _of_shell(own: dict[str, Any]) -> dict[str, Any]:
+    """A command as a list of words, and the folder it is to run in."""
+    command = own.get("command")
+    if isinstance(command, str) and command.startswith("["):
+        command = _parsed(command, "array")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        is_script = len(command) == 3 and command[1] in ("-c", "-lc")
+        command = command[2] if is_script else shlex.join(command)
+    folder = next((own.pop(name) for name in _WORK_IN if name in own), "")
+    if folder and isinstance(command, str):
+        command = f"cd {shlex.quote(str(folder))} && {command}"
+    return {**own, "command": command} if command is not None else own
+
+
+def _of_task(own: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """One task for a subagent, as Claude Code's `Task` has it."""
+    knows = "agent" in properties["tasks"]["items"]["properties"]
+    agent = own.get("subagent_type")
+    named = {"agent": agent} if knows and agent not in (None, "general-purpose") else {}
+    task = {"goal": own["prompt"], **named}
+    about = {"description": own["description"]} if "description" in own else {}
+    return {**about, "tasks": [task]}
+
+
+def _parsed(text: str, kind: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, list if kind == "array" else dict) else text
+
+
+def _number(value: Any, meaning: Callable[[float], Any]) -> Any:
+    try:
+        return meaning(float(value))
+    except (TypeError, ValueError):
+        return value

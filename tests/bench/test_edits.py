@@ -1,0 +1,14 @@
+import asyncio
+
+from bench.edits import SLIPS, cases, measure
+
+
+def test_the_form_that_a_model_is_offered_by_default_fails_no_more_than_the_others() -> None:
+    assert sum(SLIPS.values()) == 100
+    found = asyncio.run(measure(300))
+    assert found["apply_patch"]["failed_per_100"] <= found["edit_file"]["failed_per_100"]
+    assert found["editor"]["calls_an_edit"] > 1.5
+
+
+def test_the_same_files_give_the_same_edits() -> None:
+    assert cases(5) == cases(5)

@@ -1,0 +1,174 @@
+"""Tools for files in the form that a vendor's models are trained on, against its strict server."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import KODE, Finished, Place
+from tests.e2e.terminal import Terminal
+from tests.strict_server import StrictServer
+
+PATCH = """*** Begin Patch
+*** Update File: a.py
+@@ def g():
+-    return 1
++    return 2
+*** Add File: new/b.py
++x = "\\d"
+*** Delete File: c.py
+*** End Patch
+"""
+A = "def f():\n    return 1\n\n\ndef g():\n    return 1\n"
+
+
+@contextmanager
+def strict(
+    place: Place, vendor: str, replies: list[dict[str, Any]], **config: Any
+) -> Iterator[StrictServer]:
+    place.extra["KODE_MODEL"] = ""
+    place.home.mkdir(exist_ok=True)
+    (place.project / "a.py").write_text(A)
+    (place.project / "c.py").write_text("gone = 1\n")
+    with StrictServer(replies, vendor=vendor) as server:
+        provider = {"base_url": server.url, "api_key": "a-key-of-tests"}
+        settings = {"providers": {vendor: provider}, "memory": {"enabled": False}, **config}
+        (place.home / "config.json").write_text(json.dumps(settings))
+        yield server
+        assert server.refusals == []
+        assert server.soft_faults == []
+
+
+def run(place: Place, vendor: str, model: str, *flags: str) -> Finished:
+    return place.run(
+        *("run", "go", "--provider", vendor, "--model", model, "--output-format", "json"),
+        *("--permission-mode", "auto-edit", *flags),
+    )
+
+
+def names(server: StrictServer) -> list[str]:
+    return [tool.get("function", tool)["name"] for tool in server.requests[0].json["tools"]]
+
+
+def patching(patch: str = PATCH) -> list[dict[str, Any]]:
+    return [{"calls": [{"name": "apply_patch", "arguments": patch}]}, {"text": "done"}]
+
+
+def test_a_patch_of_a_trained_model_is_free_text_and_can_be_undone(place: Place) -> None:
+    with strict(place, "openai", [*patching(), {"text": "more"}]) as server:
+        done = run(place, "openai", "gpt-6.1-sol")
+        assert done.code == 0, done.err
+        again = place.run("continue", "go on", "--provider", "openai", "--model", "gpt-6.1-sol")
+        assert again.code == 0, again.err
+        last = server.requests[-1].json
+    assert {"apply_patch"} == {"apply_patch", "edit_file", "write_file"} & set(names(server))
+    (call,) = [item for item in last["input"] if item["type"] == "custom_tool_call"]
+    assert call["input"] == PATCH
+    assert sorted(done.json["files_changed"]) == ["a.py", "c.py", "new/b.py"]
+    assert (place.project / "a.py").read_text() == A[:-2] + "2\n"
+    assert (place.project / "new/b.py").read_text() == 'x = "\\d"\n'
+    assert not (place.project / "c.py").exists()
+
+    with Terminal(KODE, ["continue"], cwd=place.project, env=place.environ) as terminal:
+        terminal.until("Resumed")
+        terminal.type("/undo", "enter")
+        terminal.until("c.py")
+        terminal.type("exit", "enter")
+        assert terminal.ended() == 0
+    assert (place.project / "a.py").read_text() == A
+    assert (place.project / "c.py").read_text() == "gone = 1\n"
+    assert not (place.project / "new/b.py").exists()
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        PATCH.replace("@@ def g():\n", ""),
+        PATCH.replace("-    return 1", "-    return 5"),
+        PATCH.replace("c.py", "not-there.py"),
+    ],
+    ids=["two places", "no place", "no file"],
+)
+def test_a_patch_is_applied_whole_or_not_at_all(place: Place, patch: str) -> None:
+    with strict(place, "openai", patching(patch)) as server:
+        done = run(place, "openai", "gpt-6.1-sol")
+        result = server.requests[-1].json["input"][-1]
+    assert result["type"] == "custom_tool_call_output"
+    assert done.json["files_changed"] == []
+    assert (place.project / "a.py").read_text() == A
+    assert not (place.project / "new").exists()
+
+
+def test_the_gate_judges_each_file_of_a_patch(place: Place) -> None:
+    patch = PATCH.replace("new/b.py", "../outside.py")
+    with strict(place, "openai", patching(patch)):
+        done = run(place, "openai", "gpt-6.1-sol")
+    assert [denial["tool"] for denial in done.json["denials"]] == ["edit_file"]
+    assert not (place.project.parent / "outside.py").exists()
+    assert (place.project / "a.py").read_text() == A
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "face"),
+    [
+        ("openai", "gpt-4.1", "auto"),
+        ("openai", "gpt-6.1-sol", "kode"),
+        ("anthropic", "claude-sonnet-5-5", "auto"),
+    ],
+)
+def test_others_are_offered_kodes_own_tools_and_a_patch_is_understood(
+    place: Place, vendor: str, model: str, face: str
+) -> None:
+    call = {"name": "apply_patch", "arguments": {"input": PATCH}}
+    replies = [{"calls": [call]}, {"text": "done"}]
+    with strict(place, vendor, replies, tool_face=face) as server:
+        done = run(place, vendor, model)
+    assert {"edit_file", "write_file"} <= set(names(server))
+    assert "apply_patch" not in names(server)
+    assert sorted(done.json["files_changed"]) == ["a.py", "c.py", "new/b.py"]
+
+
+def test_anthropics_editor_and_bash_work_on_kodes_tools(place: Place) -> None:
+    def edit(command: str, **given: Any) -> dict[str, Any]:
+        arguments = {"command": command, "path": "a.py", **given}
+        return {"name": "str_replace_based_edit_tool", "arguments": arguments}
+
+    replies = [
+        {"calls": [edit("view", view_range=[1, -1])]},
+        {
+            "calls": [
+                edit("str_replace", old_str="def f", new_str="def h"),
+                edit("insert", insert_line=0, insert_text="# top\n"),
+                edit("create", path="b.py", file_text="x = 1\n"),
+                {"name": "bash", "arguments": {"command": "cat a.py b.py"}},
+            ]
+        },
+        {"calls": [{"name": "bash", "arguments": {"restart": True}}]},
+        {"text": "done"},
+    ]
+    with strict(place, "anthropic", replies, tool_face="editor") as server:
+        done = run(place, "anthropic", "claude-sonnet-5-5")
+        tools = {tool["name"]: tool for tool in server.requests[0].json["tools"]}
+        results = list(server.requests[2].json["messages"][-1]["content"])
+    assert done.code == 0, done.err
+    assert tools["bash"] == {"type": "bash_20250124", "name": "bash"} | {
+        key: value for key, value in tools["bash"].items() if key == "cache_control"
+    }
+    assert tools["str_replace_based_edit_tool"]["type"] == "text_editor_20250728"
+    assert not {"read_file", "edit_file", "write_file", "shell"} & set(tools)
+    assert (place.project / "a.py").read_text() == "# top\n" + A.replace("def f", "def h")
+    assert [block.get("is_error", False) for block in results] == [False] * 4
+    assert "# top\ndef h" in json.dumps(results[-1]).replace("\\n", "\n")
+
+
+def test_a_session_goes_on_with_a_model_that_writes_no_free_text(place: Place) -> None:
+    with strict(place, "openai", patching()):
+        assert run(place, "openai", "gpt-6.1-sol").code == 0
+    with strict(place, "anthropic", [{"text": "seen"}]) as server:
+        flags = ("--provider", "anthropic", "--model", "claude-sonnet-5-5")
+        done = place.run("continue", "go on", *flags)
+        assert done.code == 0, done.err
+        blocks = [b for m in server.requests[0].json["messages"] for b in m["content"]]
+    assert [b["input"] for b in blocks if b["type"] == "tool_use"] == [{"input": PATCH}]

@@ -1,0 +1,114 @@
+"""Calls as Claude Code, Codex, Gemini CLI and opencode have them, in kode's own terms."""
+
+from typing import Any
+
+import pytest
+
+from kode.errors import ToolError
+from kode.extensions.familiar_calls import own_arguments, tool_called
+from kode.extensions.tool_names import TOOLS
+from kode.subagents.delegate import delegate_tool
+from kode.tools import BUILTIN
+
+EDIT = {"old_text": "a", "new_text": "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "tool", "own"),
+    [
+        ("Bash", {"command": "ls", "timeout": 120_000}, "shell", {"timeout_s": 120}),
+        ("bash", {"cmd": "ls", "timeout": 60}, "shell", {"command": "ls", "timeout_s": 60}),
+        ("shell", {"command": ["bash", "-lc", "ls | wc"]}, "shell", {"command": "ls | wc"}),
+        ("shell", {"command": '["git", "log", "a b"]'}, "shell", {"command": "git log 'a b'"}),
+        ("shell", {"command": "[ -f a ] && b"}, "shell", {"command": "[ -f a ] && b"}),
+        (
+            "exec_command",
+            {"cmd": "ls", "workdir": "a b", "yield_time_ms": 1000, "justification": "x"},
+            "shell",
+            {"command": "cd 'a b' && ls"},
+        ),
+        ("run_shell_command", {"command": "ls", "description": "d"}, "shell", {"description": "d"}),
+        ("shell", {"command": "ls", "timeout_ms": "500"}, "shell", {"timeout_s": 0.5}),
+        (
+            "Edit",
+            {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": "true"},
+            "edit_file",
+            {"path": "f", **EDIT, "replace_all": True},
+        ),
+        (
+            "replace",
+            {"file_path": "f", "old_string": "a", "new_string": "b", "expected_replacements": 2},
+            "edit_file",
+            {"replace_all": True},
+        ),
+        ("edit", {"filePath": "f", "oldString": "a", "newString": "b"}, "edit_file", EDIT),
+        ("edit_file", {"path": "f", **EDIT, "old_string": "x"}, "edit_file", EDIT),
+        ("Write", {"file_path": "f", "content": "x"}, "write_file", {"path": "f"}),
+        ("read", {"filePath": "f", "offset": "3", "limit": None}, "read_file", {"offset": 3}),
+        ("Read", {"file_path": "f"}, "read_file", {"path": "f"}),
+        (
+            "Grep",
+            {"pattern": "x", "-i": True, "-C": 2, "output_mode": "content", "include": "*.py"},
+            "search_files",
+            {"ignore_case": True, "context": 2, "glob": "*.py"},
+        ),
+        ("search_file_content", {"pattern": "x", "dir_path": "d"}, "search_files", {"path": "d"}),
+        ("Glob", {"pattern": "*.py"}, "list_files", {"pattern": "*.py"}),
+        ("LS", {"path": "d", "ignore": ["x"]}, "list_files", {"path": "d"}),
+        ("list_directory", {"dir_path": "d"}, "list_files", {"path": "d"}),
+        ("WebFetch", {"url": "https://a.b", "prompt": "p"}, "fetch_url", {"url": "https://a.b"}),
+    ],
+)
+def test_a_call_from_elsewhere_means_what_it_says(
+    name: str, given: dict[str, Any], tool: str, own: dict[str, Any]
+) -> None:
+    found = tool_called(BUILTIN, name)
+    assert found is not None
+    assert found.name == tool
+    checked = found.check(own_arguments(found, given))
+    assert {key: checked[key] for key in own} == own
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("TodoWrite", {"todos": [{"content": "a", "status": "in_progress", "activeForm": "A"}]}),
+        ("update_plan", {"plan": '[{"step": "a", "status": "in_progress"}]', "explanation": "e"}),
+        ("todo", {"items": '[{"text": "a", "status": "doing"}]'}),
+    ],
+)
+def test_a_plan_from_elsewhere_becomes_a_todo_list(name: str, given: dict[str, Any]) -> None:
+    found = tool_called(BUILTIN, name)
+    assert found is not None
+    (item,) = found.check(own_arguments(found, given))["items"]
+    assert (item.text, item.status) == ("a", "doing")
+
+
+@pytest.mark.parametrize("edits", ['[{"old_string": "a", "new_string": "b"}]', [EDIT]])
+def test_several_edits_may_come_as_text_and_with_other_names(edits: Any) -> None:
+    found = tool_called(BUILTIN, "MultiEdit")
+    assert found is not None
+    (edit,) = found.check(own_arguments(found, {"file_path": "f", "edits": edits}))["edits"]
+    assert (edit.old_text, edit.new_text) == ("a", "b")
+
+
+def test_what_no_agent_has_is_refused_as_before() -> None:
+    assert tool_called(BUILTIN, "teleport") is None
+    found = tool_called(BUILTIN, "Edit")
+    assert found is not None
+    for given in ({"file_path": "f", "colour": "red"}, {"file_path": "f", "edits": "not a list"}):
+        with pytest.raises(ToolError):
+            found.check(own_arguments(found, given))
+
+
+def test_every_name_from_elsewhere_leads_to_a_tool() -> None:
+    assert set(TOOLS.values()) - {tool.name for tool in BUILTIN} == {"delegate_tasks", "skill"}
+
+
+@pytest.mark.parametrize("kind", ["general-purpose", None])
+def test_a_task_for_one_subagent_becomes_a_list_of_one(kind: str | None) -> None:
+    tool = delegate_tool(None)  # type: ignore[arg-type]
+    given = {"description": "Look", "prompt": "Find it", "subagent_type": kind}
+    checked = tool.check(own_arguments(tool, given))
+    assert checked["description"] == "Look"
+    assert [task.goal for task in checked["tasks"]] == ["Find it"]
