@@ -109,6 +109,8 @@ class Request:
     answered message before the person's words, or it mistakes them for part of the task and reaches
     for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
     or path comes out misspelt."""
+    aside: bool = False
+    """Whether the answer is no part of the conversation: it is the note of a compaction."""
 
 
 class Provider(Protocol):
@@ -340,6 +342,9 @@ class ToolContext:
     """Returns a text of this session that is no longer sent, by its entry id."""
     background: Background | None = None
     """Where commands move to run in the background; None: there is no background."""
+    room: int = 60_000
+    """Characters that the result may have: a share of the model's window. A longer one is cut to
+    both ends, and kept whole in a file; a tool that can show a smaller page does better."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -180,7 +180,8 @@ class _Hits:
     def _keep(self, kind: str, data: Mapping[str, Any]) -> None:
         is_match = kind == "match"
         self._matches += is_match
-        full = self.shown_hits + self._kept >= MAX_HITS or self.chars >= MAX_CHARS
+        room = min(MAX_CHARS, self.context.room * 3 // 4)  # names of files are not counted
+        full = self.shown_hits + self._kept >= MAX_HITS or self.chars >= room
         if (full and is_match) or self._matches > self._kept + is_match:
             return
         number = data["line_number"]
