@@ -63,21 +63,23 @@ async def note_on(
     Raises: ProviderError; StorageError.
     """
     info = agent.provider.info
-    note = note_tokens(info)
+    least, note = least_for_note(info), note_tokens(info)
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
     thinking = ROOM_TO_THINK if info.efforts or info.thinking else 0
     request = replace(
         conversation,
         messages=(*conversation.messages, _note(question)),
-        max_output_tokens=max(note, min(note + thinking, info.max_output_tokens, behind)),
+        max_output_tokens=min(
+            note + thinking, info.max_output_tokens, max(behind, least) - QUESTION_TOKENS
+        ),
         aside=True,
     )
     # What the messages take stands behind the beginning, too.
-    room = behind + sum(map(tokens_of, conversation.messages)) - room_for_note(info)
+    room = behind + sum(map(tokens_of, conversation.messages)) - least
     transcript = clip_middle(
         transcript_of(conversation.messages), chars_of(max(room, info.context_window // 8))
     )
-    if behind < room_for_note(info):
+    if behind < least:
         request = _about(request, transcript, question)
     try:
         return await _answer(agent, session, request)
@@ -95,6 +97,11 @@ def note_tokens(info: ModelInfo) -> int:
 def room_for_note(info: ModelInfo) -> int:
     """The tokens that a note takes of the window, with the question for it."""
     return note_tokens(info) + QUESTION_TOKENS
+
+
+def least_for_note(info: ModelInfo) -> int:
+    """The same of a note of half the length, which is better than one on half the messages."""
+    return note_tokens(info) // 2 + QUESTION_TOKENS
 
 
 def _note(text: str) -> Message:

@@ -390,7 +390,7 @@ async def compact(
     window = info.context_window
     before_tokens = context_tokens(context)
     drop = drop or await agent.memory.before_drop(list(session.messages), "window")
-    if drop.recap is None and _room_behind(agent, context) < compaction.room_for_note(info):
+    if drop.recap is None and _room_behind(agent, context) < compaction.least_for_note(info):
         prune(agent, context, emit)
     messages = list(session.messages)
     # The prompt, instructions and memory may leave less room than usual.

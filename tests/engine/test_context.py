@@ -318,7 +318,7 @@ async def test_a_conversation_that_leaves_no_room_for_the_note_loses_its_oldest_
 ) -> None:
     run = bench(
         *[pages(6_000, 6_000, name=n) for n in "abcde"],
-        says("done"),
+        says("done " * 1_200),
         says("note"),
         tools=(page,),
         window=16_000,
