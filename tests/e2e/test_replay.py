@@ -290,7 +290,7 @@ FULL = {
             "flags": [],
             "replies": [
                 {
-                    "match": "^This conversation is about to be shortened",
+                    "match": "^This conversation is about to",
                     "text": "They read long.txt.",
                 },
                 *(
