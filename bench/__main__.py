@@ -8,6 +8,7 @@ NAMES = (
     "turns",
     "prefix",
     "cost_of_a_day",
+    "compaction",
     "walk",
     "sessions",
     "merge",

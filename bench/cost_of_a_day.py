@@ -11,8 +11,7 @@ ideal     what a day costs if every token is billed once: of each stretch betwee
           the longest request, without what it begins with of the stretch before; and each request
           of another kind whole (`side`)
 ratio     (new + written) / ideal
-side      the part of new and written that is in requests beside the session's own: for the
-          compaction's note, and memory's
+side      the part of new and written that is in requests beside the session's own: memory's
 
 The server's cache never runs out, as if nobody paused.
 
@@ -34,7 +33,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.measure import workplace
-from bench.prefix import is_of_session
+from bench.prefix import asks_for_note, is_of_session
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
 from tests.strict_server.server import said_last
@@ -72,7 +71,7 @@ class Request:
     pieces: tuple[str, ...]
     cost: Cost
     is_side: bool
-    """Whether it is none of the session's own: memory's questions and the compaction's."""
+    """Whether it is none of the session's own, which the question for a compaction's note is."""
     stretch: int
     """How many compactions came before it."""
 
@@ -133,9 +132,13 @@ def day(route: Route, turns: int = TURNS) -> list[Request]:
         if refused := [text for text in server.refusals if text.startswith(asked[0].path)]:
             raise RuntimeError(f"{route.vendor} refused a request: {refused[0]}")
     return [
-        Request(pieces, cost, is_side=not is_of_session(one.json), stretch=int(at >= compacted_at))
+        Request(pieces, cost, is_side=_is_side(one.json), stretch=int(at >= compacted_at))
         for at, ((pieces, cost), one) in enumerate(zip(cache.seen, asked, strict=True))
     ]
+
+
+def _is_side(body: Mapping[str, Any]) -> bool:
+    return not is_of_session(body) and not asks_for_note(body)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import KODE, report, workplace
+from kode.prompts import compaction_prompt
 from tests.scripted_server import ScriptedServer
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
@@ -86,10 +87,16 @@ def _turns(server: ScriptedServer) -> list[dict[str, Any]]:
 
 
 def is_of_session(body: Mapping[str, Any]) -> bool:
-    """Whether a request, in any wire format, continues the session: others (memory's questions, a
-    compaction's note) have no tools, or memory's alone."""
+    """Whether a request, in any wire format, continues the session: memory's questions have no
+    tools, or memory's alone, and the note of a compaction is asked for by name."""
     names = [tool.get("function", tool).get("name") for tool in body.get("tools") or ()]
-    return "read_file" in names
+    return "read_file" in names and not asks_for_note(body)
+
+
+def asks_for_note(body: Mapping[str, Any]) -> bool:
+    """Whether a request is for the note of a compaction."""
+    last = (body.get("messages") or body.get("input") or [{}])[-1]
+    return compaction_prompt(0).partition("\n")[0][:60] in json.dumps(last)
 
 
 def _reply(request: dict[str, Any]) -> dict[str, Any]:

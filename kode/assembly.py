@@ -34,7 +34,7 @@ from kode.contracts import (
     Tool,
 )
 from kode.credentials import is_key, spellings
-from kode.engine.agent import Agent, Limits, SmallModel, Spend
+from kode.engine.agent import Agent, Limits, Spend
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
 from kode.events import Emit, Notice, silent
@@ -135,17 +135,14 @@ def can_search(config: Config, provider: Provider) -> bool:
     return provider.info.searches or by_plugin
 
 
-def open_small_model(config: Config) -> SmallModel | None:
+def open_small_model(config: Config) -> Provider | None:
     """The model that the person named for small work. Raises: UserError if it cannot be asked."""
     if config.small_model is None:
         return None
     try:
-        provider = make_provider(config, small_choice(config, os.environ, config.small_model))
+        return make_provider(config, small_choice(config, os.environ, config.small_model))
     except UserError as error:
         raise UserError(f"`small_model`: {error}") from error
-    return SmallModel(
-        provider=provider, cost_usd=cost_function(provider), is_weak=is_small(config, provider)
-    )
 
 
 def is_small(config: Config, provider: Provider) -> bool:
@@ -230,7 +227,7 @@ def make_agent(
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
-    small_model: SmallModel | None = None,
+    small_model: Provider | None = None,
 ) -> Agent:
     """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
     missing.
@@ -643,7 +640,7 @@ def memory_choice(agent: Agent, config: Config) -> ProviderChoice | None:
 def _small_or_own(agent: Agent, config: Config) -> Provider:
     if agent.small_model is None or config.memory.model is not None:
         return agent.provider
-    return agent.small_model.provider
+    return agent.small_model
 
 
 async def _answer(

@@ -115,6 +115,8 @@ class Request:
     answered message before the person's words, or it mistakes them for part of the task and reaches
     for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
     or path comes out misspelt."""
+    aside: bool = False
+    """Whether the answer is no part of the conversation: it is the note of a compaction."""
 
 
 class Provider(Protocol):
@@ -349,6 +351,9 @@ class ToolContext:
     shown_lines: dict[str, set[str]] = field(default_factory=dict)
     """Absolute path → texts of the lines that searches of this session have shown in full, without
     their ends; tools update it."""
+    room: int = 60_000
+    """Characters that the result may have: a share of the model's window. A longer one is cut to
+    both ends, and kept whole in a file; a tool that can show a smaller page does better."""
 
 
 @dataclass(frozen=True, kw_only=True)

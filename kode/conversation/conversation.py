@@ -593,7 +593,7 @@ class Conversation:
 
     async def _close_providers(self) -> None:
         small = self.agent.small_model
-        for provider in (self.agent.provider, *([small.provider] if small else ()), *self.to_close):
+        for provider in (self.agent.provider, *([small] if small else ()), *self.to_close):
             await provider.aclose()
 
     def _report(self, error: StorageError) -> None:

@@ -199,7 +199,7 @@ class HeldToSchema:
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `contracts.Provider`. The schema applies only to the turn itself, which has tools,
         not to requests of memory or a compaction."""
-        if self.holding and request.tools:
+        if self.holding and request.tools and not request.aside:
             try:
                 return await self.provider.reply(replace(request, answer_schema=self.schema), emit)
             except RefusedError as error:

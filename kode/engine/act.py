@@ -8,6 +8,8 @@ import asyncio
 import difflib
 import json
 import os
+import re
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +17,16 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from kode import durable
 from kode.contracts import Tool, ToolContext, ToolOutput, Verdict
-from kode.credentials import mask
+from kode.credentials import mask, redact
 from kode.engine.agent import Agent
+from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.engine.trial import Command, run_command
-from kode.errors import KodeError, ToolError, ToolRefused
+from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.familiar_calls import own_arguments, tool_called
@@ -32,16 +36,36 @@ from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 
 MAX_RESULT_CHARS = 60_000
-"""A safety net over the tools' own limits, so that one result cannot fill a window."""
+"""A safety net over the tools' own limits."""
+NOTE_CHARS = 500
+"""Room for what a tool says below its result."""
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
+
+
+@dataclass
+class Room:
+    """What the results of one reply may still take of the window; what a call leaves of its share,
+    later ones may use."""
+
+    left: int
+    """In characters."""
+    calls: int
+    """Those that have no share yet."""
+
+    def share(self) -> int:
+        """The share of the next call."""
+        share = min(MAX_RESULT_CHARS, self.left // max(1, self.calls))
+        self.left, self.calls = self.left - share, self.calls - 1
+        return share
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
     waiting = {call.id: call for call in calls}
+    room = Room(room_for_results(run.agent, run.context), len(calls))
 
     def record(*parts: ToolResult | Image) -> None:
         taints = [TaintEntry(source=source) for source in run.untrusted]
@@ -54,10 +78,10 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     try:
         for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
             if side_by_side:
-                await _run_together(_run_one(run, call, record) for call in group)
+                await _run_together(_run_one(run, call, record, room) for call in group)
                 continue
             for call in group:
-                await _run_one(run, call, record)
+                await _run_one(run, call, record, room)
     finally:
         if waiting:
             cut_short = list(waiting.values())
@@ -71,7 +95,8 @@ async def run_aside(run: Run, call: ToolCall) -> ToolResult:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted, outside sources go to `run.untrusted`. The result is not recorded."""
     results: list[ToolResult] = []
-    await _run_one(run, call, lambda result, *pictures: results.append(result))
+    room = Room(room_for_results(run.agent, run.context), 1)
+    await _run_one(run, call, lambda result, *pictures: results.append(result), room)
     return results[0]
 
 
@@ -102,8 +127,8 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
     )
 
 
-async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
-    agent, started = run.agent, time.monotonic()
+async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: Room) -> None:
+    agent, started, share = run.agent, time.monotonic(), room.share()
     name, subject, untrusted, refused, is_work = call.name, "", "", False, False
     try:
         tool = _tool_named(agent, call.name)
@@ -117,7 +142,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         subject = mask(", ".join(subjects), agent.secrets)
         parts = [(tool, tool.check(given)) for tool, given in parts]
         is_work = any(_is_work(tool, arguments) for tool, arguments in parts)
-        steps = [await _allowed(run, call, tool, arguments) for tool, arguments in parts]
+        steps = [await _allowed(run, call, tool, given, share) for tool, given in parts]
         for step in steps if len(steps) > 1 else ():
             if step.tool.preview:  # all can be done, or none is
                 step.tool.preview(step.context, step.arguments)
@@ -156,7 +181,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     if untrusted:
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
-    text = clip_middle(mask(output.text, agent.secrets), MAX_RESULT_CHARS)
+    text = _within(agent, call, mask(output.text, agent.secrets), share)
+    room.left += max(0, share - _size(text))
     for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
@@ -197,9 +223,11 @@ class _Step:
     verdict: Verdict
 
 
-async def _allowed(run: Run, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> _Step:
+async def _allowed(
+    run: Run, call: ToolCall, tool: Tool, arguments: Mapping[str, Any], room: int
+) -> _Step:
     """Raises: ToolRefused, and ToolError if the call cannot succeed."""
-    context = _tool_context(run, call, _real_path(run.agent, tool, arguments))
+    context = _tool_context(run, call, _real_path(run.agent, tool, arguments), room)
     verdict = await run.agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
         raise ToolRefused(verdict.reason)
@@ -320,7 +348,28 @@ def _exists(agent: Agent, path: str) -> bool:
         return False
 
 
-def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
+def _size(text: str) -> int:
+    """In bytes: a character of some scripts takes as much of the window as three others."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _within(agent: Agent, call: ToolCall, text: str, room: int) -> str:
+    """The text if it fits, else its two ends; then all of it is in a file, which is named."""
+    size = _size(text)
+    if size <= room + NOTE_CHARS:
+        return text
+    name = re.sub(r"\W", "_", call.name, flags=re.ASCII)[:60]
+    path = agent.place.outputs / f"{name}-{secrets.token_hex(4)}.txt"
+    try:
+        durable.make_folder(path.parent)
+        durable.replace(path, redact(text).encode("utf-8", "replace"))
+        where = f"[All of it is in {path}: read it with read_file, or search it.]"
+    except (StorageError, OSError) as error:
+        where = f"[It could not be kept whole: {error}]"
+    return f"{clip_middle(text, room * len(text) // size)}\n{where}"
+
+
+def _tool_context(run: Run, call: ToolCall, judged_path: str, room: int) -> ToolContext:
     agent = run.agent
     return ToolContext(
         place=agent.place,
@@ -332,6 +381,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str) -> ToolContext:
         judged_path=judged_path,
         earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
+        room=room,
     )
 
 

@@ -101,16 +101,6 @@ async def unchanged(by_person: bool, wish: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallModel:
-    """The model that the person named for small work."""
-
-    provider: Provider
-    cost_usd: Callable[[Usage], float | None]
-    is_weak: bool
-    """As `Agent.small`."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Agent:
     provider: Provider
     tools: tuple[Tool, ...]
@@ -132,8 +122,8 @@ class Agent:
     """The names of the MCP servers."""
     search: bool = False
     """Whether the vendor's server may search the web."""
-    small_model: SmallModel | None = None
-    """Writes the note of a compaction; None: the session's model does."""
+    small_model: Provider | None = None
+    """The model that the person named for small work."""
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend

@@ -11,14 +11,14 @@ from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask
 from kode.engine.tokens import (
-    asked_in_passing,
+    ROOM_TO_THINK,
     chars_of,
     clip_middle,
     tokens_of,
     tokens_of_text,
 )
-from kode.errors import ContextOverflow, ProviderError, ToolError
-from kode.events import Emit, Notice, silent
+from kode.errors import ContextOverflow, ToolError
+from kode.events import silent
 from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
@@ -27,10 +27,10 @@ from kode.messages import (
     ToolCall,
     ToolResult,
     calls_of,
+    failure_of,
     results_of,
     shorten,
     text_of,
-    user_message,
 )
 from kode.prompts import compaction_prompt
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
@@ -41,61 +41,52 @@ from kode.session.requests import request_entry
 SUMMARY_TOKENS = 2_000
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
+QUESTION_TOKENS = 300
+"""What the question for the note takes, about."""
+NO_CALLS = "Not run: write the note as text, and call no tool."
 CALL_CHARS = 2_000
-"""Limit of a call, and of its result, in the transcript to summarize."""
+"""Limit of a call, and of its result, in a transcript."""
 LISTED_FILES = 100
 TOKENS_FOR_A_LISTED_FILE = 300
 """One file is listed per so many tokens of the window."""
 SUBJECT_CHARS = 60
 
 
-async def summary_of(
-    agent: Agent, session: Session, messages: Sequence[Message], wish: str, emit: Emit = silent
+async def note_on(
+    agent: Agent, session: Session, conversation: Request, wish: str, behind: int
 ) -> str:
-    """Asks the model for a hand-over note on the dropped messages: the one for small work, if the
-    person named one, and if that fails, the session's. The transcript is sent as text, cut in the
-    middle to half the window, so that the request always fits.
+    """Asks the session's model for a hand-over note, at the end of the conversation: it knows what
+    it has read, and the server has the beginning in its cache. `behind` is how many tokens the
+    window has left there. Where that is too little, or the server says so, a transcript in the same
+    request stands for the messages, cut in the middle.
 
     Raises: ProviderError; StorageError.
     """
-    if not messages:
-        return ""
-    small = agent.small_model
-    if small is not None:
-        writer = replace(
-            agent, provider=small.provider, cost_usd=small.cost_usd, small=small.is_weak
-        )
-        try:
-            return await _summary_by(writer, session, messages, wish)
-        except ProviderError as error:
-            emit(Notice(text=f"{error} {agent.provider.model} writes the note (`small_model`)."))
-    return await _summary_by(agent, session, messages, wish)
-
-
-async def _summary_by(
-    agent: Agent, session: Session, messages: Sequence[Message], wish: str
-) -> str:
-    half = agent.provider.info.context_window / 2
-    transcript = clip_middle(transcript_of(messages), chars_of(half))
+    info = agent.provider.info
+    least, note = least_for_note(info), note_tokens(info)
+    question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
+    thinking = ROOM_TO_THINK if info.efforts or info.thinking else 0
+    request = replace(
+        conversation,
+        messages=(*conversation.messages, _note(question)),
+        max_output_tokens=min(
+            note + thinking, info.max_output_tokens, max(behind, least) - QUESTION_TOKENS
+        ),
+        aside=True,
+    )
+    # What the messages take stands behind the beginning, too.
+    room = behind + sum(map(tokens_of, conversation.messages)) - least
+    transcript = clip_middle(
+        transcript_of(conversation.messages), chars_of(max(room, info.context_window // 8))
+    )
+    if behind < least:
+        request = _about(request, transcript, question)
     try:
-        request, message = await _ask_for_summary(agent, transcript, wish)
+        return await _answer(agent, session, request)
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
         part = clip_middle(transcript, len(transcript) // 4)
-        request, message = await _ask_for_summary(agent, part, wish)
-    if message.usage is not None:
-        cost_usd = agent.cost_usd(message.usage)
-        agent.spend.add(message.usage, cost_usd)
-        session.append(
-            request_entry("compaction", agent.provider, request),
-            UsageEntry(
-                purpose="compaction",
-                usage=message.usage,
-                cost_usd=cost_usd,
-                model=message.model or agent.provider.model,
-            ),
-        )
-    return text_of(message).strip()
+        return await _answer(agent, session, _about(request, part, question))
 
 
 def note_tokens(info: ModelInfo) -> int:
@@ -103,20 +94,52 @@ def note_tokens(info: ModelInfo) -> int:
     return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
 
 
-async def _ask_for_summary(agent: Agent, transcript: str, wish: str) -> tuple[Request, Message]:
-    room = note_tokens(agent.provider.info)
-    request = Request(
-        system=compaction_prompt(int(room * WORDS_PER_TOKEN), wish),
-        messages=(user_message(f"<transcript>\n{transcript}\n</transcript>"),),
-        max_output_tokens=room,
-        small=agent.small,
-    )
-    request = asked_in_passing(request, agent.provider.info)
-    return request, await ask(agent.provider, request, silent, agent.limits.max_attempts)
+def room_for_note(info: ModelInfo) -> int:
+    """The tokens that a note takes of the window, with the question for it."""
+    return note_tokens(info) + QUESTION_TOKENS
+
+
+def least_for_note(info: ModelInfo) -> int:
+    """The same of a note of half the length, which is better than one on half the messages."""
+    return note_tokens(info) // 2 + QUESTION_TOKENS
+
+
+def _note(text: str) -> Message:
+    return Message(role="user", parts=(Text(text=text, source="note"),))
+
+
+def _about(request: Request, transcript: str, question: str) -> Request:
+    text = f"<transcript>\n{transcript}\n</transcript>\n\n{question}"
+    return replace(request, messages=(_note(text),))
+
+
+async def _answer(agent: Agent, session: Session, request: Request) -> str:
+    """The text of the answer; a model that calls a tool instead is told once that it cannot."""
+    for _ in range(2):
+        reply = await ask(agent.provider, request, silent, agent.limits.max_attempts)
+        if reply.usage is not None:
+            cost_usd = agent.cost_usd(reply.usage)
+            agent.spend.add(reply.usage, cost_usd)
+            session.append(
+                request_entry("compaction", agent.provider, request),
+                UsageEntry(
+                    purpose="compaction",
+                    usage=reply.usage,
+                    cost_usd=cost_usd,
+                    model=reply.model or agent.provider.model,
+                ),
+            )
+        text, calls = text_of(reply).strip(), calls_of(reply)
+        if text or not calls:
+            break
+        results = tuple(failure_of(call, NO_CALLS) for call in calls)
+        refused = Message(role="tool", parts=results)
+        request = replace(request, messages=(*request.messages, reply, refused))
+    return text
 
 
 def transcript_of(messages: Sequence[Message]) -> str:
-    """Messages as plain text, for a model to summarize."""
+    """Messages as plain text, where they do not fit as they are."""
     lines: list[str] = []
     for message in messages:
         for part in message.parts:
@@ -140,15 +163,27 @@ def transcript_of(messages: Sequence[Message]) -> str:
     return "\n".join(lines)
 
 
-def first_kept(messages: Sequence[Message], keep: int | None, room: int) -> int:
+def newest_exchange(messages: Sequence[Message]) -> int:
+    """The index of the newest reply, or of the first message if there is none: from there on is
+    what was said and done last."""
+    replies = (at for at, one in enumerate(messages) if one.role == "assistant")
+    return max(replies, default=0)
+
+
+def first_kept(messages: Sequence[Message], keep: int | None, room: int, most: int) -> int:
     """The index of the first message that stays: the last `keep`, or as many as fit `room` tokens;
-    never a tool message without its call."""
-    start = len(messages)
+    never a tool message without its call. The newest exchange always does, up to `most` tokens; of
+    it, with `keep`, what no request has carried."""
+    start, newest = len(messages), newest_exchange(messages)
     if keep is not None:
         start = max(0, len(messages) - keep)
+        follows = [one.role for one in messages[newest : newest + 2]]
+        newest += follows[:1] == ["assistant"] and follows[1:] != ["tool"]
     else:
         while start > 0 and (room := room - tokens_of(messages[start - 1])) >= 0:
             start -= 1
+    if sum(map(tokens_of, messages[newest:])) <= most:
+        start = min(start, newest)
     while start < len(messages) and messages[start].role == "tool":
         start += 1
     # Keeping everything would free nothing; an old note is always rewritten.

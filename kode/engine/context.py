@@ -3,8 +3,11 @@
 `prepare` is the only way in: memory, project files and compaction enter the loop through it. What
 is sent is a pure function of the session's entries; each decision made here becomes an entry first.
 
-The context is reduced in two stages: first the output of old tool calls is dropped, then a
-compaction keeps the latest messages and replaces the others (see `compaction`).
+A compaction keeps the newest exchange and replaces what is older by a note (see `compaction`). The
+note is asked for inside the conversation, so the model has read all that it replaces. Only where
+that does not fit is the oldest output of calls dropped before: each loses facts that nobody wrote
+down, and changes the beginning that a server has in its cache. Nothing is dropped that no request
+has carried: of what the newest reply asked for, every result stays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.news import news_of
-from kode.engine.tokens import tokens_of, tokens_of_text
+from kode.engine.tokens import chars_of, tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.messages import Message, Part, Text, calls_of, results_of, text_of
@@ -39,6 +42,12 @@ KEPT_TAIL_SHARE = 0.1
 there was, or little would be gained)."""
 MIN_COMPACTED_TOKENS = 1_000
 """Limit of a hand-over note with its lists."""
+KEPT_EXCHANGE_SHARE = 0.5
+"""Share of the window up to which the newest exchange stays as it is."""
+RESULTS_SHARE = 0.2
+"""Share of the window for the results of one reply."""
+LEAST_RESULTS_SHARE = 0.05
+"""Of a window that is nearly full, too: less would show nothing."""
 SPARE_SHARE = 0.06
 """Share of the window by which kode's token estimate may be too low."""
 MAX_TOKEN_SCALE = 2.0
@@ -245,15 +254,17 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     limit = int(agent.provider.info.context_window * agent.limits.compact_at)
     if _outgrows_memory_window(agent, context):
         await _let_memory_take(agent, context, emit)
-    if context_tokens(context) > limit:
-        prune(agent, context, emit)
-    while context_tokens(context) > limit:
+    while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
+    limit = _room_for_output(agent.provider.info, context_tokens(context))
+    return replace(_request(agent, context), max_output_tokens=limit)
+
+
+def _request(agent: Agent, context: Context) -> Request:
     return Request(
         system=context.system,
         messages=context.session.messages,
         tools=context.specs,
-        max_output_tokens=_room_for_output(agent.provider.info, context_tokens(context)),
         small=agent.small,
         effort=agent.effort,
         search=agent.search,
@@ -261,12 +272,47 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     )
 
 
+def _can_free(agent: Agent, context: Context) -> bool:
+    """Whether a compaction would free anything, or has to: if there is only the newest exchange,
+    it is sent as long as it fits."""
+    messages, info = context.session.messages, agent.provider.info
+    is_compacted = _is_note(messages[0]) if messages else False
+    if compaction.newest_exchange(messages) > is_compacted:
+        return True
+    most = info.context_window * (1 - SPARE_SHARE) - _least_output(info)
+    return context_tokens(context) > most
+
+
+def _is_note(message: Message) -> bool:
+    return any(isinstance(part, Text) and part.source == "compaction" for part in message.parts)
+
+
+def room_for_results(agent: Agent, context: Context) -> int:
+    """The characters that the results of one reply may have: a fifth of the window, or what leaves
+    a compaction room to ask for its note behind them."""
+    info = agent.provider.info
+    window = info.context_window
+    free = _room_behind(agent, context) - compaction.room_for_note(info)
+    tokens = max(window * LEAST_RESULTS_SHARE, min(window * RESULTS_SHARE, free))
+    return chars_of(tokens / context.token_scale)
+
+
+def _room_behind(agent: Agent, context: Context) -> int:
+    """The tokens that the window has left behind the conversation so far."""
+    window = agent.provider.info.context_window
+    return int(window * (1 - SPARE_SHARE)) - context_tokens(context)
+
+
 def _room_for_output(info: ModelInfo, context_tokens: int) -> int:
     """The token limit of the reply: the model's maximum, or what the request leaves of the window.
     Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     the window together with its limit."""
     room = info.context_window * (1 - SPARE_SHARE) - context_tokens
-    return max(1, min(info.max_output_tokens, max(info.context_window // 16, int(room))))
+    return max(1, min(info.max_output_tokens, max(_least_output(info), int(room))))
+
+
+def _least_output(info: ModelInfo) -> int:
+    return info.context_window // 16
 
 
 def record_request(agent: Agent, context: Context, request: Request) -> None:
@@ -286,36 +332,37 @@ def record_request(agent: Agent, context: Context, request: Request) -> None:
     session.append(entry)
 
 
-def prune(agent: Agent, context: Context, emit: Emit) -> None:
-    """Drops the output of old tool calls, except the newest `keep_tool_output_tokens` (at most a
-    quarter of the window, so that small windows gain too)."""
+def prune(agent: Agent, context: Context, emit: Emit) -> bool:
+    """Drops the oldest output of calls, all but the newest `keep_tool_output_tokens` (at most a
+    quarter of the window, so that small windows gain too) and the results of the newest reply. In
+    one large step, since each changes the beginning that a server has in its cache; returns whether
+    there was enough of it."""
     before_tokens = context_tokens(context)
-    _, following = old_output(agent, context.session)
-    if following is None:
-        return
-    context.session.append(PruneEntry(before=following))
+    entry = _old_output(agent, context.session)
+    if entry is None:
+        return False
+    context.session.append(entry)
     context.known_messages = 0
     after_tokens = context_tokens(context)
     emit(ContextReduced(kind="tool_output", tokens_before=before_tokens, tokens_after=after_tokens))
+    return True
 
 
-def old_output(agent: Agent, session: Session) -> tuple[int, str | None]:
-    """What `prune` would drop: tokens, and the id of the message before which it lies; (0, None) if
-    that is not worth a changed prefix."""
+def _old_output(agent: Agent, session: Session) -> PruneEntry | None:
     window = agent.provider.info.context_window
     room = min(agent.limits.keep_tool_output_tokens, window // 4)
-    boundary: str | None = None
-    dropped = 0
-    for message in reversed(session.messages):
-        size = sum(tokens_of_text(result.text) for result in results_of(message))
-        room -= size
-        if room < 0 and size and isinstance(message, MessageEntry):
-            boundary = boundary or message.id
-            dropped += size
-    following = _after(session.messages, boundary)
-    if following is None or dropped < window * MIN_PRUNED_SHARE:
-        return 0, None
-    return dropped, following
+    entry, dropped = None, 0
+    # Newest first. All but those of the last message were carried by the request that the next
+    # reply answered.
+    answered = [message for message in session.messages if message.role == "tool"]
+    for message in reversed(answered):
+        for count, result in reversed(list(enumerate(results_of(message), 1))):
+            size = tokens_of_text(result.text)
+            room -= size
+            if room < 0 and message is not answered[-1] and isinstance(message, MessageEntry):
+                entry = entry or PruneEntry(before=message.id, results=count)
+                dropped += size
+    return entry if dropped >= window * MIN_PRUNED_SHARE else None
 
 
 async def compact(
@@ -327,9 +374,9 @@ async def compact(
     *,
     by_person: bool = False,
 ) -> ContextReduced:
-    """Replaces the messages so far by a summary, verbatim texts, lists, and the latest messages, as
-    one entry. `drop` is memory's answer if it was asked already; `wish` is the person's wish for a
-    summary that memory does not write.
+    """Replaces the messages so far by a note, verbatim texts, lists, and the newest messages, in
+    one entry. `drop` is memory's answer if it was asked already; `wish` is the person's wish for
+    a note that memory does not write.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -341,19 +388,25 @@ async def compact(
         )
     emit(Working(what="Compacting the conversation"))
     wish = await agent.before_compaction(by_person, wish)
-    window, session = agent.provider.info.context_window, context.session
-    messages = list(session.messages)
+    info, session = agent.provider.info, context.session
+    window = info.context_window
     before_tokens = context_tokens(context)
-    drop = drop or await agent.memory.before_drop(messages, "window")
+    drop = drop or await agent.memory.before_drop(list(session.messages), "window")
+    if drop.recap is None and _room_behind(agent, context) < compaction.least_for_note(info):
+        prune(agent, context, emit)
+    messages = list(session.messages)
     # The prompt, instructions and memory may leave less room than usual.
     share = 0.5**context.fruitless
     room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
-    start = compaction.first_kept(messages, drop.keep, int(room))
+    most = window * KEPT_EXCHANGE_SHARE * share
+    start = compaction.first_kept(messages, drop.keep, int(room), int(most))
     tail = messages[start:]
     before = compaction.words_before(session, tail)
     summary = drop.recap
     if summary is None:
-        summary = await compaction.summary_of(agent, session, messages[:start], wish, emit)
+        behind = _room_behind(agent, context)
+        asked = _request(agent, context)
+        summary = await compaction.note_on(agent, session, asked, wish, behind)
     room = min(agent.limits.keep_user_tokens, window / 5) * share
     words = compaction.own_words(before, int(room))
     read, changed = compaction.files_of(agent, [*before, *tail])
@@ -399,17 +452,17 @@ async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
 async def reduce_after_overflow(
     agent: Agent, context: Context, emit: Emit, refused: Request
 ) -> None:
-    """Runs the same two stages after the provider refused a request as too large, whatever kode's
-    own count says. Raises as `compact`."""
+    """Drops old output, or compacts, after the provider refused a request as too large, whatever
+    kode's own count says. Raises as `compact`."""
     # Servers refuse a request that exceeds the window together with its output limit: by the
     # server's count it held at least the rest of the window.
     counted = agent.provider.info.context_window - (refused.max_output_tokens or 0)
     too_low = max(1.0, counted / max(1, context_tokens(context)))
     context.token_scale = min(MAX_TOKEN_SCALE, context.token_scale * too_low)
     context.known_messages = 0
-    entries = len(context.session.entries)
-    prune(agent, context, emit)
-    if len(context.session.entries) == entries:
+    if not prune(agent, context, emit):
+        # What usually stays may be what is too much.
+        context.fruitless = max(context.fruitless, 1)
         await compact(agent, context, emit)
 
 
@@ -428,15 +481,3 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
 def is_worth_compacting(session: Session) -> bool:
     """Whether a manual compaction would free anything: a note takes space too."""
     return sum(map(tokens_of, session.messages)) >= MIN_COMPACTED_TOKENS
-
-
-def _after(messages: Sequence[Message], boundary: str | None) -> str | None:
-    """The id of the message after the one with id `boundary`."""
-    found = boundary is None
-    for message in messages:
-        if not isinstance(message, MessageEntry):
-            continue
-        if found:
-            return message.id if boundary is not None else None
-        found = message.id == boundary
-    return None

@@ -12,7 +12,6 @@ from kode.engine.context import (
     Context,
     context_tokens,
     fixed_tokens,
-    old_output,
 )
 from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
@@ -58,8 +57,6 @@ class Window:
     used: int
     parts: tuple[tuple[str, int], ...]
     """(kind, tokens) of each non-empty kind."""
-    old_output: int
-    """Old tool output, dropped first when the window fills."""
     by_compaction: int
     """Roughly what `/compact` would free now."""
     makes_room_at: int
@@ -82,7 +79,6 @@ def window_of(agent: Agent, context: Context) -> Window:
     used = context_tokens(context)
     scale = used / estimated if estimated else 1.0
     size = agent.provider.info.context_window
-    dropped, _ = old_output(agent, context.session)
     fixed = fixed_tokens(context)
     kept = int(min(size * KEPT_TAIL_SHARE, used / 4))
     left = fixed + kept + note_tokens(agent.provider.info)
@@ -90,7 +86,6 @@ def window_of(agent: Agent, context: Context) -> Window:
         size=size,
         used=used,
         parts=tuple((kind, round(tokens * scale)) for kind, tokens in kinds.items() if tokens),
-        old_output=dropped,
         by_compaction=max(used - left, 0),
         makes_room_at=int(size * agent.limits.compact_at),
     )

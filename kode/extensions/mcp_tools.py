@@ -4,31 +4,24 @@ and `mcp_call` for all. Their results are outside text."""
 import hashlib
 import json
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from kode import durable, images, paths
+from kode import images, paths
 from kode.contracts import CALLS_ANY, Tool, ToolContext, ToolOutput
-from kode.credentials import redact
 from kode.errors import ServerError, StorageError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.mcp_values import Content, Definition
+from kode.extensions.mcp_values import Definition
 from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.gate import visible
 
-MAX_RESULT_CHARS = 50_000
-"""At most 25,000 tokens for any text: at worst two characters are one token. The rest is in a
-file."""
 MAX_DESCRIPTION_CHARS = 2_000
 MAX_NAME_CHARS = 64
 FOUND = 8
-
-_HALF = MAX_RESULT_CHARS // 2
 
 
 def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
@@ -161,7 +154,7 @@ async def _call(
     except ServerError as error:
         untrusted = source(server.name) if error.untrusted else ""
         raise ToolError(str(error), untrusted=untrusted) from error
-    text = bound_result(content, context, server.name)
+    text = content.text or ("(an image)" if content.pictures else "(no text)")
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
     kept: list[Image] = []
@@ -183,22 +176,6 @@ def _changed(server: McpServer, name: str) -> ToolError:
 def _pictures_folder(context: ToolContext) -> Path:
     """Beside the session, as for images that a person attaches."""
     return paths.images_folder(context.place.outputs.parent)
-
-
-def bound_result(content: Content, context: ToolContext, name: str) -> str:
-    """The text of a result; a long one is cut to both ends, and says where all of it is."""
-    text = content.text or ("(an image)" if content.pictures else "(no text)")
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    cut = len(text) - MAX_RESULT_CHARS
-    path = context.place.outputs / f"mcp-{name}-{secrets.token_hex(4)}.txt"
-    try:
-        durable.make_folder(path.parent)
-        durable.replace(path, redact(text).encode("utf-8", "replace"))
-        where = f" All of it is in {path}: read it with read_file, or search it."
-    except (StorageError, OSError) as error:
-        where = f" It could not be kept whole: {error}"
-    return f"{text[:_HALF]}\n\n[{cut:,} characters left out here.{where}]\n\n{text[-_HALF:]}"
 
 
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:

@@ -51,8 +51,8 @@ def opening_sections(
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:
-    """The system prompt of the request that summarizes a session; `wish` is what the person wants
-    in the note."""
+    """What asks for a hand-over note, at the end of a conversation; `wish` is what the person wants
+    in it."""
     prompt = template("compaction").replace("{max_words}", str(max_words))
     return f"{prompt.rstrip()}\n\nThe person asks of this note: {wish}\n" if wish else prompt
 

@@ -11,7 +11,6 @@ from kode.contracts import ModelInfo, Provider, Request
 from kode.errors import ContextOverflow, KodeError, ProviderError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
-from kode.prompts import compaction_prompt
 from kode.replay.recording import PastTurn, Recording
 from kode.replay.same import Difference, Form
 from kode.session import log
@@ -31,8 +30,6 @@ from kode.session.log import Session
 from kode.session.requests import sections_of
 
 SAID_CHARS = 60
-_SUMMARY_BEGINS = 40
-"""How many characters identify the request for a summary."""
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
 
 
@@ -123,7 +120,7 @@ class Played:
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `contracts.Provider`. Raises what ended the recorded turn; Diverged."""
-        if request.system[:_SUMMARY_BEGINS] == compaction_prompt(0)[:_SUMMARY_BEGINS]:
+        if request.aside:
             return await self._summary(request, emit)
         if self.live is not None and len(self.steps) + 1 >= self.live.step:
             return await self._reply_live(request, emit)

@@ -166,6 +166,8 @@ class CompactionEntry(Entry):
 class PruneEntry(Entry):
     before: str
     """Id of the first message whose tool output stays."""
+    results: int = 0
+    """How many of its results, the first ones, do not."""
     type: Literal["prune"] = "prune"
 
 

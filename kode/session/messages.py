@@ -67,7 +67,7 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
             case TrimEntry():
                 messages = _trim(messages, entry)
             case PruneEntry():
-                messages = _prune(messages, entry.before)
+                messages = _prune(messages, entry)
             case UnboundEntry():
                 messages = [replace(one, moved=True) if one.bound else one for one in messages]
             case _:
@@ -295,26 +295,32 @@ def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
     return None
 
 
-def _prune(messages: list[Message], before: str) -> list[Message]:
-    end = _index(messages, before)
+def _prune(messages: list[Message], entry: PruneEntry) -> list[Message]:
+    end = _index(messages, entry.before)
     if end is None:
         return messages
-    return [*map(_without_output, messages[:end]), *messages[end:]]
+    kept = messages[end:]
+    if entry.results:
+        kept[0] = _without_output(kept[0], entry.results)
+    return [*map(_without_output, messages[:end]), *kept]
 
 
-def _without_output(message: Message) -> Message:
+def _without_output(message: Message, count: int | None = None) -> Message:
+    """Without the output and the pictures of its first `count` results; None: of all."""
     if message.role != "tool":
         return message
+    stay = {one.call_id for one in results_of(message)[count:]} if count is not None else set()
     return replace(
         message,
         parts=tuple(
             replace(part, text=DROPPED_OUTPUT)
             if isinstance(part, ToolResult)
+            and part.call_id not in stay
             and not part.lasting
             and len(part.text) > len(DROPPED_OUTPUT)
             else part
             for part in message.parts
-            if not isinstance(part, Image)
+            if not isinstance(part, Image) or part.call_id in stay
         ),
     )
 

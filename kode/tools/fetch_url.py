@@ -76,7 +76,7 @@ async def fetch_url(context: ToolContext, url: Annotated[str, "http or https"]) 
     """Fetch a public web page and return its readable text, up to 50 KB. JSON and plain text come
     as they are."""
     fetched = await fetch(url)
-    text, cut = _clip(fetched.text)
+    text, cut = _clip(fetched.text, min(MAX_TEXT_BYTES, context.room))
     head = [fetched.url] if fetched.url != url else []
     head += [fetched.title] if fetched.title else []
     notes = []
@@ -89,11 +89,11 @@ async def fetch_url(context: ToolContext, url: Annotated[str, "http or https"]) 
     )
 
 
-def _clip(text: str) -> tuple[str, bool]:
+def _clip(text: str, most: int) -> tuple[str, bool]:
     data = text.encode("utf-8", "replace")
-    if len(data) <= MAX_TEXT_BYTES:
+    if len(data) <= most:
         return text, False
-    return data[:MAX_TEXT_BYTES].decode("utf-8", "ignore"), True
+    return data[:most].decode("utf-8", "ignore"), True
 
 
 async def fetch(

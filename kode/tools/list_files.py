@@ -75,7 +75,7 @@ class _Found:
         if not path or not self._is_wanted(path):
             return True
         self.total += 1
-        if len(self.shown) < MAX_FILES and self.chars < MAX_CHARS:
+        if len(self.shown) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
             self.shown.append(files.shown(self.context, Path(path)))
             self.chars += len(self.shown[-1]) + 1
         self._count(path)

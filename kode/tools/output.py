@@ -15,7 +15,7 @@ from kode.credentials import redact
 from kode.errors import StorageError
 
 MAX_CHARS = 12_000
-"""Of longer output, the first and the last half of this are kept."""
+"""How much of the output of a command is shown."""
 
 MAX_ERROR_CHARS = 3_000
 """Limit for lines in between that look like errors."""
@@ -23,7 +23,6 @@ MAX_ERROR_CHARS = 3_000
 MAX_FILE_CHARS = 100_000_000
 """The file ends here: a command that never stops printing must not fill the disk."""
 
-_HALF = MAX_CHARS // 2
 _MAX_ERROR_LINES = 12
 """The first and the last this many."""
 _MAX_ERROR_LINE_CHARS = 200
@@ -91,7 +90,9 @@ class Lines:
 class Capture:
     """Keeps both ends of a growing text, and all of it in a file once it is too long."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, most: int = MAX_CHARS) -> None:
+        """`most`: of longer output, the first and the last half of this are kept."""
+        self._most = most
         self.total = 0
         """Characters so far."""
         self.path: Path | None = None
@@ -120,17 +121,18 @@ class Capture:
     def add(self, text: str) -> None:
         if not text:
             return
-        whole = self._head + self._tail if self.total <= MAX_CHARS else ""
+        whole = self._head + self._tail if self.total <= self._most else ""
         self.total += len(text)
-        if self.total > MAX_CHARS or self._whole:
+        if self.total > self._most or self._whole:
             if self._file is None and not self.problem:
                 self._open()
                 self._write(whole)
             self._write(text)
-        room = max(0, _HALF - len(self._head))
+        half = self._most // 2
+        room = max(0, half - len(self._head))
         self._head += text[:room]
         # While everything fits, the tail holds all that is not in the head.
-        self._tail = (self._tail + text[room:])[-_HALF:]
+        self._tail = (self._tail + text[room:])[-half:]
         self._note_errors(text[room:])
 
     def close(self) -> None:
@@ -141,7 +143,7 @@ class Capture:
 
     def text(self) -> str:
         """The kept text, with a line in the middle on what was omitted."""
-        if self.total <= MAX_CHARS:
+        if self.total <= self._most:
             return self._head + self._tail
         cut = self.total - len(self._head) - len(self._tail)
         errors = self._errors_left_out()
@@ -172,8 +174,8 @@ class Capture:
         text = "\n".join(lines)
         if not lines:
             return ""
-        half = MAX_ERROR_CHARS // 2
-        if len(text) > MAX_ERROR_CHARS:
+        half = min(MAX_ERROR_CHARS, self._most // 4) // 2
+        if len(text) > 2 * half:
             text = (
                 f"{text[:half].rpartition(chr(10))[0]}\n...\n{text[-half:].partition(chr(10))[2]}"
             )

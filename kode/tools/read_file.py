@@ -92,7 +92,7 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
     window = _convert(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    shown, count = _render(window, offset, limit)
+    shown, count = _render(window, offset, limit, context.room)
     return ToolOutput(text=shown, summary=plural(count, "line"))
 
 
@@ -129,7 +129,7 @@ def _read(
         count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
     else:
-        text, count_shown = _render(window, offset, limit)
+        text, count_shown = _render(window, offset, limit, context.room)
         summary = plural(count_shown, "line")
     return _output(context, path, text, summary)
 
@@ -290,8 +290,10 @@ def _still_utf8(
     return decoder
 
 
-def _render(window: _Window, offset: int, limit: int) -> tuple[str, int]:
-    """The numbered lines with notes on truncation, and their number."""
+def _render(window: _Window, offset: int, limit: int, room: int) -> tuple[str, int]:
+    """The numbered lines with notes on truncation, and their number. `room` is the limit in bytes
+    where it is less than the usual one."""
+    page = min(MAX_BYTES, room)
     shown: list[str] = []
     cut: list[str] = []
     size = 0
@@ -304,7 +306,7 @@ def _render(window: _Window, offset: int, limit: int) -> tuple[str, int]:
             cut.append(f"{number} ({length:,} bytes)")
         text = f"{number}\t{line}"
         size += len(text.encode(errors="replace")) + 1
-        if size > MAX_BYTES and shown:
+        if size > page and shown:
             break
         shown.append(text)
     last = offset + len(shown) - 1
@@ -322,9 +324,9 @@ def _render(window: _Window, offset: int, limit: int) -> tuple[str, int]:
             "Search it to find a place in it.]"
         )
     elif last < window.total and (len(shown) < limit or limit > MAX_LINES):
+        most = "2,000 lines or 50 KB a call" if page == MAX_BYTES else f"{page:,} bytes for now"
         notes.append(
-            f"[Lines {offset}-{last} of {window.total:,} (2,000 lines or 50 KB a call). "
-            f"To go on: offset={last + 1}]"
+            f"[Lines {offset}-{last} of {window.total:,} ({most}). To go on: offset={last + 1}]"
         )
     elif last < window.total or offset > 1:
         more = f" To go on: offset={last + 1}" if last < window.total else ""

@@ -59,7 +59,7 @@ async def search_files(
         ground=sensitive.ground(tool_context.place),
         # No more lines than could be shown of a single hit: each takes three characters.
         around=min(max(context, 0), MAX_CHARS // 3),
-        room=MAX_CHARS,
+        room=min(MAX_CHARS, tool_context.room),
     )
     ended = await _searched(tool_context, hits, pattern, ignore_case)
     shares = _shares(hits)

@@ -20,7 +20,7 @@ from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.tools import processes
-from kode.tools.output import Capture, Lines
+from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
 
 DEFAULT_TIMEOUT_S = 120
@@ -133,7 +133,8 @@ class _Running:
 
     def __init__(self, context: ToolContext, command: str) -> None:
         self.command = command
-        self.capture = Capture(context.place.outputs, f"shell-{context.call_id}")
+        most = min(MAX_CHARS, context.room * 3 // 4)  # a quarter of it is for errors in between
+        self.capture = Capture(context.place.outputs, f"shell-{context.call_id}", most)
         self.returncode = 0
         self.moved = False
         """Whether the background has taken over the duty to end it."""

@@ -281,7 +281,6 @@ class FakeConversation:
             size=200_000,
             used=24_000,
             parts=(("tools", 4000), ("conversation", 20_000)),
-            old_output=0,
             by_compaction=15_000,
             makes_room_at=160_000,
         )

@@ -289,7 +289,10 @@ FULL = {
             "task": "read it",
             "flags": [],
             "replies": [
-                {"match": "^<transcript>", "text": "They read long.txt."},
+                {
+                    "match": "^This conversation is about to",
+                    "text": "They read long.txt.",
+                },
                 *(
                     {
                         "calls": [

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bench.prefix import asks_for_note
 from tests.e2e.command import Finished, Place
 from tests.strict_server import Asked, StrictServer
 
@@ -96,7 +97,7 @@ def spoken(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 def script(request: dict[str, Any]) -> dict[str, Any]:
     """Two steps of calls for a message with LOOK, else an answer; thinking every time."""
-    if not request.get("tools"):
+    if not request.get("tools") or asks_for_note(request):
         return {"thinking": "To keep.", "text": "A note of what was said."}
     since: list[str] = []
     for message in reversed(spoken(request)):
@@ -193,12 +194,16 @@ def test_old_output_is_dropped_and_a_conversation_compacted_without_a_refusal(
     life.configure(context={"window": 18_000, "keep_tool_output_tokens": 2_500})
     for number in range(6):
         life.run("run" if not number else "continue", f"SAYS LOOK, {number}")
-    (life.place.project / "one.txt").write_text("R-E-S-U-L-T of much more\n" * 1_500)
-    life.run("continue", "SAYS LOOK, last")
+    life.configure(context={"window": 18_000, "keep_tool_output_tokens": 2_500, "compact_at": 0.9})
+    for number in range(6):
+        life.run("continue", f"SAYS LOOK, {number} more")
 
     kinds = [entry["type"] for entry in life.entries]
-    assert "compaction" in kinds
+    assert kinds.count("compaction") > 1
     assert "prune" in kinds
+    own = [one.json for one in life.turns()]
+    notes = [at for at, one in enumerate(own) if asks_for_note(one)]
+    assert all(beginning(own[at]) == beginning(own[at - 1]) for at in notes)
 
 
 @ALL

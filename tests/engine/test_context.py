@@ -1,28 +1,131 @@
+import json
 from dataclasses import replace
 
-from kode.contracts import Drop
-from kode.engine.context import compact, context_tokens, prepare
-from kode.events import ContextReduced
+from kode.contracts import Drop, Request, ToolContext
+from kode.engine.context import compact, context_tokens, prepare, prune
+from kode.engine.tokens import tokens_of
+from kode.events import ContextReduced, Emit, silent
+from kode.function_tool import tool
 from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
-from kode.messages import results_of, text_of
+from kode.messages import Message, Text, results_of, text_of
 from kode.session import log
 from kode.session.entries import CompactionEntry, PruneEntry
 from kode.session.messages import DROPPED_OUTPUT
-from tests.engine.conftest import MakeBench, calls, says
+from tests.engine.conftest import Bench, MakeBench, calls, says
 
 
-async def test_old_tool_output_goes_first_and_the_newest_stays(bench: MakeBench) -> None:
-    replies = [calls(("echo", f'{{"text": "{n}{"x" * 4_000}"}}')) for n in range(9)]
-    run = bench(*replies, says("done"), window=20_000, keep_tool_output_tokens=2_500)
+@tool(effect="read", subject="name", parallel=True)
+async def page(context: ToolContext, name: str, size: int) -> str:
+    """Show so many characters."""
+    return name + "x" * (size - len(name))
 
-    ended = await run.turn()
+
+def pages(*sizes: int, name: str = "") -> Message:
+    """A reply with calls whose results have so many characters."""
+    given = ({"name": f"{name}{number}", "size": size} for number, size in enumerate(sizes))
+    return calls(*(("page", json.dumps(each)) for each in given))
+
+
+def outputs(run: Bench) -> list[str]:
+    return [r.text for m in run.session.messages for r in results_of(m)]
+
+
+async def test_the_oldest_results_go_first_one_by_one_and_those_of_the_newest_reply_stay(
+    bench: MakeBench,
+) -> None:
+    run = bench(
+        pages(4_000, 4_000, 2_000, name="a"),
+        pages(4_000, 4_000, name="b"),
+        pages(500, 4_000, 4_000, name="c"),
+        says("done"),
+        tools=(page,),
+        window=60_000,
+        keep_tool_output_tokens=3_500,
+    )
+    await run.turn()
+
+    assert prune(run.agent, run.context, silent)
+
+    texts = outputs(run)
+    assert [text == DROPPED_OUTPUT for text in texts] == [True] * 4 + [False] * 4
+    assert texts[4].startswith("b1")
+    (entry,) = [e for e in run.session.entries if isinstance(e, PruneEntry)]
+    assert entry.results == 1
+    assert not prune(run.agent, run.context, silent)
+
+
+async def test_the_results_of_the_newest_reply_stay_whatever_they_take(bench: MakeBench) -> None:
+    run = bench(
+        *[pages(8_000, 8_000, name=n) for n in "ab"],
+        says("done"),
+        tools=(page,),
+        window=40_000,
+        keep_tool_output_tokens=100,
+    )
+    await run.turn()
+
+    assert prune(run.agent, run.context, silent)
+
+    assert [text == DROPPED_OUTPUT for text in outputs(run)] == [True, True, False, False]
+
+
+async def test_results_that_no_request_has_carried_go_through_a_compaction_whole(
+    bench: MakeBench,
+) -> None:
+    """Four large ones in one reply, in a window that is nearly full."""
+    seen: list[str] = []
+
+    def note(request: Request, emit: Emit) -> Message:
+        seen.extend(r.text for m in request.messages for r in results_of(m))
+        return says("the note")
+
+    replies = (says("long " * 8_000), pages(*[6_000] * 4, name="b"), note, says("done"))
+    run = bench(*replies, tools=(page,), window=16_000)
+    await run.turn("first")
+
+    ended = await run.turn("second")
 
     assert ended.status == "success"
-    assert any(isinstance(e, PruneEntry) for e in run.session.entries)
-    texts = [r.text for m in run.session.messages for r in results_of(m)]
-    assert texts[0] == DROPPED_OUTPUT
-    assert texts[-1].startswith("echo 8xxx")
+    carried = [r.text for m in run.provider.requests[-1].messages for r in results_of(m)]
+    assert [text[:2] for text in carried] == [f"b{n}" for n in range(4)]
+    assert carried == outputs(run) == seen
+    assert "the note" in str(run.provider.requests[-1].messages)
+
+
+async def test_the_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeBench) -> None:
+    run = bench(pages(100, *[40_000] * 4), says("done"), tools=(page,), window=50_000)
+    await run.turn()
+
+    first, *others = outputs(run)
+    assert len(first) == 100
+    assert sum(map(len, others)) <= 50_000 / 5 * 4 + 4 * 700
+    assert min(map(len, others)) > 9_000
+    kept = sorted(run.agent.place.outputs.iterdir())
+    assert len(kept) == 4
+    assert all(any(str(path) in text for path in kept) for text in others)
+    assert {path.stat().st_size for path in kept} == {40_000}
+
+
+async def test_what_a_call_leaves_of_its_share_is_for_the_next_one(bench: MakeBench) -> None:
+    run = bench(
+        calls(("touch", '{"path": "a"}'), ("page", '{"name": "b", "size": 60000}')),
+        says("done"),
+        tools=(page,),
+        window=50_000,
+    )
+    await run.turn()
+    assert 39_000 < len(outputs(run)[1]) < 40_500
+
+
+async def test_a_message_that_no_reply_has_answered_is_sent_as_long_as_it_fits(
+    bench: MakeBench,
+) -> None:
+    """A compaction would free nothing, and lose what was attached."""
+    run = bench(says("read"), window=10_000)
+    ended = await run.turn("word " * 6_800)
+    assert ended.status == "success"
+    assert run.of(ContextReduced) == []
 
 
 async def test_a_compaction_keeps_the_note_the_words_of_the_person_and_the_files(
@@ -130,8 +233,9 @@ async def test_a_memory_that_fails_to_take_messages_in_costs_no_compaction(
 
 
 async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
-    run = bench(says("words " * 2_000), says("note"))
+    run = bench(says("words " * 2_000), says("ok"), says("note"))
     await run.turn("one")
+    await run.turn("two")
     before = context_tokens(run.context)
     event = await compact(run.agent, run.context, run.events.append)
     assert event.tokens_before == before
@@ -144,12 +248,10 @@ async def test_a_compaction_by_hand_is_told_what_the_person_wants_to_keep(
     run = bench(says("words " * 2_000), says("note"), says("another"), says("note"))
     await run.turn("one")
     await compact(run.agent, run.context, run.events.append, wish="the port numbers")
-    assert run.provider.requests[-1].system.endswith(
-        "The person asks of this note: the port numbers\n"
-    )
+    assert asked(run).endswith("The person asks of this note: the port numbers\n")
     await run.turn("two " * 2_000)
     await compact(run.agent, run.context, run.events.append)
-    assert "The person asks" not in run.provider.requests[-1].system
+    assert "The person asks" not in asked(run)
 
 
 async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> None:
@@ -172,4 +274,73 @@ async def test_the_note_of_a_compaction_fits_a_small_window_and_is_asked_of_a_sm
     request = run.provider.requests[-1]
     assert request.small
     assert request.max_output_tokens == 512
-    assert "179 words" in request.system
+    assert "179 words" in asked(run)
+
+
+def asked(run: Bench) -> str:
+    (part,) = run.provider.requests[-1].messages[-1].parts
+    assert isinstance(part, Text)
+    return part.text
+
+
+async def test_the_note_is_asked_for_at_the_end_of_the_conversation_with_the_same_beginning(
+    bench: MakeBench,
+) -> None:
+    run = bench(calls(("echo", '{"text": "a"}')), says("one"), says("note"))
+    await run.turn()
+    await compact(run.agent, run.context, silent)
+
+    turn, note = run.provider.requests[-2:]
+    assert (note.aside, turn.aside) == (True, False)
+    assert note.messages[: len(turn.messages)] == turn.messages
+    assert len(note.messages) == len(turn.messages) + 2
+    assert replace(note, messages=(), aside=False, max_output_tokens=None) == replace(
+        turn, messages=(), max_output_tokens=None
+    )
+
+
+async def test_a_model_that_calls_a_tool_instead_of_writing_the_note_is_asked_once_more(
+    bench: MakeBench,
+) -> None:
+    run = bench(
+        says("one"), calls(("touch", '{"path": "a"}')), says("the note"), window=4_000
+    )  # fmt: skip
+    await run.turn("please " * 900)
+    await compact(run.agent, run.context, silent)
+
+    assert "the note" in str(run.session.messages[0])
+    assert [r.is_error for r in results_of(run.provider.requests[-1].messages[-1])] == [True]
+    assert not (run.agent.place.cwd / "a").exists()
+
+
+async def test_a_conversation_that_leaves_no_room_for_the_note_loses_its_oldest_output_first(
+    bench: MakeBench,
+) -> None:
+    run = bench(
+        *[pages(6_000, 6_000, name=n) for n in "abcde"],
+        says("done " * 1_200),
+        says("note"),
+        tools=(page,),
+        window=16_000,
+        compact_at=0.95,
+        keep_tool_output_tokens=3_000,
+    )
+    await run.turn()
+    await compact(run.agent, run.context, run.events.append)
+
+    assert [event.kind for event in run.of(ContextReduced)] == ["tool_output", "compaction"]
+    note = run.provider.requests[-1]
+    texts = [r.text for m in note.messages for r in results_of(m)]
+    assert texts[0] == DROPPED_OUTPUT
+    assert texts[-1].startswith("e1")
+
+
+async def test_a_conversation_that_does_not_fit_at_all_is_told_as_a_transcript(
+    bench: MakeBench,
+) -> None:
+    run = bench(says("words " * 4_000), says("note"), window=4_000)
+    await run.turn("one")
+    await compact(run.agent, run.context, silent)
+    (question,) = run.provider.requests[-1].messages
+    assert "<transcript>" in asked(run)
+    assert tokens_of(question) < 4_000

@@ -376,15 +376,13 @@ async def test_kode_learns_that_a_server_counts_more_tokens_than_it_estimates(
 
     def counts_more(request: Request, emit: Emit) -> Message:
         nonlocal refused
-        if not request.tools:
-            return says("note")
         tools = "".join(f"{t.name}{t.description}{t.parameters}" for t in request.tools)
         texts = tokens_of_text(request.system) + tokens_of_text(tools)
         held = 1.4 * (texts + sum(map(tokens_of, request.messages)))
         if held + request.max_output_tokens > window:
             refused += 1
             raise ContextOverflow("too long", window=window)
-        return says("word " * 700)
+        return says("note" if request.aside else "word " * 700)
 
     run = bench(*[counts_more] * 40, window=window)
     run.provider.info = replace(run.provider.info, max_output_tokens=window // 2)
@@ -392,7 +390,7 @@ async def test_kode_learns_that_a_server_counts_more_tokens_than_it_estimates(
     ended = [await run.turn("word " * 300) for _ in range(8)]
 
     assert [one.status for one in ended] == ["success"] * 8
-    assert refused <= 2
+    assert refused <= 3
 
 
 async def test_a_disk_that_says_no_ends_the_turn_and_confirms_nothing(

@@ -14,7 +14,7 @@ from kode.extensions import mcp_server, review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.mcp_tools import MAX_RESULT_CHARS, pair_of, tools_of
+from kode.extensions.mcp_tools import pair_of, tools_of
 from kode.extensions.mcp_values import Content, Definition, Named, Picture
 from kode.extensions.session import Extensions
 from tests.pictures import png
@@ -91,20 +91,6 @@ async def serve(home, project):
     yield start
     for server in started:
         await server.stop()
-
-
-async def test_a_long_result_is_cut_and_kept_whole_where_it_can_be_read(serve, context, place):
-    text = "a" * MAX_RESULT_CHARS + "b" * 1_000
-    (tool,) = tools_of([await serve("s", Fake(text=text))])
-
-    output = await tool.run(context, {})
-
-    assert len(output.text) < MAX_RESULT_CHARS + 500
-    assert output.text.endswith("b" * 1_000)
-    (kept,) = place.outputs.iterdir()
-    assert str(kept) in output.text
-    assert kept.read_text() == text
-    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 async def test_progress_is_shown_as_a_line_that_controls_no_terminal(serve, context):

@@ -192,7 +192,7 @@ EPISODE = {
     "match": "ranscript",
     "text": '{"narrative": "Wrote a file about ships.", "facts": []}',
 }
-COMPACTION = {"match": r"^<transcript>\s*\[", "text": "A summary."}
+COMPACTION = {"match": "^This conversation is about to be shortened", "text": "A summary."}
 FULL = {"error": {"status": "overflow", "text": "too long"}}
 HERE = {"text": "Still here."}
 
@@ -421,7 +421,7 @@ BOATS, PLANES, OLD_BOATS = "Builds boats", "Builds planes", "Builds old boats"
 REPLACED, FORGOTTEN = "00000000000aaaa1", "00000000000aaaa2"
 SOUL = "You are brief."
 ABOUT_SESSION = "It was about ships."
-NARRATIVE = {"match": r"^<transcript>\n(?!\[)", "text": ABOUT_SESSION}
+NARRATIVE = {"match": "^<transcript>", "text": ABOUT_SESSION}
 
 
 @contextmanager

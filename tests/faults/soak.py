@@ -140,7 +140,7 @@ def make_script() -> Callable[[dict[str, Any]], dict[str, Any]]:
         task = last_user_text(request).rpartition("[")[2]
         kind, _, rest = task.partition("]")[0].rpartition(" ")
         answer = {"text": "It is a number like any other, and yet not the same. " * 4}
-        if not rest.isdigit() or "<transcript>" in str(request["messages"][-1])[:200]:
+        if not rest.isdigit() or "to be shortened" in str(request["messages"][-1]):
             return {"text": "The person asks about numbers; the answers were short."}
         asked[task] += 1
         match kind:

@@ -24,7 +24,7 @@ from kode.session.upkeep import fork
 
 READ: dict[str, Any] = {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]}
 DONE = {"text": "done"}
-NOTE = {"match": "^<transcript>", "text": "A file was edited."}
+NOTE = {"match": "^This conversation is about to be shortened", "text": "A file was edited."}
 
 
 def edit(old: str, new: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 import base64
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,18 @@ async def test_fifty_kilobytes_are_shown_and_the_next_offset_told(
     following = int(output.text.rsplit("offset=", 1)[1].rstrip("]"))
     rest = await call(read_file, path="a.txt", offset=following)
     assert rest.text.startswith(f"{following}\té")
+
+
+async def test_a_page_shrinks_to_the_room_that_the_result_has(
+    context: ToolContext, project: Path
+) -> None:
+    (project / "a.txt").write_text("a line of text\n" * 500)
+
+    output = await read_file.run(replace(context, room=2_000), {"path": "a.txt"})
+
+    assert 1_800 < len(output.text.rsplit("\n[", 1)[0]) <= 2_000
+    following = int(output.text.rsplit("offset=", 1)[1].rstrip("]"))
+    assert output.text.rsplit("\n[", 1)[0].endswith(f"{following - 1}\ta line of text")
 
 
 async def test_a_long_line_is_cut_and_the_rest_is_within_reach(call: Call, project: Path) -> None:

@@ -162,6 +162,16 @@ async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext)
     assert not context.place.outputs.exists()
 
 
+async def test_output_shrinks_to_the_room_that_the_result_has(context: ToolContext) -> None:
+    narrow = dataclasses.replace(context, room=2_000)
+    output = await shell.run(narrow, {"command": "seq 5000; echo an error; seq 5000"})
+
+    assert len(output.text) < 2_300
+    assert "an error" in output.text
+    (kept,) = context.place.outputs.iterdir()
+    assert str(kept) in output.text
+
+
 @pytest.mark.slow
 async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) -> None:
     import tracemalloc

@@ -37,8 +37,6 @@ def context_lines(window: "Window", width: int) -> list[str]:
 def advice(window: "Window") -> list[str]:
     """What happens when it fills, and what could be freed before."""
     lines = [f"Compacts automatically at {count(window.makes_room_at)} tokens."]
-    if window.old_output:
-        lines.append(f"Old tool output is dropped first: {count(window.old_output)} tokens.")
     if window.by_compaction:
         lines.append(
             f"/compact would free about {count(window.by_compaction)} tokens; /new starts over "

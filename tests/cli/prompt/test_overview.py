@@ -9,7 +9,6 @@ WINDOW = Window(
     size=200_000,
     used=50_000,
     parts=(("system prompt", 2_000), ("tools", 3_000), ("shell output", 45_000)),
-    old_output=20_000,
     by_compaction=30_000,
     makes_room_at=160_000,
 )
@@ -31,7 +30,6 @@ def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
 def test_what_could_be_freed_is_said() -> None:
     text = "\n".join(advice(WINDOW))
     assert "Compacts automatically at 160k tokens." in text
-    assert "Old tool output is dropped first: 20k tokens." in text
     assert "/compact would free about 30k tokens" in text
 
 
