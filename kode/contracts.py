@@ -159,6 +159,24 @@ or forgets, `memory-read` only searches; `delegate` starts subagents; `none` tou
 the session."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPart:
+    """A command of a line that checks the project, and its place in its pipeline."""
+
+    command: str
+    """As written, without redirections."""
+    alone: bool = False
+    """Whether it is the whole line."""
+    at: int = 0
+    of: int = 0
+    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
+    background."""
+    behind: int = 0
+    """How many simple commands follow in the pipeline; others run in shells of their own."""
+    forks: int = 0
+    """How many others there are in the pipeline: subshells, loops."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolOutput:
     """A tool's result. A plain `str` is the same as `ToolOutput(text=...)`."""
@@ -185,6 +203,8 @@ class ToolOutput:
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
     """See `ToolResult`."""
+    checks: tuple[tuple[str, int | None], ...] = ()
+    """The checks of a command line, each with its own exit status; None: not known, or not run."""
 
 
 class RunningCommand(Protocol):
@@ -340,6 +360,8 @@ class ToolContext:
     """Returns a text of this session that is no longer sent, by its entry id."""
     background: Background | None = None
     """Where commands move to run in the background; None: there is no background."""
+    checks: tuple[CheckPart, ...] = ()
+    """See `Ruling`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -489,11 +511,12 @@ class Ruling:
     reads: tuple[str, ...] | None = None
     """The files and folders that a command reads, judging by its words; None: it could read
     anything."""
-    checks: tuple[str, ...] = ()
-    """The parts of a command that check the project (tests, types, style, a build) and whose result
-    its exit status shows."""
+    checks: tuple[CheckPart, ...] = ()
+    """The parts of a command line that check the project: tests, types, style, a build."""
     only_reads: bool = False
     """For a command: whether its words show that it only reads."""
+    answers: bool = False
+    """For a command: whether its exit status 1 is an answer and no failure, as that of `grep`."""
 
 
 @dataclass(frozen=True, kw_only=True)

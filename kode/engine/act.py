@@ -103,7 +103,7 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> None:
     agent, started = run.agent, time.monotonic()
-    subject, untrusted, refused, is_work = "", "", False, False
+    subject, untrusted, refused, is_work, ran_ill = "", "", False, False, False
     try:
         tool = _tool_named(agent, call.name)
         arguments = _without_label(agent, tool, parse_arguments(call))
@@ -121,10 +121,12 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run.begun[call.id] = (subject, started)
         is_work = is_work and not verdict.only_reads
         untrusted = verdict.untrusted
+        context = replace(context, checks=verdict.checks)
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
-        run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
+        run.evidence.note(output.checks, bool(output.files_changed))
+        ran_ill = _ran_ill(output, verdict)
         untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
         failed = False
     except KodeError as error:
@@ -171,8 +173,15 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
             diff=mask(output.diff, agent.secrets),
             duration_ms=int(took_s * 1000),
             refused=refused,
+            failed=ran_ill,
         )
     )
+
+
+def _ran_ill(output: ToolOutput, verdict: Verdict) -> bool:
+    """Whether a command failed, or a check in it."""
+    well = (None, 0, 1) if verdict.answers else (None, 0)
+    return output.exit_status not in well or any(status for _, status in output.checks)
 
 
 async def _run_kept(
