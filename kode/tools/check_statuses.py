@@ -20,8 +20,8 @@ from kode.contracts import CheckPart
 MAX_BYTES = 4_000_000
 MAX_SHOWN_CHARS = 80
 
-# `set -T` and `set -E` take the traps into functions and subshells; the EXIT trap is set anew there.
-# An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
+# `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set anew there. An
+# ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
 # tell. `$_` is the last word of the DEBUG trap, so it stays what it was.
 _SCRIPT = rb"""exec 251>&0 </dev/null
 unset BASH_ENV

@@ -19,7 +19,7 @@ def traced(context: ToolContext, project: Path) -> ToolContext:
     programs.mkdir()
     for name in ("pytest", "mypy"):
         program = programs / name
-        program.write_text(f"#!/bin/bash\necho {name}; [ $1 -ge 0 ] 2>/dev/null && exit $1\n")
+        program.write_text(f"#!/bin/bash\necho {name}; [[ $1 == [0-9] ]] && exit $1; exit 0\n")
         program.chmod(0o755)
     (project / "given.txt").write_text("0\n")
     environment = dict(context.place.environment)
@@ -160,7 +160,7 @@ async def test_a_program_that_writes_reports_itself_breaks_nothing(traced: ToolC
 
 
 SAME = [
-    *(line for line, _ in STATUSES if "kill" not in line),
+    *(line for line, _ in STATUSES if "kill" not in line and line[-1] != "&"),
     "echo a b; echo $_; pytest | cat; echo $_ ${PIPESTATUS[@]}; false; echo $?",
     "set -x; pytest; (echo b); x=$(echo c); mypy",
     "set -euo pipefail; pytest 1 | cat; echo never",
@@ -185,7 +185,7 @@ SAME = [
     "set -o noclobber; pytest > new.txt; pytest > new.txt; echo $?; rm -f new.txt",
     "pytest | cat; while read -r a; do echo $a; exit 5; done < given.txt",
     "pytest | cat; cat <<EOF; cat <<<x\n$(echo in) EOF\nEOF\n",
-    "pytest | cat; . /dev/null; eval 'false | true; echo ${PIPESTATUS[@]}'; ((1 > 2)) || [[ a == b ]]",
+    "pytest | cat; . /dev/null; eval 'false | true; echo ${PIPESTATUS[@]}'; ((1 > 2)) || [[ a ]]",
     "pytest | cat; export A=1; declare -r B=2; local x; unset A; echo ${A-none} $B",
     "pytest | cat; if ; then",
     "pytest | cat; unset -f __kode; unset __kode_left; set +T; true",

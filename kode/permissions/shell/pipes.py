@@ -54,7 +54,7 @@ def look_at(text: str) -> tuple[tuple[CheckPart, ...], bool]:
     named = {one.command: one for one in found}
     for one in found:  # the same words in two places: nothing tells which run is which
         if named[one.command] != one:
-            named[one.command] = CheckPart(command=one.command)
+            named[one.command] = replace(one, of=0)
     return tuple(named.values()), last is not None and _answers(last, text)
 
 
@@ -105,9 +105,13 @@ def _checks(node: "Node", text: str, *, watched: bool) -> Iterator[CheckPart]:
         simple = [_is_simple(one, text) for one in pipeline.elements]
         for at, element in enumerate(pipeline.elements):
             if _is_check(_words(element, text)):
-                part = CheckPart(command=_source(element, text))
-                place = {"at": at, "of": len(simple), "behind": sum(simple[at + 1 :])}
-                yield replace(part, **place, forks=simple.count(False)) if seen else part
+                yield CheckPart(
+                    command=_source(element, text),
+                    at=at,
+                    of=len(simple) if seen else 0,
+                    behind=sum(simple[at + 1 :]),
+                    forks=simple.count(False),
+                )
             yield from _checks(element, text, watched=seen)
     for child in look.inside:
         yield from _checks(child, text, watched=watched)
