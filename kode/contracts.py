@@ -167,6 +167,24 @@ or forgets, `memory-read` only searches; `delegate` starts subagents; `none` tou
 the session."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPart:
+    """A command of a line that checks the project, and its place in its pipeline."""
+
+    command: str
+    """As written, without redirections."""
+    alone: bool = False
+    """Whether it is the whole line."""
+    at: int = 0
+    of: int = 0
+    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
+    background."""
+    behind: int = 0
+    """How many simple commands follow in the pipeline; others run in shells of their own."""
+    forks: int = 0
+    """How many others there are in the pipeline: subshells, loops."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolOutput:
     """A tool's result. A plain `str` is the same as `ToolOutput(text=...)`."""
@@ -193,6 +211,8 @@ class ToolOutput:
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
     """See `ToolResult`."""
+    checks: tuple[tuple[str, int | None], ...] = ()
+    """The checks of a command line, each with its own exit status; None: not known, or not run."""
 
 
 class RunningCommand(Protocol):
@@ -354,6 +374,8 @@ class ToolContext:
     room: int = 60_000
     """Characters that the result may have: a share of the model's window. A longer one is cut to
     both ends, and kept whole in a file; a tool that can show a smaller page does better."""
+    checks: tuple[CheckPart, ...] = ()
+    """See `Ruling`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,11 +531,12 @@ class Ruling:
     reads: tuple[str, ...] | None = None
     """The files and folders that a command reads, judging by its words; None: it could read
     anything."""
-    checks: tuple[str, ...] = ()
-    """The parts of a command that check the project (tests, types, style, a build) and whose result
-    its exit status shows."""
+    checks: tuple[CheckPart, ...] = ()
+    """The parts of a command line that check the project: tests, types, style, a build."""
     only_reads: bool = False
     """For a command: whether its words show that it only reads."""
+    answers: bool = False
+    """For a command: whether its exit status 1 is an answer and no failure, as that of `grep`."""
 
 
 @dataclass(frozen=True, kw_only=True)

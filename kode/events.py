@@ -138,6 +138,8 @@ class ToolFinished:
     duration_ms: int = 0
     refused: bool = False
     """Whether it was refused by a person, a rule or the mode."""
+    failed: bool = False
+    """Whether a command ran and failed, or a check in it did: no error of the call."""
     type: Literal["tool_finished"] = "tool_finished"
 
 
@@ -169,6 +171,10 @@ class Check:
     """Whether the turn changed no file after it."""
 
 
+Checked = Literal["passed", "failed", "not_since_last_edit", "unknown"]
+"""`unknown`: nothing was edited or checked, or nothing tells how a check ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     status: Status
@@ -187,9 +193,9 @@ class TurnEnded:
     held_back: bool = False
     """Whether such a call, or its changes, were refused."""
     checks: tuple[Check, ...] = ()
-    """The last run of each check, by real exit status."""
-    claims_more: bool = False
-    """Whether the answer claims a passing check that no call shows."""
+    """The last run of each check whose exit status is known."""
+    checked: Checked = "unknown"
+    """What the checks since the turn's last edit say."""
     structured: Any = None
     """The answer parsed to the requested schema; None: it does not fit, or none was requested."""
     type: Literal["turn_ended"] = "turn_ended"

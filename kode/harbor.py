@@ -44,7 +44,16 @@ UNASKED = ("--allow", "shell", "--allow", "read", "--allow", "edit")
 """Mode `full` still asks about files with keys. In a container they are the task's own."""
 
 RESULT = "result.json"
-REPORTED = ("status", "error", "steps", "session_id", "files_changed", "checks", "denials")
+REPORTED = (
+    "status",
+    "error",
+    "steps",
+    "session_id",
+    "files_changed",
+    "checks",
+    "checked",
+    "denials",
+)
 """The fields of kode's result that go into a trial's metadata; docs/scripts.md explains each."""
 
 

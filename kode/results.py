@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kode.events import Check, Denial, Status, TurnEnded
+from kode.events import Check, Checked, Denial, Status, TurnEnded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class Result:
     files_changed: list[str]
     denials: list[Denial]
     checks: list[Check]
+    checked: Checked
     untrusted: list[str]
     structured: Any
     duration_ms: int
@@ -65,6 +66,7 @@ def result_object(
         files_changed=[relative_path(path, cwd) for path in ended.files_changed],
         denials=list(ended.denials),
         checks=list(ended.checks),
+        checked=ended.checked,
         untrusted=list(untrusted),
         structured=ended.structured,
         duration_ms=ended.duration_ms,

@@ -228,7 +228,7 @@ class Updates:
         if event.name == "delegate_tasks":
             self._agents.clear()
         edits, places = edits_of(event.diff, self.cwd)
-        status = "failed" if event.is_error else "completed"
+        status = "failed" if event.is_error or event.failed else "completed"
         content = [*edits]
         if shown.kind != "edit" or event.is_error or not edits:
             content.append(text_content(event.text[:MAX_RESULT_CHARS]))

@@ -164,6 +164,7 @@ def _attach(talk: "Conversation", context: str) -> None:
 def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
     """Merges two turns: the result of the second, the totals of both."""
     unknown = before.cost_usd is None or after.cost_usd is None
+    idle = after.checked == "unknown" and not after.files_changed
     return replace(
         after,
         steps=before.steps + after.steps,
@@ -174,5 +175,6 @@ def _together(before: TurnEnded, after: TurnEnded) -> TurnEnded:
         acted=before.acted or after.acted,
         held_back=before.held_back or after.held_back,
         checks=(*before.checks, *after.checks),
+        checked=before.checked if idle else after.checked,
         duration_ms=before.duration_ms + after.duration_ms,
     )

@@ -6,7 +6,7 @@
     context.py   an open session as the model sees it: system prompt, messages, compaction
     reply.py     one reply of the model, with its retries
     act.py       the calls of a reply: parse, check, ask the gate, run, clip
-    evidence.py  which checks passed in a turn, from exit statuses
+    evidence.py  how the checks of a turn ended, from exit statuses
     trial.py     a command: tried in the sandbox or run outside
     fence.py     the frame around text from outside
     window.py    what fills the model's window, for a person

@@ -129,7 +129,7 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: Room) -> None:
     agent, started, share = run.agent, time.monotonic(), room.share()
-    name, subject, untrusted, refused, is_work = call.name, "", "", False, False
+    name, subject, untrusted, refused, is_work, ran_ill = call.name, "", "", False, False, False
     try:
         tool = _tool_named(agent, call.name)
         name = tool.name
@@ -159,7 +159,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             output = await agent.around(tool, step.arguments, step.context, run_it)
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
-            run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
+            run.evidence.note(output.checks, bool(output.files_changed))
+            ran_ill = ran_ill or _ran_ill(output, verdict)
             untrusted = (
                 output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
             )
@@ -209,6 +210,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             diff=mask(output.diff, agent.secrets),
             duration_ms=int(took_s * 1000),
             refused=refused,
+            failed=ran_ill,
         )
     )
 
@@ -231,7 +233,7 @@ async def _allowed(
     verdict = await run.agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
         raise ToolRefused(verdict.reason)
-    return _Step(tool, arguments, context, verdict)
+    return _Step(tool, arguments, replace(context, checks=verdict.checks), verdict)
 
 
 def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
@@ -251,6 +253,12 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
         diff="".join(one.diff for one in outputs),
         files_changed=tuple(path for one in outputs for path in one.files_changed),
     )
+
+
+def _ran_ill(output: ToolOutput, verdict: Verdict) -> bool:
+    """Whether a command failed, or a check in it."""
+    well = (None, 0, 1) if verdict.answers else (None, 0)
+    return output.exit_status not in well or any(status for _, status in output.checks)
 
 
 async def _run_kept(

@@ -31,7 +31,6 @@ from kode.engine.context import (
     record_request,
     reduce_after_overflow,
 )
-from kode.engine.evidence import claims_more
 from kode.engine.reply import ask
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
@@ -160,7 +159,6 @@ async def run_turn(
         files_changed=tuple(run.files_changed),
         tainted=session.tainted,
     )
-    checks = run.evidence.checks()
     ended = TurnEnded(
         status=status,
         result=run.answer,
@@ -172,8 +170,8 @@ async def run_turn(
         denials=tuple(run.denials),
         acted=run.acted,
         held_back=run.held_back,
-        checks=checks,
-        claims_more=claims_more(run.answer, checks),
+        checks=run.evidence.checks(),
+        checked=run.evidence.checked(),
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )
     await _settle(run, turn, ended)

@@ -38,6 +38,7 @@ def run(call: Call) -> Decision:
         reads=known_reads(line),
         checks=line.checks,
         only_reads=line.closed,
+        answers=line.answers,
     )
 
 

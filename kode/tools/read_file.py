@@ -81,7 +81,7 @@ async def read_file(
         return found
     name, as_pictures = files.shown(context, real), show == "pictures"
     shown = await documents.pages(
-        name, found, offset, limit, as_pictures=as_pictures, room=MAX_BYTES
+        name, found, offset, limit, as_pictures=as_pictures, room=min(MAX_BYTES, context.room)
     )
     return await asyncio.to_thread(_document, context, real, shown, plural(shown.count, "page"))
 
@@ -176,7 +176,9 @@ def _notebook(
     if len(data) > files.MAX_WHOLE_BYTES:
         return None
     name = files.shown(context, path)
-    shown = documents.cells(name, data.decode(errors="replace"), offset, limit, room=MAX_BYTES)
+    shown = documents.cells(
+        name, data.decode(errors="replace"), offset, limit, room=min(MAX_BYTES, context.room)
+    )
     if shown is None:
         return None
     return _document(context, path, shown, plural(shown.count, "cell"))

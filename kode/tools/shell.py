@@ -19,7 +19,7 @@ from kode.contracts import Background, Brief, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
-from kode.tools import processes
+from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
 
@@ -89,7 +89,10 @@ async def shell(
             offered.withdraw(context.call_id)
         if not running.moved:
             await running.end()
+    exit_status = -1 if outcome == "timed out" else running.returncode
+    checks = check_statuses.statuses(context.checks, running.told, exit_status)
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
+    status = "; ".join((status, *check_statuses.news(checks, exit_status)))
     notes = [f"[{status}]"]
     if leftovers:
         names = ", ".join(sorted({process.name for process in leftovers})[:5])
@@ -102,7 +105,8 @@ async def shell(
     return ToolOutput(
         text="\n".join([_or_none(running.capture.text()), *notes]),
         summary=status,
-        exit_status=-1 if outcome == "timed out" else running.returncode,
+        exit_status=exit_status,
+        checks=checks,
     )
 
 
@@ -147,6 +151,8 @@ class _Running:
         self._begins_at = processes.now()
         self._all_gone = False
         """True once nothing is left: searching all processes again would find nothing."""
+        self.told: list[check_statuses.Event] = []
+        self._channel = -1
         self._output = -1
         """The read end of the pipe; -1 when closed."""
         self._unsaid = ""
@@ -158,6 +164,8 @@ class _Running:
         """Raises: ToolError if no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv: tuple[str, ...] = (program, "-c", self.command)
+        environment = {**self._context.place.environment, **_ADDED}
+        self._channel, traced = check_statuses.begin(self._context.checks, environment)
         descriptors: tuple[int, ...] = ()
         if self._context.wrap_command is not None:
             try:
@@ -176,11 +184,11 @@ class _Running:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.DEVNULL if self._channel < 0 else self._channel,
                 stdout=written,
                 stderr=written,
                 cwd=self._context.place.cwd,
-                env={**self._context.place.environment, **_ADDED, **processes.marked(self._mark)},
+                env={**environment, **traced, **processes.marked(self._mark)},
                 start_new_session=True,
                 pass_fds=descriptors,
             )
@@ -258,6 +266,8 @@ class _Running:
         finally:
             WATCH.is_over(self._mark)
             self._close()
+            if self._channel >= 0:
+                self.told, self._channel = check_statuses.finish(self._channel), -1
             if self._wrapped is not None:
                 self._wrapped.settle()
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,10 @@ def test_a_call_that_no_reply_asked_for_is_shown_too(updates: Updates) -> None:
     )
 
     (ended,) = wire(updates.of(done))
+    (failed,) = wire(updates.of(replace(done, failed=True))[-1:])
 
     assert [one["sessionUpdate"] for one in begun] == ["tool_call", "tool_call_update"]
+    assert failed["status"] == "failed"
     assert begun[0]["title"] == "git status"
     assert ended["status"] == "completed"
     assert updates.calls == {}

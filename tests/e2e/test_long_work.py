@@ -66,6 +66,18 @@ def test_what_a_command_writes_and_asks_is_seen_while_it_runs_and_gone_after(rep
     terminal.until("✗ Ran printf", "exit status 3 ·", "  Continue? [y/N]\n\nDone.")
 
 
+def test_a_failed_test_in_a_pipe_is_seen_as_failed_and_an_empty_search_is_not(repl, tmp_path):
+    terminal = repl(
+        shell("python3 test_x.py 2>&1 | tail -1"), shell("grep -r nothing ."), {"text": "Done."}
+    )
+    (tmp_path / "project" / "test_x.py").write_text("raise SystemExit('2 failed')\n")
+
+    terminal.type("test", "enter")
+
+    terminal.until("✗ Ran python3 test_x.py", "● Ran grep -r nothing .", "Done.")
+    terminal.until("checked: python3 test_x.py failed")
+
+
 def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(repl, tmp_path):
     terminal = repl(
         shell("echo serving; touch begun; sleep 600"), {"text": "It serves."}, {"text": "I see."}

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.e2e.command import Place
+from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
@@ -25,6 +25,7 @@ RESULT_KEYS = {
     "cost_usd",
     "files_changed",
     "checks",
+    "checked",
     "untrusted",
     "structured",
     "denials",
@@ -85,6 +86,34 @@ def test_quiet_says_nothing_on_stderr(place: Place) -> None:
         place.url = server.openai_url
         done = place.run("run", "look", "--quiet")
     assert (done.out, done.err) == ("ok\n", "")
+
+
+@pytest.mark.parametrize(
+    ("tail", "checked", "checks"),
+    [
+        ("python3 test_x.py 2>&1 | tail -1", "failed", [False]),
+        ("sed -i s/3/0/ test_x.py; python3 test_x.py 2>&1 | tail -1", "passed", [True]),
+        ("sed -i s/3/0/ test_x.py", "not_since_last_edit", []),
+        ("python3 test_x.py & wait", "unknown", []),
+    ],
+)
+def test_what_a_turn_checked_is_in_its_result(
+    place: Place, tail: str, checked: str, checks: list[bool]
+) -> None:
+    needs_a_whole_sandbox(place)
+    (place.project / "test_x.py").write_text("raise SystemExit(3)\n")
+    command = {"calls": [{"name": "shell", "arguments": {"command": tail}}]}
+    with ScriptedServer([command, {"text": "All tests pass."}]) as server:
+        place.url = server.openai_url
+        done = place.run(
+            "run", "check", "--permission-mode", "auto-edit", "--output-format", "json"
+        )
+        told = str(server.requests[1].json["messages"][-1])
+
+    assert done.code == 0
+    assert done.json["checked"] == checked
+    assert [one["passed"] for one in done.json["checks"]] == checks
+    assert ("`python3 test_x.py` 3]" in told) == (checked == "failed")
 
 
 @pytest.mark.smoke

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext
+from kode.contracts import CheckPart, ToolContext
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
@@ -295,6 +295,16 @@ async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox
     assert "PRIVATE" not in output.text
     assert output.summary == "exit status 3"
     assert not (any_kind.ground.cwd.parent / "x").exists()
+
+
+async def test_bash_tells_how_a_check_ended_in_it_too(
+    context: ToolContext, any_kind: Sandbox
+) -> None:
+    line = "printf 'exit 3' > pytest.sh; sh pytest.sh | cat; cat"
+    checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
+    output = await shell_in(replace(context, checks=checks), any_kind, line)
+    assert output.checks == (("sh pytest.sh", 3),)
+    assert "exit status 0; `sh pytest.sh` 3" in output.summary
 
 
 @pytest.mark.parametrize("start", ["", "env -i ", "setsid ", "env -i setsid "])

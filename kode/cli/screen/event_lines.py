@@ -69,12 +69,6 @@ def refused_line(event: ToolFinished, width: int) -> str:
     return clip(f"{denied_line(event, width // 2 + 16)} · {reason}", width)
 
 
-def command_failed(event: ToolFinished) -> bool:
-    """Whether a command ran but failed, which is not an error of the call."""
-    ill = event.summary.startswith(("exit status ", "killed by ", "timed out "))
-    return event.name == "shell" and ill and event.summary != ENDED_WELL
-
-
 def command_output(text: str) -> str:
     """The output of a command without the notes on how it ended."""
     lines = text.rstrip("\n").split("\n")
@@ -120,12 +114,9 @@ def evidence_line(event: TurnEnded) -> str:
     """What was checked since the last edit, with results; "" for nothing."""
     since = [check for check in event.checks if check.after_last_edit]
     parts = [f"{one_line(one.command)} {'passed' if one.passed else 'failed'}" for one in since]
-    said = f"checked: {', '.join(parts)}" if parts else ""
-    if not parts and (event.files_changed or event.checks):
-        said = "not checked since the last edit"
-    if event.claims_more:
-        said = " · ".join(filter(None, (said, "the answer claims a check that no call shows")))
-    return said
+    if parts:
+        return f"checked: {', '.join(parts)}"
+    return "not checked since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
 def ending_line(event: TurnEnded) -> str:
@@ -165,7 +156,7 @@ def mark(event: ToolFinished) -> tuple[str, str]:
     """The sign before a call's line, and its style."""
     if event.is_error:
         return "✗", "error"
-    return ("✗", "warning") if command_failed(event) else ("●", "good")
+    return ("✗", "warning") if event.failed else ("●", "good")
 
 
 def is_reported(event: ToolFinished, memory: str) -> bool:

@@ -16,7 +16,6 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.event_lines import (
     NOTICE_STYLE,
     agent_line,
-    command_failed,
     command_output,
     ending_line,
     evidence_line,
@@ -309,7 +308,7 @@ class Renderer:
             screen.print(indent(event.text.partition("\n")[2], 20), "dim")
         elif event.is_error and event.summary != STOPPED:
             screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
-        elif command_failed(event):
+        elif event.failed:
             screen.print(indent(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
@@ -328,8 +327,7 @@ class Renderer:
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
         self._line(summary_line(event), "dim")
         if evidence := evidence_line(event):
-            failed = event.claims_more or not all(one.passed for one in event.checks)
-            self.screen.print(evidence, "warning" if failed else "dim")
+            self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"
 
 

@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kode.contracts import CheckPart
 from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
-from kode.permissions.shell import paths, plain, programs, tree, wrappers
+from kode.permissions.shell import paths, pipes, plain, programs, tree, wrappers
 from kode.permissions.shell.line import Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
 from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
@@ -32,9 +33,6 @@ _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</de
 
 _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
-_ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
-"""With one of these a program does not check anything."""
-
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 
 _GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
@@ -45,10 +43,13 @@ def judge(command: str, where: Ground) -> Line:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
+    checks: tuple[CheckPart, ...] = ()
+    answers = False
     try:
         if len(command) > MAX_CHARS:
             raise TooLong
         walk.text(command, depth=0)
+        checks, answers = pipes.look_at(command)
     except (TooLong, RecursionError):
         walk.closed = walk.known = False
         walk.parts = [_unknown(command, "is too long or too nested to understand")]
@@ -58,7 +59,8 @@ def judge(command: str, where: Ground) -> Line:
         parts=tuple(walk.finished()),
         closed=walk.closed and all(part.risk == "safe" for part in walk.parts),
         known=walk.known,
-        checks=tuple(walk.checks),
+        checks=checks,
+        answers=answers,
     )
 
 
@@ -73,7 +75,6 @@ class _Walk:
         self.cwd: str | None = where.cwd
         self.moved = False
         self.words_left = plain.MAX_WORDS
-        self.checks: list[str] = []
         self.runs_input: set[int] = set()
         """Parts that run what they read, or a text that is not literal."""
 
@@ -94,14 +95,8 @@ class _Walk:
             self.closed = False
         if len(items) > plain.MAX_ITEMS or text.count("/") > MAX_SLASHES:
             raise TooLong
-        checking: list[Command] = []
         for item in items:
-            before = len(self.parts)
             self.item(item, is_plain=is_plain, depth=depth)
-            if isinstance(item, Command) and any(one.check for one in self.parts[before:]):
-                checking.append(item)
-        if is_plain and not depth:
-            self.checks = _proven(items, checking)
         if not is_plain and all(
             part.argv is not None or part.risk == "safe" for part in self.parts
         ):
@@ -183,7 +178,6 @@ class _Walk:
                 folder = self.cwd, self.moved
                 self.text(one.text, depth=depth + 1)
                 self.cwd, self.moved = folder
-                self.parts[first:] = [replace(part, check=False) for part in self.parts[first:]]
             else:
                 added = (Word("", "open"),) if one.appends else ()
                 self.command(text, (*one.words, *added), is_plain=False, depth=depth)
@@ -220,9 +214,7 @@ class _Walk:
         if rule is not None and rule.own:
             touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
-        part = _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
-        asks_itself = any(word.text in _ABOUT_ITSELF for word in words)
-        return replace(part, check=rule is not None and rule.check and not asks_itself)
+        return _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
 
     def touched_by(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Touched:
         kind = rule.operands.removeprefix("text ") if rule else ""
@@ -307,20 +299,6 @@ class _Walk:
             else part
             for index, part in enumerate(self.parts)
         ]
-
-
-def _proven(items: Sequence[Item], checking: Sequence[Command]) -> list[str]:
-    """The checks that must have run and passed if the line's exit status is 0: those of the last
-    chain of `&&`, unless another command's status replaces theirs."""
-    proven: list[str] = []
-    for item in reversed([item for item in items if isinstance(item, Command)]):
-        if item.behind not in ("", "&&", ";") or (item.behind == ";" and proven):
-            break
-        if item in checking and item.before != "||":
-            proven.append(item.text)
-        if item.before in ("||", ";", "&"):
-            break
-    return proven[::-1]
 
 
 def _runs_input(words: tuple[Word, ...]) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from kode.contracts import CheckPart
+
 Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
 """What a command would do, from harmless to worst.
 
@@ -38,8 +40,6 @@ class Part:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Absolute paths that it names; globs are not expanded."""
-    check: bool = False
-    """Whether it checks the project: tests, types, style, a build."""
     outside: bool = False
     """Whether it names a path outside the working folders, except a system document that it
     reads."""
@@ -53,8 +53,9 @@ class Line:
     known: bool
     """Whether every word is literal and every program was found, so that a rule about words is
     reliable."""
-    checks: tuple[str, ...] = ()
-    """The commands that check the project and have passed if the line's exit status is 0."""
+    checks: tuple[CheckPart, ...] = ()
+    answers: bool = False
+    """See `Ruling`."""
 
     @property
     def risk(self) -> Risk:

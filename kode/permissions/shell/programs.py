@@ -121,6 +121,7 @@ class Table:
     interpreters: frozenset[str]
     modes: frozenset[str]
     hides: frozenset[str]
+    answers: frozenset[str]
 
 
 def plain_reader(words: Sequence[str]) -> Reading | None:
@@ -279,6 +280,15 @@ def subcommand_at(words: Sequence[Word]) -> list[int]:
     return found
 
 
+def answers(words: Sequence[Word]) -> bool:
+    """Whether exit status 1 of a command is an answer: no hit, or a difference."""
+    if not words or words[0].kind != "literal":
+        return False
+    name = os.path.basename(words[0].text)
+    subs = [words[index].text for index in subcommand_at(words)[:1]]
+    return not table().answers.isdisjoint({name, " ".join([name, *subs])})
+
+
 def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
     option values that the rule knows, and without a first text."""
@@ -390,6 +400,7 @@ def table() -> Table:
         interpreters=frozenset(offers["interpreters"].split()),
         modes=frozenset(offers["modes"].split()),
         hides=frozenset(data["hides"]["programs"].split()),
+        answers=frozenset(data["answers"]["programs"]),
     )
 
 

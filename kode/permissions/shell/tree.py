@@ -22,7 +22,7 @@ from kode.permissions.shell.plain import (
 )
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Tree
+    from tree_sitter import Node, Parser
 
 MAX_PARSE_S = 0.015
 """CPU time. The parser's error recovery is quadratic."""
@@ -39,7 +39,7 @@ _OPENERS = KEYWORDS | {"!", "{", "[["}
 def parse(text: str) -> Iterator[Item]:
     """The commands, redirections and assignments of a text, nested ones included, in order of their
     beginning. Raises: TooLong."""
-    stack: list[Node] = [_tree(text).root_node]
+    stack: list[Node] = [root_of(text)]
     seen = 0
     while stack:
         node = stack.pop()
@@ -53,7 +53,7 @@ def parse(text: str) -> Iterator[Item]:
 def _items(node: "Node", text: str) -> Iterator[Item]:
     match node.type:
         case "command" | "declaration_command" | "unset_command":
-            yield Command(text=_source(node, text), words=_words(node, text))
+            yield Command(text=_source(node, text), words=words_of(node, text))
         case "file_redirect":
             yield _redirect(node, text)
         case "variable_assignment":
@@ -62,7 +62,7 @@ def _items(node: "Node", text: str) -> Iterator[Item]:
             yield from _redirects_in_test(node, text)
 
 
-def _words(command: "Node", text: str) -> tuple[Word, ...]:
+def words_of(command: "Node", text: str) -> tuple[Word, ...]:
     """Its name and arguments; leading assignments and redirections are separate items."""
     words = []
     own = ["file_redirect", "herestring_redirect"]
@@ -107,20 +107,20 @@ def _source(node: "Node", text: str) -> str:
     return text[node.start_byte : node.end_byte]
 
 
-def _tree(text: str) -> "Tree":
-    """The syntax tree, with offsets in characters: the grammar's scanner looks letters up in an
-    ASCII table and crashes on others, so it sees an `x` for them."""
+def root_of(text: str) -> "Node":
+    """The root of the syntax tree, with offsets in characters: the grammar's scanner looks letters
+    up in an ASCII table and crashes on others, so it sees an `x` for them. Raises: TooLong."""
     source = re.sub(r"[^\x00-\x7f]", "x", text).encode()
     parser = _parser()
     parser.reset()
     if len(source) <= MAX_BYTES_AT_ONCE:
-        return parser.parse(source)
+        return parser.parse(source).root_node
     deadline = time.thread_time() + MAX_PARSE_S
     try:
         return parser.parse(
             lambda offset, _: source[offset : offset + 4096],
             progress_callback=lambda *_: time.thread_time() > deadline,
-        )
+        ).root_node
     except ValueError:
         raise TooLong from None
 

@@ -424,6 +424,7 @@ def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
         is_error=False,
         summary="exit status 2",
         text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+        failed=True,
     )
 
     text = state.show(failed)
@@ -437,7 +438,9 @@ def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
     ]
 
 
-@pytest.mark.parametrize("summary", ["exit status 0", "moved to the background as bg1"])
+@pytest.mark.parametrize(
+    "summary", ["exit status 0", "exit status 1", "moved to the background as bg1"]
+)
 def test_a_command_that_ended_well_or_runs_on_is_one_line(summary):
     finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
 

@@ -1,10 +1,11 @@
-"""Which checks a command line has run and passed where its exit status is 0."""
+"""Which checks of a line bash can tell about, and what an exit status 1 means."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from kode.contracts import CheckPart
 from kode.permissions.shell import judge
 from tests.workplaces import ground
 
@@ -16,5 +17,48 @@ WHERE = ground(Path("/srv/project"), Path("/srv"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["command"])
-def test_only_a_check_whose_end_the_exit_status_tells_is_one(row: dict[str, object]) -> None:
-    assert judge(str(row["command"]), WHERE).checks == tuple(row["checks"])  # type: ignore[arg-type]
+def test_the_checks_that_do_not_run_in_the_background_are_watched(row: dict[str, object]) -> None:
+    assert [one.command for one in judge(str(row["command"]), WHERE).checks if one.of] == row[
+        "checks"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("pytest", CheckPart(command="pytest", alone=True, at=0, of=1)),
+        ("pytest > x # why", CheckPart(command="pytest", alone=True, at=0, of=1)),
+        ("cd x && pytest 2>&1 | tail | cat", CheckPart(command="pytest", of=3, behind=2)),
+        ("ls | pytest |& (cat) | tail", CheckPart(command="pytest", at=1, of=4, behind=1, forks=1)),
+        ("! pytest", CheckPart(command="pytest", of=1)),
+    ],
+)
+def test_a_check_has_its_place_in_bash_s_pipeline_and_not_the_grammar_s(
+    line: str, place: CheckPart
+) -> None:
+    assert judge(line, WHERE).checks == (place,)
+
+
+@pytest.mark.parametrize("line", ["pytest &", "trap - EXIT; pytest", "pytest; pytest | tail"])
+def test_of_others_nothing_can_tell(line: str) -> None:
+    assert [(one.command, one.of) for one in judge(line, WHERE).checks] == [("pytest", 0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ("git grep -l x", True),
+        ("git -C sub grep x", True),
+        ("cd src && grep -rn x . | sort; rg x", True),
+        ("diff a b", True),
+        ("[ -f x ]", True),
+        ("test -f x", True),
+        ("grep x | sort", False),
+        ("git commit -m x", False),
+        ("make", False),
+        ("grep x; make", False),
+        ("", False),
+    ],
+)
+def test_exit_status_1_of_a_search_or_a_comparison_is_an_answer(line: str, answers: bool) -> None:
+    assert judge(line, WHERE).answers is answers

@@ -1,0 +1,156 @@
+"""The exit status of each command in a line that checks the project, as bash itself tells it: the
+status of `pytest | tail` is that of `tail`.
+
+A small script traces the line: before each command, bash appends to a file the command and the
+statuses of the pipeline before it. The line neither sees nor changes: script and file are one, its
+stdin, which passes through every sandbox; the script then gives the line the stdin it would have
+had, and takes itself out of the environment. What it cannot tell for certain is None.
+"""
+
+import fcntl
+import os
+import re
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kode.contracts import CheckPart
+
+MAX_BYTES = 4_000_000
+MAX_SHOWN_CHARS = 80
+
+# `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set anew there. An
+# ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
+# tell. `$_` is the last word of the DEBUG trap, so it stays what it was.
+_SCRIPT = rb"""exec 251>&0 </dev/null
+unset BASH_ENV
+if [[ ${KODE_BASH_ENV+set} ]]; then
+  export BASH_ENV=$KODE_BASH_ENV
+  unset KODE_BASH_ENV
+  eval "if [[ -r $BASH_ENV ]]; then . $BASH_ENV; fi"
+fi
+[[ ${BASHPID-} ]] || return 0
+__kode_pid= __kode_left=2000
+__kode() {
+  builtin printf '%s\0' "$BASHPID" "$__kode_pid" "${@:1:$#-1}" . >&251 || :
+  if [[ $BASHPID != "$__kode_pid" ]]; then
+    __kode_pid=$BASHPID
+    trap "$__kode_exit" EXIT
+  fi
+  if ((--__kode_left < 0)); then trap - DEBUG; fi
+}
+__kode_exit='{ trap - DEBUG; builtin printf "%s\0" "$BASHPID" "" end 0 . >&251; } 2>/dev/null'
+trap "$__kode_exit" EXIT
+set -ET
+trap '' ERR
+trap '{ __kode "c${BASH_COMMAND:0:1000}" "${PIPESTATUS[@]}" "$_"; } 2>/dev/null' DEBUG
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    pid: str
+    parent: str
+    """The shell that it was forked from, in its first event; later itself."""
+    command: str
+    """What comes next; "" at the shell's end."""
+    before: tuple[str, ...]
+    """The statuses of the pipeline before."""
+
+
+def begin(
+    checks: Sequence[CheckPart], environment: Mapping[str, str]
+) -> tuple[int, dict[str, str]]:
+    """The stdin for a bash that runs a line with these checks, and the variables it needs; give the
+    descriptor to `finish` in the end. With nothing to trace: -1 and no variables."""
+    if not any(check.of and not check.alone for check in checks):
+        return -1, {}
+    if hasattr(os, "memfd_create"):
+        channel = os.memfd_create("kode")
+    else:
+        with tempfile.TemporaryFile() as file:
+            channel = os.dup(file.fileno())
+    os.write(channel, _SCRIPT)
+    os.lseek(channel, 0, os.SEEK_SET)
+    fcntl.fcntl(channel, fcntl.F_SETFL, os.O_APPEND)
+    own = {"KODE_BASH_ENV": environment["BASH_ENV"]} if "BASH_ENV" in environment else {}
+    return channel, {"BASH_ENV": "/dev/stdin", **own}
+
+
+def finish(channel: int) -> list[Event]:
+    """What bash told, in order; closes the descriptor."""
+    try:
+        data = os.pread(channel, MAX_BYTES, len(_SCRIPT))
+    finally:
+        os.close(channel)
+    told: list[Event] = []
+    for record in data.decode(errors="replace").split("\0.\0"):
+        pid, parent, command, *before = [*record.split("\0"), "", ""]
+        if command == "end":  # the last event was that of the trap, with a command of before
+            at = next((at for at in range(len(told))[::-1] if told[at].pid == pid), None)
+            if at is not None:
+                told[at] = replace(told[at], command="")
+        elif command:
+            told.append(Event(pid, parent, command[1:], tuple(filter(None, before))))
+    return told
+
+
+def statuses(
+    checks: Sequence[CheckPart], told: Sequence[Event], line: int
+) -> tuple[tuple[str, int | None], ...]:
+    """Each check with its exit status; None: not known, or it did not run. `line` is the status of
+    the whole line. Of several runs, a failed one counts."""
+    return tuple((one.command, line if one.alone else _status_of(one, told)) for one in checks)
+
+
+def news(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
+    """What the exit status of the line does not show: `pytest -q` 1."""
+    return [
+        f"`{textwrap.shorten(command, MAX_SHOWN_CHARS, placeholder='…')}` {status}"
+        for command, status in checks
+        if status is not None and (status == 0) != (line == 0)
+    ]
+
+
+def _status_of(check: CheckPart, told: Sequence[Event]) -> int | None:
+    if not check.of:
+        return None
+    runs = [
+        _status_after(check, told[at:])
+        for at, event in enumerate(told)
+        if _is_same(event.command, check.command)
+    ]
+    failed = next((status for status in runs if status), None)
+    return failed if failed or None in runs or not runs else 0
+
+
+def _status_after(check: CheckPart, told: Sequence[Event]) -> int | None:
+    """The check's status, by what is told from its beginning on: with the next command of its shell
+    that is not part of its pipeline."""
+    own, forked = told[0].pid, set[str]()
+    rest = check.behind + 1
+    for event in told[1:]:
+        if event.pid == own:
+            rest -= 1
+            if rest == 0:
+                ended = event.before
+                break
+        elif event.parent == own:
+            forked.add(event.pid)
+    else:
+        return None
+    # Further forks may have been another pipeline, of which nothing else tells.
+    if len(forked) > check.forks or len(ended) != check.of:
+        return None
+    return int(ended[check.at]) if ended[check.at].isdigit() else None
+
+
+def _is_same(told: str, command: str) -> bool:
+    """Whether bash speaks of this command: it drops blanks and adds redirections."""
+    rest, text = _bare(told), _bare(command)[:500]
+    return rest.startswith(text) and re.match(r"\d*[<>&]|$", rest[len(text) :]) is not None
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"\\\n|\s", "", text)

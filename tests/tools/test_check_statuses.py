@@ -1,0 +1,208 @@
+"""bash tells how each check in a line ended, and the line is none the wiser."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import ToolContext, ToolOutput
+from kode.permissions.shell.pipes import look_at
+from kode.tools.shell import shell
+from tests.workplaces import workplace
+
+
+@pytest.fixture
+def traced(context: ToolContext, project: Path) -> ToolContext:
+    """A project with the programs `pytest STATUS` and `mypy STATUS`."""
+    programs = project / "bin"
+    programs.mkdir()
+    for name in ("pytest", "mypy"):
+        program = programs / name
+        program.write_text(f"#!/bin/bash\necho {name}; [[ $1 == [0-9] ]] && exit $1; exit 0\n")
+        program.chmod(0o755)
+    (project / "given.txt").write_text("0\n")
+    environment = dict(context.place.environment)
+    environment["PATH"] = f"{programs}:{environment['PATH']}"
+    home = context.place.home
+    return replace(context, place=workplace(project, home=home, environment=environment))
+
+
+async def run(context: ToolContext, line: str, *, watched: bool = True) -> ToolOutput:
+    checks = look_at(line)[0] if watched else ()
+    output = await shell.run(replace(context, checks=checks), {"command": line})
+    assert isinstance(output, ToolOutput)
+    return output
+
+
+STATUSES: list[tuple[str, dict[str, int | None]]] = [
+    ("pytest 1", {"pytest 1": 1}),
+    ("pytest 2>&1", {"pytest": 0}),
+    ("pytest 1 2>&1 | tail -3", {"pytest 1": 1}),
+    ("pytest 2>&1 | tail -3", {"pytest": 0}),
+    ("set -o pipefail; pytest 1 | tail -3", {"pytest 1": 1}),
+    ("cd . && pytest 3 2>&1 | tail -3", {"pytest 3": 3}),
+    ("cd missing && pytest | tail -3", {"pytest": None}),
+    ("pytest 1; echo done", {"pytest 1": 1}),
+    ("pytest 1 || true", {"pytest 1": 1}),
+    ("false || pytest 1", {"pytest 1": 1}),
+    ("true || pytest 1", {"pytest 1": None}),
+    ("mypy && pytest 2 | tail -1", {"mypy": 0, "pytest 2": 2}),
+    ("mypy 1 && pytest", {"mypy 1": 1, "pytest": None}),
+    ("mypy; pytest 1\necho done", {"mypy": 0, "pytest 1": 1}),
+    ("pytest 1 |& tee log | tail -1; git diff --stat", {"pytest 1": 1}),
+    ("echo a | pytest 4 | cat", {"pytest 4": 4}),
+    ("pytest 1 > out.txt 2>&1; tail -3 out.txt", {"pytest 1": 1}),
+    ("(cd . && pytest 1) | tail -3", {"pytest 1": 1}),
+    ("{ pytest 1; mypy; } 2>&1 | tail", {"pytest 1": 1, "mypy": 0}),
+    ('out=$(pytest 1 2>&1); echo "$out"', {"pytest 1": 1}),
+    ('echo "$(pytest 1)"', {"pytest 1": 1}),
+    ("if pytest 1; then echo yes; fi", {"pytest 1": 1}),
+    ("if pytest 1; then echo yes; fi; echo on", {"pytest 1": 1}),
+    ("if ! pytest 1; then echo no; fi; echo on", {"pytest 1": 1}),
+    ("while pytest 1; do :; done; echo on", {"pytest 1": 1}),
+    ("until ! pytest 1; do :; done; echo on", {"pytest 1": 1}),
+    ("{ pytest 1; }; echo on", {"pytest 1": 1}),
+    ("{ pytest 1 | cat; }; echo on", {"pytest 1": 1}),
+    ("pytest 1 && mypy; (exit 0) | cat; f() { :; }", {"pytest 1": 1, "mypy": None}),
+    ("! pytest 1; echo on", {"pytest 1": 1}),
+    ("! pytest 1 | cat", {"pytest 1": 1}),
+    ("case $(pytest 1) in a) ;; esac; echo on", {"pytest 1": 1}),
+    ("[ -f x ] || pytest 1; echo on", {"pytest 1": 1}),
+    ("pytest 1 | cat; [[ a == b ]] || true", {"pytest 1": 1}),
+    ("eval 'pytest 1 | cat'", {}),
+    ("! pytest 1", {"pytest 1": 1}),
+    ("for i in 0 1 0; do pytest $i | tail -1; done", {"pytest $i": 1}),
+    ("pytest 1 | while read -r one; do echo $one; done; true", {"pytest 1": 1}),
+    ("t() { pytest 1 | cat; mypy; }; t; t", {"pytest 1": 1, "mypy": 0}),
+    ("t() { pytest 1; }; t; t || echo", {"pytest 1": 1}),
+    ("A=1 pytest 1 | cat", {"A=1 pytest 1": 1}),
+    ("timeout 9 pytest 1 | cat", {"timeout 9 pytest 1": 1}),
+    ("time pytest 1 | cat", {"pytest 1": 1}),
+    ("set -e; pytest 1; echo never", {"pytest 1": 1}),
+    ("set -eu; IFS=:; pytest 1 | cat", {"pytest 1": 1}),
+    ("pytest 1 | cat; exit 3", {"pytest 1": 1}),
+    ("pytest 1 | cat; exec true", {"pytest 1": 1}),
+    ("pytest '1' \\\n  | cat", {"pytest '1'": 1}),
+    ("cat <<EOF | cat\npytest\nEOF\npytest 1 | cat", {"pytest 1": 1}),
+    ("pytest 1; pytest 1 | cat", {"pytest 1": None}),
+    # Here nothing tells, and a guess would be worse.
+    ("pytest 1 &", {"pytest 1": None}),
+    ("pytest & wait", {"pytest": None}),
+    ("cd . && pytest 1 | cat & wait", {"pytest 1": None}),
+    ("pytest 1; (exit 0); true", {"pytest 1": None}),
+    ("exec pytest 1 >&2 | cat; kill -9 $$", {"exec pytest 1": 1}),
+    ("true; exec pytest 1", {"exec pytest 1": None}),
+    ("trap 'echo bye' EXIT; pytest 1 | cat", {"pytest 1": None}),
+    ("(pytest 1)", {"pytest 1": None}),
+    ("bash -c 'pytest 1 | cat'", {}),
+    ("echo pytest", {}),
+    ("pytest --version | cat", {}),
+    ("if pytest; then", {"pytest": None}),
+]
+
+
+@pytest.mark.parametrize(("line", "statuses"), STATUSES, ids=[line for line, _ in STATUSES])
+async def test_each_check_has_its_own_exit_status(
+    traced: ToolContext, line: str, statuses: dict[str, int | None]
+) -> None:
+    assert dict((await run(traced, line)).checks) == statuses
+
+
+async def test_what_the_line_hides_is_told_to_the_model_and_only_that(traced: ToolContext) -> None:
+    hidden = await run(traced, "pytest 2 | tail -3; mypy")
+    shown = await run(traced, "mypy && pytest 2")
+    passed = await run(traced, "pytest | tail -3")
+
+    assert hidden.summary == "exit status 0; `pytest 2` 2"
+    assert shown.summary == "exit status 2; `mypy` 0"
+    assert passed.summary == "exit status 0"
+
+
+async def test_a_check_that_outlives_the_time_limit_is_unknown_and_what_ended_before_is_known(
+    traced: ToolContext,
+) -> None:
+    line = "mypy 1; sleep 60; pytest | tail -1"
+    watching = replace(traced, checks=look_at(line)[0])
+
+    output = await shell.run(watching, {"command": line, "timeout_s": 0.5})
+
+    assert isinstance(output, ToolOutput)
+    assert output.checks == (("mypy 1", 1), ("pytest", None))
+
+
+async def test_the_person_s_own_bash_env_runs_first_and_reaches_child_shells(
+    traced: ToolContext, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.sh"
+    own.write_text("greet() { echo hello; }\n")
+    environment = {**traced.place.environment, "BASH_ENV": "$HOME/own.sh"}
+    place = replace(traced.place, environment=environment)
+    line = "greet; pytest 1 | cat; bash -c greet; echo $BASH_ENV"
+
+    output = await run(replace(traced, place=place), line)
+
+    assert output.text.startswith("hello\npytest\nhello\n$HOME/own.sh\n[")
+    assert output.checks == (("pytest 1", 1),)
+
+
+async def test_a_long_loop_ends_the_tracing(traced: ToolContext) -> None:
+    output = await run(traced, "for i in {1..3000}; do :; done; pytest 1 | cat")
+
+    assert output.exit_status == 0
+    assert output.checks == (("pytest 1", None),)
+
+
+async def test_a_program_that_writes_reports_itself_breaks_nothing(traced: ToolContext) -> None:
+    line = "head -c 3000 /dev/urandom >&251; printf 'a\\0b\\0.\\0end\\0' >&251; pytest 1 | cat"
+
+    assert (await run(traced, line)).exit_status == 0
+
+
+SAME = [
+    *(line for line, _ in STATUSES if "kill" not in line and line[-1] != "&"),
+    "echo a b; echo $_; pytest | cat; echo $_ ${PIPESTATUS[@]}; false; echo $?",
+    "set -x; pytest; (echo b); x=$(echo c); mypy",
+    "set -euo pipefail; pytest 1 | cat; echo never",
+    "set -e; ! pytest; if false; then :; fi; echo on; false; echo never",
+    "f() { return 3; }; f | cat; f; echo $? ${PIPESTATUS[*]}; pytest",
+    "pytest | cat; cat; read -r x; echo $?; readlink /proc/self/fd/0",
+    "pytest | cat; bash -c 'pytest; echo $BASH_ENV $-'; env | grep -c BASH_ENV",
+    "pytest | cat; nonsense; echo $LINENO\necho $LINENO $0 $#; nonsense",
+    "pytest | cat; (exit 4) & wait $!; echo $?; echo $BASH_SUBSHELL",
+    "pytest | cat; sleep 0 & wait; jobs; echo ${#BASHPID}",
+    "pytest | cat; kill -TERM $$",
+    "pytest | cat; (kill -9 $BASHPID); echo $?",
+    "trap 'echo err' ERR; trap 'echo bye $?' EXIT; f() { false; }; f; pytest 1 | cat; trap",
+    "pytest | cat; exec 3>&1; echo three >&3; exec >/dev/null; echo gone",
+    "pytest | cat; printf() { echo mine; }; builtin() { echo mine; }; printf x",
+    "shopt -s lastpipe; pytest 1 | read -r x; echo $x; mapfile -t lines < given.txt; echo $lines",
+    "pytest | cat; echo ${x?gone}; echo never",
+    "set -u; pytest | cat; echo $gone; echo never",
+    "set -f; IFS=; pytest | cat; echo *; IFS=0; false | true; echo ${PIPESTATUS[@]}",
+    "pytest | cat; coproc cat; exec {COPROC[1]}>&-; wait; echo $?",
+    "pytest | head -0; yes | head -1; echo ${PIPESTATUS[@]}",
+    "set -o noclobber; pytest > new.txt; pytest > new.txt; echo $?; rm -f new.txt",
+    "pytest | cat; while read -r a; do echo $a; exit 5; done < given.txt",
+    "pytest | cat; cat <<EOF; cat <<<x\n$(echo in) EOF\nEOF\n",
+    "pytest | cat; . /dev/null; eval 'false | true; echo ${PIPESTATUS[@]}'; ((1 > 2)) || [[ a ]]",
+    "pytest | cat; export A=1; declare -r B=2; local x; unset A; echo ${A-none} $B",
+    "pytest | cat; if ; then",
+    "pytest | cat; unset -f __kode; unset __kode_left; set +T; true",
+]
+
+
+@pytest.mark.parametrize("line", SAME)
+async def test_a_line_prints_and_ends_the_same_whether_it_is_watched_or_not(
+    traced: ToolContext, line: str
+) -> None:
+    plain = await run(traced, line, watched=False)
+    watched = await run(traced, line)
+
+    assert watched.exit_status == plain.exit_status
+    assert _printed(watched) == _printed(plain)
+
+
+def _printed(output: ToolOutput) -> str:
+    """Without how it ended, process ids and times."""
+    return re.sub(r"\b\d{3,}\b|\dm[\d.]+s", "N", output.text.rpartition("\n[")[0])
