@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -26,23 +26,19 @@ MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
-Give 1 to 8 independent tasks to subagents that work side by side and report back. Worth it for \
-several searches, reviews or changes in separate files that take much reading and give a short \
-answer; not for one small step, for steps that need each other's results, or for edits of the same \
-file. A subagent sees nothing of this conversation, cannot ask you anything and has few steps: put \
-all it needs (paths, findings, what to report) into its task. Check what it reports."""
+Give 1 to 8 independent tasks to subagents that work side by side. Worth it for what takes much \
+reading and gives a short answer, or for changes in separate files; not for a small step. They see \
+nothing of this conversation and cannot ask: put paths, findings and what to report into the task. \
+Check what they report."""
 
 
 class TaskArgument(BaseModel):
-    """`goal`: what to find or do, and what to report. `context`: what it must know. `guidance`:
-    how to go about it. `effort`: how much to think, if not as usual."""
-
     model_config = ConfigDict(extra="forbid")
 
     goal: str
     context: str | None = None
     guidance: str | None = None
-    effort: Effort | None = None
+    effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
 
 
 class TaskOfAgent(TaskArgument):
@@ -59,7 +55,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     async def delegate_tasks(
         context: ToolContext,
         tasks: list[argument],  # type: ignore[valid-type]
-        description: Annotated[str, "What for, in a few words, for the person"] = "",
+        description: str = "",
     ) -> ToolOutput:
         given = _check(tasks, names)
         children = await run_tasks(delegation, given, context.call_id, context.emit)

@@ -59,7 +59,7 @@ async def read_file(
     context: ToolContext,
     path: str,
     offset: Annotated[int, "First line, from 1"] = 1,
-    limit: Annotated[int, "Number of lines"] = MAX_LINES,
+    limit: int = MAX_LINES,
 ) -> ToolOutput:
     """Read a text file, or look at an image or PDF. Each line is shown as number, tab, text; the
     number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
