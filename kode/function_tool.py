@@ -158,8 +158,7 @@ def _slim(node: Any) -> Any:
         if key in ("properties", "$defs")
         else _slim(node[key])
         for key in node
-        if key not in ("title", "additionalProperties")
-        and not (key == "default" and not node[key])
+        if key not in ("title", "additionalProperties") and not (key == "default" and not node[key])
     }
     choices = [c for c in slim.get("anyOf", []) if c != {"type": "null"}]
     if "anyOf" in slim and len(choices) == 1:

@@ -255,7 +255,8 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         small=agent.small,
         effort=agent.effort,
         search=agent.search,
-        conversation=context.session.header.id,
+        # Siblings, and a fork and its origin, begin alike: one name lets a server find that.
+        conversation=context.session.header.parent or context.session.header.id,
     )
 
 

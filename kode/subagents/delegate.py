@@ -39,6 +39,7 @@ class TaskArgument(BaseModel):
     context: str | None = None
     guidance: str | None = None
     effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
+    resume: str | None = None
 
 
 class TaskOfAgent(TaskArgument):
@@ -57,7 +58,10 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         tasks: list[argument],  # type: ignore[valid-type]
         description: str = "",
     ) -> ToolOutput:
-        given = _check(tasks, names)
+        given = [
+            records.continued(delegation.folder, task) if task.resume else task
+            for task in _check(tasks, names)
+        ]
         children = await run_tasks(delegation, given, context.call_id, context.emit)
         return _output(children, context)
 
@@ -95,6 +99,7 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     blocks = []
     for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
+        lines += [f"   resume: {task.resume}"] if task.resume else []
         lines += [f"   agent: {task.agent}"] if task.agent else []
         lines += [f"   effort: {task.effort}"] if task.effort else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
@@ -125,8 +130,12 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
                 guidance=task.guidance,
                 effort=task.effort,
                 agent=agent or None,
+                resume=task.resume or None,
             )
         )
+    resumed = [task.resume for task in checked if task.resume]
+    if len(set(resumed)) < len(resumed):
+        raise ToolError("Two tasks resume the same subagent: put them into one.")
     return checked
 
 

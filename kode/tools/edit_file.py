@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from kode import __version__
 from kode.contracts import ToolContext, ToolOutput
