@@ -14,6 +14,7 @@ import json
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, UserError
@@ -58,7 +59,7 @@ class Task(_Given):
     effort: Effort | None = None
     agent: str | None = None
     """The name of the agent definition to use, which the child looks up itself."""
-    resume: str | None = Field(default=None, exclude=True)
+    resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
     """The id of an ended child that goes on with this; for its parent, not for its file."""
 
 

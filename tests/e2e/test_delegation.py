@@ -351,7 +351,7 @@ def test_a_child_at_its_limit_reports_and_goes_on_by_its_id(place: Place) -> Non
 
     place.server.play(script)
 
-    assert place.result("run", "delegate this")["is_error"] is False
+    assert place.result("run", "delegate this")["status"] == "success"
 
     of_child = [r.json["messages"] for r in place.server.requests if b"# Goal" in r.body]
     parent = place.server.requests[-1].json["messages"]
