@@ -6,6 +6,7 @@ import sys
 NAMES = (
     "startup",
     "turns",
+    "first_request",
     "prefix",
     "cost_of_a_day",
     "compaction",

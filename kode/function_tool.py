@@ -151,8 +151,8 @@ def _schema(model: "type[BaseModel]") -> Mapping[str, Any]:
 
 
 def _slim(node: Any) -> Any:
-    """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults
-    of None, `additionalProperties: false`."""
+    """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults that
+    are as good as nothing (None, false, 0, ""), `additionalProperties: false`."""
     if isinstance(node, list):
         return [_slim(item) for item in node]
     if not isinstance(node, dict):
@@ -162,8 +162,7 @@ def _slim(node: Any) -> Any:
         if key in ("properties", "$defs")
         else _slim(node[key])
         for key in node
-        if key not in ("title", "additionalProperties")
-        and not (key == "default" and node[key] is None)
+        if key not in ("title", "additionalProperties") and not (key == "default" and not node[key])
     }
     choices = [c for c in slim.get("anyOf", []) if c != {"type": "null"}]
     if "anyOf" in slim and len(choices) == 1:

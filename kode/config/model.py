@@ -45,8 +45,8 @@ class Permissions(Part):
 
 class Subagent(Part):
     max_concurrency: Annotated[int, Field(ge=1, le=8)] = 3
-    timeout_s: Seconds = 120
-    max_steps: AtLeastOne = 15
+    timeout_s: Seconds = 1800
+    max_steps: AtLeastOne = 60
     max_depth: Count = 1
 
 

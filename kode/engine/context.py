@@ -268,7 +268,8 @@ def _request(agent: Agent, context: Context) -> Request:
         small=agent.small,
         effort=agent.effort,
         search=agent.search,
-        conversation=context.session.header.id,
+        # Siblings, and a fork and its origin, begin alike: one name lets a server find that.
+        conversation=context.session.header.parent or context.session.header.id,
     )
 
 

@@ -179,6 +179,20 @@ async def run_turn(
     return ended
 
 
+async def last_words(agent: Agent, context: Context, question: str, emit: Emit) -> str:
+    """Asks once more after a turn that a limit has ended, and returns the text of the answer. Calls
+    in it are not run. Raises: KodeError."""
+    run = Run(agent=agent, context=context, emit=emit)
+    _note(run, question)
+    run.steps = 1
+    agent.spend.steps += 1
+    message = await _ask(run)
+    if calls := calls_of(message):
+        results = tuple(failure_of(call, "Not run: the limit was reached.") for call in calls)
+        context.session.append_message(Message(role="tool", parts=results))
+    return text_of(message).strip()
+
+
 def save_memory_state(agent: Agent, session: Session) -> None:
     """Stores memory's state in the session if it has changed."""
     state = dict(agent.memory.state())

@@ -314,7 +314,11 @@ def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
     Raises: SessionError if there is none or a newer kode wrote it; BusyError if it is open
         elsewhere; StorageError.
     """
-    path = session_path(home, session_id)
+    return load_file(session_path(home, session_id), session_id)
+
+
+def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
+    """As `load`, for a session whose file is elsewhere."""
     file = _open_locked(path, session_id)
     try:
         repairs: list[str] = []

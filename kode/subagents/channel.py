@@ -4,6 +4,7 @@ that a parent has of its children. `protocol` defines the lines."""
 import asyncio
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from kode.engine.agent import Spend
 from kode.errors import KodeError
 from kode.events import AgentProgress, Emit
 from kode.messages import Usage
+from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
     MAX_LINE_BYTES,
     MAX_LINES,
@@ -80,7 +82,7 @@ class Child:
     folder: Path
     mark: str
     started: float = 0.0
-    timeout_s: float = 0.0
+    clock: Clock = field(default_factory=lambda: Clock(math.inf))
     process: asyncio.subprocess.Process | None = None
     result: Result | None = None
     activity: str = "starting"
@@ -158,6 +160,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
 
 
 def _note_event(child: Child, event: Any) -> None:
+    child.clock.hear(event["type"])
     match event["type"]:
         case "step_started":
             child.activity = "thinking"

@@ -22,8 +22,9 @@ from kode import durable
 from kode.engine.agent import Spend
 from kode.errors import KodeError
 from kode.events import Event, Status, TextDelta, ThinkingDelta, ToolOutput, TurnEnded
-from kode.messages import Message, Text, ToolCall, Usage
+from kode.messages import Message, Text, ToolCall, Usage, plural
 from kode.permissions import gate
+from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
     MAX_LINE_BYTES,
     Answer,
@@ -44,9 +45,11 @@ SAID_CHARS = 50_000
 """Limit of a report in the line to the parent; its file has all of it."""
 
 
-def request_text(task: Task) -> str:
-    """The user message of a task."""
-    pieces = [f"# Goal\n{task.goal}"]
+def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
+    """The user message of a task. What siblings have in common comes first: a server that has read
+    it for one of them need not read it again."""
+    limits = f"{plural(max_steps, 'step')}; {timeout_s:g} s, the model's own time not counted."
+    pieces = [f"# Limits\n{limits}", f"# Goal\n{task.goal}"]
     if task.guidance:
         pieces.append(f"# Guidance\n{task.guidance}")
     if task.context:
@@ -60,11 +63,13 @@ def result_of(
     files: tuple[str, ...],
     usage: Usage,
     parent: str | None,
+    last_words: str = "",
 ) -> Result:
-    """The result of a child's turn. An unfinished one describes its progress."""
+    """The result of a child's turn. An unfinished one has its last words, or else describes its
+    progress."""
     summary = ended.result.strip()
     if ended.status != "success":
-        summary = partial_summary(ended, messages, files)
+        summary = last_words or partial_summary(ended, messages, files)
     return Result(
         status=ended.status,
         summary=summary,
@@ -150,11 +155,14 @@ def _said(summary: str) -> str:
 class Stop:
     """Ends the turn once, and remembers why."""
 
-    task: "asyncio.Future[TurnEnded] | None" = None
+    task: "asyncio.Future[Any] | None" = None
     status: Status | None = None
     error: str = ""
+    is_urgent: bool = False
+    """Whether somebody waits for the end: then no last request is made."""
 
     def __call__(self, status: Status, error: str) -> None:
+        self.is_urgent |= status == "interrupted"
         if self.status is None:
             self.status, self.error = status, error
         if self.task is not None:
@@ -170,6 +178,7 @@ class Watchdog:
     parent_pid: int | None = None
     on_gone: Callable[[], None] = lambda: None
     ends_at: float | None = None
+    """When the process is stuck, by `time.monotonic`; None: no end was asked for."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
@@ -277,14 +286,10 @@ class ParentLink:
                 self.on_elsewhere()
 
 
-async def expire(timeout_s: float, is_waiting: Callable[[], bool]) -> None:
-    """Returns after `timeout_s`, not counting the time a person takes to answer."""
-    left_s = timeout_s
-    while left_s > 0:
-        began = time.monotonic()
-        await asyncio.sleep(min(left_s, POLL_S))
-        if not is_waiting():
-            left_s -= time.monotonic() - began
+async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:
+    """Returns when the time is over; what a person takes to answer does not count."""
+    while not clock.is_over(waits=is_asking()):
+        await asyncio.sleep(min(max(clock.left_s, 0.01), POLL_S))
 
 
 async def open_stdin() -> asyncio.StreamReader:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from kode.contracts import Effort, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -26,23 +26,20 @@ MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
-Give 1 to 8 independent tasks to subagents that work side by side and report back. Worth it for \
-several searches, reviews or changes in separate files that take much reading and give a short \
-answer; not for one small step, for steps that need each other's results, or for edits of the same \
-file. A subagent sees nothing of this conversation, cannot ask you anything and has few steps: put \
-all it needs (paths, findings, what to report) into its task. Check what it reports."""
+Give 1 to 8 independent tasks to subagents that work side by side. Worth it for what takes much \
+reading and gives a short answer, or for changes in separate files; not for a small step. They see \
+nothing of this conversation and cannot ask: put paths, findings and what to report into the task. \
+Check what they report."""
 
 
 class TaskArgument(BaseModel):
-    """`goal`: what to find or do, and what to report. `context`: what it must know. `guidance`:
-    how to go about it. `effort`: how much to think, if not as usual."""
-
     model_config = ConfigDict(extra="forbid")
 
     goal: str
     context: str | None = None
     guidance: str | None = None
-    effort: Effort | None = None
+    effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
+    resume: str | None = None
 
 
 class TaskOfAgent(TaskArgument):
@@ -59,9 +56,12 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     async def delegate_tasks(
         context: ToolContext,
         tasks: list[argument],  # type: ignore[valid-type]
-        description: Annotated[str, "What for, in a few words, for the person"] = "",
+        description: str = "",
     ) -> ToolOutput:
-        given = _check(tasks, names)
+        given = [
+            records.continued(delegation.folder, task) if task.resume else task
+            for task in _check(tasks, names)
+        ]
         children = await run_tasks(delegation, given, context.call_id, context.emit)
         return _output(children, context)
 
@@ -99,6 +99,7 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     blocks = []
     for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
+        lines += [f"   resume: {task.resume}"] if task.resume else []
         lines += [f"   agent: {task.agent}"] if task.agent else []
         lines += [f"   effort: {task.effort}"] if task.effort else []
         lines += [f"   guidance: {task.guidance}"] if task.guidance else []
@@ -129,8 +130,12 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
                 guidance=task.guidance,
                 effort=task.effort,
                 agent=agent or None,
+                resume=task.resume or None,
             )
         )
+    resumed = [task.resume for task in checked if task.resume]
+    if len(set(resumed)) < len(resumed):
+        raise ToolError("Two tasks resume the same subagent: put them into one.")
     return checked
 
 

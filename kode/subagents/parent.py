@@ -7,6 +7,7 @@ files; `delegate.py` presents it to the model; `channel.py` exchanges messages.
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -27,6 +28,7 @@ from kode.subagents.channel import (
     read_stdout,
     send,
 )
+from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
     EXIT_CODES,
     MAX_LINES,
@@ -106,7 +108,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
     children = []
     try:
         for index, task in enumerate(tasks):
-            name = f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
+            name = task.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
             child = Child(index, task, delegation.folder / name, processes.new_mark())
             records.create(
                 child.folder,
@@ -125,7 +127,7 @@ async def _prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) 
 async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
     """Runs one child to its result. If cancelled, ends the child first and keeps its output."""
     child.started = time.monotonic()
-    child.timeout_s = _limit_s(delegation)
+    child.clock = Clock(delegation.timeout_s, _ends_at(delegation))
     status: Status | None = "interrupted"
     error = ""
     reading: list[asyncio.Task[None]] = []
@@ -136,7 +138,9 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
             asyncio.create_task(read_stdout(delegation, child, emit)),
             asyncio.create_task(read_stderr(child)),
         ]
-        send(child, delegation.start().model_copy(update={"spawned_at": child.started}))
+        ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
+        start = delegation.start()
+        send(child, start.model_copy(update={"spawned_at": child.started, "ends_at": ends_at}))
         emit(progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
@@ -157,7 +161,8 @@ async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Pro
     command = [*delegation.command, "--from-parent", "--quiet"]
     command += ["--task", str(child.folder / "task.json")]
     command += ["--memory-snapshot", str(child.folder / "snapshot.json")]
-    command += ["--timeout", f"{child.timeout_s:.3f}", "--max-steps", str(delegation.max_steps)]
+    command += ["--timeout", f"{delegation.timeout_s:g}"]
+    command += ["--max-steps", str(delegation.max_steps)]
     if delegation.session_id is not None:
         command += ["--parent-session", delegation.session_id]
     return await asyncio.create_subprocess_exec(
@@ -176,16 +181,15 @@ async def _wait(
 ) -> Status | None:
     """Waits until the child has ended; "timeout" if it does not, None if its result counts."""
     assert child.process is not None
-    left_s = child.timeout_s + delegation.patience_s
+    # Its own clock stops first, so that it ends by itself.
+    child.clock.left_s += delegation.patience_s
+    child.clock.ends_at += delegation.patience_s
     while child.result is None and not reading.done() and child.process.returncode is None:
-        if left_s <= 0:
+        if child.clock.is_over(waits=bool(child.questions)):
             return "timeout"
-        began = time.monotonic()
         # `wait`, not a timeout around an await: that would cancel the reading, and lose the result
         # that the child sends when asked to end.
-        await asyncio.wait([reading], timeout=min(POLL_S, left_s))
-        if not child.questions:
-            left_s -= time.monotonic() - began
+        await asyncio.wait([reading], timeout=POLL_S)
     # Only its result counts; it gets a moment to close what it has open.
     deadline = time.monotonic() + (0 if child.flooded else EXIT_GRACE_S)
     while child.process.returncode is None and time.monotonic() < deadline:
@@ -194,14 +198,15 @@ async def _wait(
     return None
 
 
-def _limit_s(delegation: Delegation) -> float:
-    """A child's time limit: never more than what is left of the parent's turn."""
+def _ends_at(delegation: Delegation) -> float:
+    """When a child must have ended: before the parent's turn does."""
     ends_at = delegation.spend.turn_ends_at
     if ends_at is None:
-        return delegation.timeout_s
-    left_s = max(0.0, ends_at - time.monotonic())
+        return math.inf
+    now = time.monotonic()
+    left_s = max(0.0, ends_at - now)
     kept_s = min(PATIENCE_S, max(KEPT_S, left_s * KEPT_SHARE))
-    return max(0.5, min(delegation.timeout_s, left_s - kept_s))
+    return now + max(0.5, left_s - kept_s)
 
 
 async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
@@ -271,7 +276,7 @@ def _outcome(
     if child.flooded:
         return _failed(delegation, child, f"It wrote more than {MAX_LINES} lines and was ended.")
     if status == "timeout":
-        text = f"It did not end within {child.timeout_s:g} s and was ended."
+        text = f"It did not end by itself at its limit of {delegation.timeout_s:g} s (timeout_s)."
         return _failed(delegation, child, text, status)
     if status == "interrupted":
         return _failed(delegation, child, "Interrupted.", status)

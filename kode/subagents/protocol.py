@@ -14,6 +14,7 @@ import json
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, UserError
@@ -58,6 +59,8 @@ class Task(_Given):
     effort: Effort | None = None
     agent: str | None = None
     """The name of the agent definition to use, which the child looks up itself."""
+    resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
+    """The id of an ended child that goes on with this; for its parent, not for its file."""
 
 
 class Section(_Given):
@@ -99,6 +102,8 @@ class Start(_Said):
     spawned_at: float = 0.0
     """When the child was started, by `time.monotonic`, which all processes of a machine share: its
     time limit counts from then."""
+    ends_at: float | None = None
+    """When the child must have ended, by the same clock; None: only its limits apply."""
     may_ask: bool = False
     """Whether a person can answer the child's questions."""
     approved: tuple[str, ...] = ()
@@ -186,7 +191,10 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
 
 def parse_task(data: bytes, name: str) -> Task:
     """A task file's content. Raises: UserError that names what is wrong."""
-    return _parse(Task, data, f"The task file {name}")
+    task = _parse(Task, data, f"The task file {name}")
+    if task.resume is not None:
+        raise UserError(f"The task file {name} has `resume`, which only delegate_tasks takes.")
+    return task
 
 
 def parse_snapshot(data: bytes, name: str) -> Snapshot:

@@ -23,8 +23,8 @@ from kode import durable
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.engine.fence import fence_text
-from kode.errors import StorageError
-from kode.messages import Text, ToolResult, first_of, plural, shorten
+from kode.errors import StorageError, ToolError
+from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
 from kode.subagents.protocol import Result, Snapshot, Task, line_of
@@ -58,13 +58,29 @@ class Record:
 def create(
     folder: Path, task: Task, snapshot: Snapshot, *, mark: str, call_id: str, at: str
 ) -> None:
-    """Writes what a child starts from. Raises: StorageError."""
+    """Writes what a child starts from; one that goes on loses its last result. Raises:
+    StorageError."""
     durable.make_folder(folder)
     about = {"mark": mark, "call_id": call_id, "created_at": at}
     durable.replace(folder / "agent.json", json.dumps(about).encode())
     asked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
     durable.replace(folder / "task.json", json.dumps(asked).encode())
     durable.replace(folder / "snapshot.json", line_of(snapshot))
+    durable.remove(folder / "result.json")
+
+
+def continued(agents: Path, task: Task) -> Task:
+    """The task for the child that it resumes, which stays the agent it was. Raises: ToolError if
+    there is none, or it still runs."""
+    ended = {one.id: one for one in records(agents) if one.result and not one.alive}
+    folder = agents / task.resume if task.resume in ended else None
+    if folder is None or not (folder / "transcript.jsonl").exists():
+        known = ", ".join(ended) or "none"
+        raise ToolError(f"No ended subagent has the id {task.resume!r}. Those that have: {known}.")
+    before = _json(folder / "task.json")
+    return task.model_copy(
+        update={"agent": before.get("agent"), "effort": task.effort or before.get("effort")}
+    )
 
 
 def keep_result(folder: Path, result: Result) -> None:
@@ -138,17 +154,15 @@ def lost(error: str) -> Result:
 
 def unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
     """The children with a result that no message of the session names."""
-    missing = {record.id: record for record in records(agents) if record.result is not None}
-    for entry in entries:
-        if not missing:
-            break
-        if not isinstance(entry, MessageEntry):
-            continue
-        for part in entry.parts:
+    ended = {record.id: record for record in records(agents) if record.result is not None}
+    seen: set[str] = set()
+    for entry in entries if ended else ():
+        for part in entry.parts if isinstance(entry, MessageEntry) else ():
             if isinstance(part, (Text, ToolResult)):
-                for id in [id for id in missing if id in part.text]:
-                    del missing[id]
-    return list(missing.values())
+                seen.update(id for id in ended if id in part.text)
+            elif isinstance(part, ToolCall) and part.name == "delegate_tasks":  # it goes on
+                seen.difference_update(id for id in ended if id in part.arguments)
+    return [record for id, record in ended.items() if id not in seen]
 
 
 def is_tainted(record: Record) -> bool:
@@ -184,7 +198,10 @@ def room(count: int) -> int:
 def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result for the model: clipped to `limit` characters, the full text in a named file."""
     tokens = f"{plural(result.steps, 'step')}, {result.tokens_used} tokens"
-    lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}]"]
+    more = (
+        f"; `resume`: {id} goes on with it" if result.status != "success" and result.steps else ""
+    )
+    lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}{more}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")
     lines.append(_clip(id, result.summary.strip(), output_dir, limit))

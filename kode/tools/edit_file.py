@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
@@ -56,13 +56,14 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def edit_file(
     context: ToolContext,
     path: str,
-    old_text: Annotated[str | None, "Exact text, found once; no line numbers"] = None,
+    old_text: str | None = None,
     new_text: str | None = None,
     replace_all: bool = False,
-    edits: Annotated[list[Edit] | None, "Several at once, in order, all or none"] = None,
+    edits: list[Edit] | None = None,
 ) -> ToolOutput:
     """Replace text that you have read, or that a search has shown. Give old_text and new_text, or
-    edits. Take enough lines into old_text to make it unique, or set replace_all."""
+    edits (all or none is done). old_text is exact, without line numbers, and found once, or set
+    replace_all."""
     plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
     diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)

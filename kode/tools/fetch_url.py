@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from kode import __version__
 from kode.contracts import ToolContext, ToolOutput
@@ -72,9 +72,8 @@ class _Body:
 
 
 @tool(effect="fetch", subject="url", parallel=True)
-async def fetch_url(context: ToolContext, url: Annotated[str, "http or https"]) -> ToolOutput:
-    """Fetch a public web page and return its readable text, up to 50 KB. JSON and plain text come
-    as they are."""
+async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
+    """Fetch a public web page as readable text, up to 50 KB."""
     fetched = await fetch(url)
     text, cut = _clip(fetched.text, min(MAX_TEXT_BYTES, context.room))
     head = [fetched.url] if fetched.url != url else []

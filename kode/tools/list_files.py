@@ -24,9 +24,9 @@ MAX_DEPTH = 5
 async def list_files(
     context: ToolContext,
     pattern: Annotated[str | None, 'Glob: "*.py" at any depth, "src/**/*.ts"'] = None,
-    path: Annotated[str, "Folder"] = ".",
+    path: str = ".",
 ) -> ToolOutput:
-    """List files below a folder, sorted by path, without those .gitignore names."""
+    """List files below a folder, without those .gitignore names."""
     root = files.resolve(context, path)
     if not root.exists():
         raise files.missing(context, root)

@@ -59,10 +59,10 @@ class _Window:
 async def read_file(
     context: ToolContext,
     path: str,
-    offset: Annotated[int, "First line (of a PDF: page, of a notebook: cell), from 1"] = 1,
-    limit: Annotated[int, "Number of lines"] = MAX_LINES,
+    offset: Annotated[int, "First line (PDF: page; notebook: cell), from 1"] = 1,
+    limit: int = MAX_LINES,
     show: Annotated[
-        Literal["text", "pictures", "raw"], "A PDF's pages as pictures; a notebook's raw lines"
+        Literal["text", "pictures", "raw"], "pictures: a PDF's pages; raw: a notebook's lines"
     ] = "text",
 ) -> ToolOutput:
     """Read a text file, PDF or notebook, or look at an image. Each line is shown as number, tab,

@@ -40,10 +40,10 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def search_files(
     tool_context: ToolContext,
     pattern: Annotated[str, "Regular expression, matched line by line"],
-    path: Annotated[str, "Folder or file"] = ".",
-    glob: Annotated[str | None, 'Only these files: "*.py", "src/**/*.{ts,tsx}"'] = None,
+    path: str = ".",
+    glob: Annotated[str | None, '"*.py", "src/**/*.{ts,tsx}"'] = None,
     ignore_case: bool = False,
-    context: Annotated[int, "Lines shown around each hit"] = 0,
+    context: Annotated[int, "Lines around each hit"] = 0,
 ) -> ToolOutput:
     """Search file contents. Files ignored by .gitignore and binaries are left out. Shows 100 hits,
     some of each file."""

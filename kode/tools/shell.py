@@ -57,7 +57,7 @@ async def shell(
     context: ToolContext,
     command: str,
     timeout_s: Annotated[float, "At most 600"] = DEFAULT_TIMEOUT_S,
-    description: Annotated[str | None, "What it does, in a few words, for the person"] = None,
+    description: str | None = None,
 ) -> ToolOutput:
     """Run a bash command in the working directory; returns its output and exit status. It has no
     stdin. Each call is a new shell. All processes it started end with it, so start a server and

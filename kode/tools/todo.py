@@ -20,8 +20,7 @@ class TodoItem:
 
 @tool(effect="none")
 async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
-    """Keep a list of the steps of a task with several parts. Send the whole list each time; have
-    one item `doing`, and mark each `done` as soon as it is."""
+    """Keep a plan of three or more steps. Send all of it each time, one `doing`."""
     if not items:
         return ToolOutput(text="The todo list is empty.", summary="empty")
     done = sum(item.status == "done" for item in items)

@@ -39,8 +39,7 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     ),
 )
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
-    """Create a file, or replace the whole content of one you have read. Missing folders are
-    created. To change part of a file use edit_file."""
+    """Create a file, or replace the whole content of one you have read."""
     plan = _plan(context, path, content)
     if plan.before == plan.after:
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -20,7 +21,7 @@ from kode.permissions.gate import Answer, Question
 from kode.subagents import records
 from kode.tools import processes
 from tests.e2e import command
-from tests.scripted_server import ScriptedServer
+from tests.scripted_server import ScriptedServer, read_in_order
 
 KEY = "sk-test-0123456789abcdefghij"
 KILLS = int(os.environ.get("KODE_TEST_KILLS") or (20 if os.environ.get("CI") else 5))
@@ -329,6 +330,62 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["interrupted"] * 2
     assert place.result("continue", "go on")["result"].count(": interrupted, ") == 2
+
+
+def test_a_child_at_its_limit_reports_and_goes_on_by_its_id(place: Place) -> None:
+    place.config(subagent={"max_steps": 2})
+
+    def script(request: dict[str, Any]) -> Reply:
+        messages = [m for m in request["messages"] if m["role"] != "system"]
+        said = [text_of(m) for m in messages]
+        if goal_of(messages[0]) is not None:
+            if "(max_steps)" in said[-1]:
+                return {"text": "Half is found."}
+            again = "# Goal\nthe rest" in said[-1]
+            return {"text": "All is found."} if again else {"calls": [{"name": "list_files"}]}
+        resumed = re.search(r"`resume`: (\S+) ", said[-1])
+        if messages[-1]["role"] == "user" or resumed:
+            task = {"goal": "the rest", "resume": resumed[1]} if resumed else {"goal": "find"}
+            return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": [task]}}]}
+        return {"text": "Done."}
+
+    place.server.play(script)
+
+    assert place.result("run", "delegate this")["status"] == "success"
+
+    of_child = [r.json["messages"] for r in place.server.requests if b"# Goal" in r.body]
+    parent = place.server.requests[-1].json["messages"]
+    told = [text_of(m) for m in parent if m["role"] == "tool"]
+    assert "2 steps (max_steps)" in told[0]
+    assert "Half is found." in told[0]
+    assert "All is found." in told[1]
+    assert len(of_child) == 4
+    assert "2 steps" in text_of(of_child[0][1])
+    # What it knew is still there, from the first byte on.
+    assert of_child[3][: len(of_child[2])] == of_child[2]
+    (record,) = place.agents()
+    assert record.result is not None
+    assert record.result.status == "success"
+
+
+def test_what_the_model_takes_to_answer_does_not_count_against_a_childs_time(place: Place) -> None:
+    place.config(subagent={"timeout_s": 1.5})
+    place.play(["think"], lambda goal, messages: {"text": "thought", "delay_s": 3})
+
+    assert "thought" in place.result("run", "delegate this")["result"]
+
+
+def test_siblings_share_the_beginning_of_their_first_requests(place: Place) -> None:
+    (place.project / "AGENTS.md").write_text("Test with pytest.\n" * 50)
+    place.play(["one", "two", "three"], lambda goal, messages: {"text": "found"})
+
+    place.result("run", "delegate this")
+
+    firsts = [read_in_order(r) for r in place.server.requests if b"# Goal" in r.body]
+    beginnings = {first.partition(b"# Goal")[0] for first in firsts}
+    assert len(firsts) == 3
+    assert len(beginnings) == 1
+    assert b"Test with pytest." in beginnings.pop()
 
 
 def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:

@@ -1,6 +1,5 @@
 """What a child is told and says."""
 
-import asyncio
 import json
 import os
 import threading
@@ -11,14 +10,17 @@ import pytest
 from kode.events import TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.subagents import child, records
-from kode.subagents.child import Voice, Watchdog, expire, partial_summary, request_text
+from kode.subagents.child import Voice, Watchdog, partial_summary, request_text
 from kode.subagents.protocol import MAX_LINE_BYTES, Result, Task, parse_snapshot, snapshot_text
 
 
-def test_the_request_names_goal_guidance_and_context() -> None:
-    text = request_text(Task(goal="g", context="c", guidance="u"))
+def test_the_request_names_limits_goal_guidance_and_context() -> None:
+    text = request_text(Task(goal="g", context="c", guidance="u"), 60, 1800)
 
-    assert text == "# Goal\ng\n\n# Guidance\nu\n\n# Context\nc"
+    limits, _, rest = text.partition("\n\n")
+    assert "60 steps" in limits
+    assert "1800 s" in limits
+    assert rest == "# Goal\ng\n\n# Guidance\nu\n\n# Context\nc"
 
 
 def test_a_partial_summary_tells_what_was_said_done_and_changed() -> None:
@@ -113,15 +115,6 @@ def test_a_vanished_parent_is_noticed_without_the_loop() -> None:
     assert gone.wait(5)
     watchdog.ends_at = 0.0
     assert stuck.wait(5)
-
-
-async def test_time_spent_waiting_for_a_person_does_not_count() -> None:
-    waiting = True
-    over = asyncio.create_task(expire(0.3, lambda: waiting))
-    await asyncio.sleep(0.7)
-    assert not over.done()
-    waiting = False
-    await over
 
 
 def test_the_snapshot_becomes_a_section_with_titles() -> None:

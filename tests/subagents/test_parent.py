@@ -9,10 +9,11 @@ import pytest
 
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
+from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
 from kode.subagents import parent, records
-from kode.subagents.parent import child_environment
-from kode.subagents.protocol import Answer, Question
+from kode.subagents.parent import child_environment, run_tasks
+from kode.subagents.protocol import Answer, Question, Task
 from kode.tools import processes
 from tests.subagents.conftest import Family
 
@@ -257,10 +258,43 @@ else:
 
 async def test_a_child_gets_no_more_time_than_the_parents_turn_has_left(family: Family) -> None:
     spend = Spend(turn_ends_at=time.monotonic() + 10)
-    (child,) = await family.run("result(argument('--timeout'))", spend=spend)
+    code = "result(str(json.loads(sys.stdin.readline())['ends_at'] - time.monotonic()))"
+    (child,) = await family.run(code, spend=spend)
 
     assert child.result is not None
-    assert 7 < float(child.result.summary) < 9
+    assert 5 < float(child.result.summary) < 9
+
+
+async def test_a_child_that_waits_for_the_model_is_not_ended(family: Family) -> None:
+    code = """
+say(type="event", event={"type": "step_started", "step": 1})
+time.sleep(1)
+result("slow, but whole")
+"""
+    (child,) = await family.run(code, timeout_s=0.3)
+
+    assert child.result is not None
+    assert child.result.status == "success"
+
+
+async def test_an_ended_child_goes_on_under_its_id(family: Family) -> None:
+    code = """
+open(os.path.join(os.path.dirname(argument("--task")), "transcript.jsonl"), "a").write("{}\\n")
+result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
+"""
+    (first,) = await family.run(code, ["find it"])
+    assert family.delegation is not None
+    agents = family.delegation.folder
+
+    again = records.continued(agents, Task(goal="go on", resume=first.id))
+    (second,) = await run_tasks(family.delegation, [again], "call_2", family.events.append)
+
+    assert second.id == first.id
+    assert second.result is not None
+    assert second.result.summary == "go on"
+    assert [record.id for record in records.records(agents)] == [first.id]
+    with pytest.raises(ToolError, match=first.id):
+        records.continued(agents, Task(goal="go on", resume="../other"))
 
 
 async def test_progress_tells_what_a_child_does(family: Family) -> None:

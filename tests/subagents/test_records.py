@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.messages import Text, ToolResult
+from kode.messages import Text, ToolCall, ToolResult
 from kode.session.entries import MessageEntry, TaintEntry, line_of
 from kode.subagents import records
 from kode.subagents.protocol import Result, Snapshot, Task
@@ -40,6 +40,19 @@ def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
 
     assert [record.id for record in unseen] == ["20260101-000000-2-bbbbbb"]
     assert "20260101-000000-2-bbbbbb" in records.note(unseen, tmp_path / "outputs")
+
+
+def test_a_child_that_goes_on_has_a_new_result_to_be_seen(tmp_path: Path) -> None:
+    made(tmp_path, "one", done())
+    told = ToolResult(call_id="c", name="delegate_tasks", text="[agent one: error]")
+    again = ToolCall(id="d", name="delegate_tasks", arguments='{"tasks": [{"resume": "one"}]}')
+    entries = [
+        MessageEntry(role="tool", parts=(told,)),
+        MessageEntry(role="assistant", parts=(again,)),
+    ]
+
+    assert records.unseen(tmp_path, entries[:1]) == []
+    assert [record.id for record in records.unseen(tmp_path, entries)] == ["one"]
 
 
 def test_what_a_tainted_child_left_comes_late_in_a_fence_too(tmp_path: Path) -> None:

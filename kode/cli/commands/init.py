@@ -324,8 +324,9 @@ def _asked_url(example: str = "https://host/v1 or 192.168.1.5:8080") -> str:
 
 
 def _url_of(answer: str) -> str:
-    """The URL that an answer names; "" if none, as for a single word. Without a scheme: `http` for an address or a name
-    of the local network, where servers seldom have a certificate, else `https`."""
+    """The URL that an answer names; "" if none, as for a single word. Without a scheme: `http` for
+    an address or a name of the local network, where servers seldom have a certificate, else
+    `https`."""
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import math
 import os
 import signal
 import stat
@@ -46,8 +47,13 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
     from kode.subagents.child import ParentLink, Stop, Voice, Watchdog
+    from kode.subagents.clock import Clock
     from kode.subagents.protocol import Result, Start
 
+LAST_WORDS = (
+    "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
+    "what is left open, and where you would go on.]"
+)
 PARENT_GONE = "The kode that started it has ended."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AFTER_DEADLINE_S = 8.0
@@ -134,8 +140,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
     add("--memory-snapshot", metavar="FILE", help="a snapshot of memory, as JSON")
     add("--agent", metavar="NAME", help="the agent definition to use; `kode agents` lists them")
-    add("--timeout", metavar="S", type=seconds, help="time limit, in seconds (120)")
-    add("--max-steps", metavar="N", type=whole, help="maximum model requests (15)")
+    add("--timeout", metavar="S", type=seconds, help="time limit, in seconds of work (1800)")
+    add("--max-steps", metavar="N", type=whole, help="maximum model requests (60)")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--parent-session", metavar="ID", help="the session that started it")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)
@@ -165,6 +171,7 @@ async def _run(setting: Setting, voice: Voice) -> int:
         open_stdin,
         read_start,
     )
+    from kode.subagents.clock import Clock
     from kode.subagents.protocol import EXIT_CODES
 
     loop = asyncio.get_running_loop()
@@ -195,12 +202,24 @@ async def _run(setting: Setting, voice: Voice) -> int:
             watchdog.on_gone = lambda: _soon(loop, gone)
             background.append(asyncio.create_task(link.listen(reader)))
         watchdog.start()
-        conversation = child_conversation(setting, start, link, _emit(arguments, voice, link, stop))
+        clock = Clock(math.inf)
+        emit = _emit(arguments, voice, link, stop, clock)
+        conversation = child_conversation(setting, start, link, emit)
+        timeout_s = arguments.timeout or conversation.config.subagent.timeout_s
+        clock.left_s = timeout_s
+        if start is not None:
+            clock.counted_at = start.spawned_at
+            clock.ends_at = start.ends_at or math.inf
         try:
-            late_s = time.monotonic() - start.spawned_at if start is not None else 0.0
-            ended = await _turn(conversation, setting, link, stop, watchdog, background, late_s)
+            ended = await _turn(
+                conversation, setting, link, stop, watchdog, background, clock, timeout_s
+            )
+            last = ""
+            if limit := _limit_reached(conversation, ended, stop):
+                ended = replace(ended, error=limit)
+                last = await _last_words(conversation, limit, stop, watchdog, clock)
             watchdog.end_within(STOP_GRACE_S)
-            result = _result(conversation, ended, arguments.parent_session)
+            result = _result(conversation, ended, arguments.parent_session, last)
             if link is not None:
                 link.report()
             voice.conclude(result)
@@ -218,30 +237,28 @@ async def _turn(
     stop: Stop,
     watchdog: Watchdog,
     background: list[asyncio.Task[None]],
-    late_s: float,
+    clock: Clock,
+    timeout_s: float,
 ) -> TurnEnded:
-    """Runs the one turn, ended by its deadline, a signal or the loss of the parent. `late_s`
-    seconds of its time have passed."""
+    """Runs the one turn, ended by its clock, a signal or the loss of the parent."""
     from kode.providers import warm_up
     from kode.subagents.child import expire, request_text
 
-    config = conversation.config
-    timeout_s = setting.arguments.timeout or config.subagent.timeout_s
-
     async def deadline() -> None:
-        await expire(
-            timeout_s - min(max(0.0, late_s), timeout_s),
-            lambda: link is not None and bool(link.waiting),
-        )
+        await expire(clock, lambda: link is not None and bool(link.waiting))
         watchdog.end_within(AFTER_DEADLINE_S)
-        stop("timeout", f"The time limit of {timeout_s:g} s was reached.")
+        if clock.left_s <= 0:
+            stop("timeout", f"Ended by the limit of {timeout_s:g} s (timeout_s).")
+        else:
+            stop("timeout", "Ended with the time of the turn that started it.")
 
     # Opened before the turn can be cancelled, so that the turn records the task.
     await conversation.open()
     warm_up(conversation.agent.provider)
     gc.freeze()
     gc.enable()
-    stop.task = asyncio.ensure_future(conversation.turn(request_text(setting.task)))
+    text = request_text(setting.task, conversation.config.max_steps, timeout_s)
+    stop.task = asyncio.ensure_future(conversation.turn(text))
     if stop.status is not None:
         stop(stop.status, stop.error)
     background.append(asyncio.create_task(deadline()))
@@ -254,7 +271,45 @@ async def _turn(
     return ended
 
 
-def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, stop: Stop) -> Emit:
+def _limit_reached(conversation: Conversation, ended: TurnEnded, stop: Stop) -> str:
+    """The limit that has ended the turn, in a sentence; "" if none has, or the end is urgent."""
+    from kode.messages import plural
+
+    if stop.is_urgent:
+        return ""
+    if ended.status == "timeout":
+        return stop.error
+    max_steps = conversation.config.max_steps
+    is_over = ended.status == "error" and ended.steps >= max_steps
+    return f"Ended by the limit of {plural(max_steps, 'step')} (max_steps)." if is_over else ""
+
+
+async def _last_words(
+    conversation: Conversation, limit: str, stop: Stop, watchdog: Watchdog, clock: Clock
+) -> str:
+    """What the model reports after a limit has ended its turn; "" if it does not, or its parent's
+    turn leaves no time."""
+    from kode.engine.turn import last_words
+
+    watchdog.ends_at = None
+    question = LAST_WORDS.format(limit=limit)
+    asked = last_words(conversation.agent, conversation.context, question, conversation.emit)
+    stop.task = asyncio.ensure_future(asked)
+    left_s = max(0.0, clock.ends_at - time.monotonic())
+    try:
+        async with asyncio.timeout(left_s if math.isfinite(left_s) else None):
+            return str(await stop.task)
+    except (asyncio.CancelledError, TimeoutError, KodeError):
+        return ""
+
+
+def _emit(
+    arguments: argparse.Namespace,
+    voice: Voice,
+    link: ParentLink | None,
+    stop: Stop,
+    clock: Clock,
+) -> Emit:
     """Prints events as lines on stdout; for people also as progress on stderr, unless --quiet."""
     from kode.events import silent
     from kode.subagents.child import event_line
@@ -267,6 +322,7 @@ def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, 
 
     def emit(event: Event) -> None:
         show(event)
+        clock.hear(event.type)
         line = event_line(event)
         if line is None:
             return
@@ -280,13 +336,15 @@ def _emit(arguments: argparse.Namespace, voice: Voice, link: ParentLink | None, 
     return emit
 
 
-def _result(conversation: Conversation, ended: TurnEnded, parent: str | None) -> Result:
+def _result(
+    conversation: Conversation, ended: TurnEnded, parent: str | None, last_words: str
+) -> Result:
     from kode.results import relative_path
     from kode.subagents.child import result_of
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
     usage = conversation.agent.spend.usage
-    return result_of(ended, conversation.session.messages, files, usage, parent)
+    return result_of(ended, conversation.session.messages, files, usage, parent, last_words)
 
 
 def _never_began(stop: Stop) -> TurnEnded:

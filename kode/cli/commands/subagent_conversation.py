@@ -186,10 +186,11 @@ def _narrower(wanted: str, limit: str) -> str:
 
 
 def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
-    """A session whose file is among this child's records. Raises: StorageError."""
+    """A session whose file is among this child's records; of one that goes on, its own. Raises:
+    KodeError."""
     from kode import durable
     from kode.session.entries import Header, line_of, timestamp
-    from kode.session.log import Session, new_session_id
+    from kode.session.log import Session, load_file, new_session_id
 
     header = Header(
         id=new_session_id(),
@@ -200,6 +201,8 @@ def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Se
         parent=setting.arguments.parent_session,
     )
     path = folder / "transcript.jsonl"
+    if path.exists():
+        return load_file(path, folder.name)[0]
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
         durable.append_to(file, line_of(header), path)

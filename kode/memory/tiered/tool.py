@@ -18,15 +18,10 @@ if TYPE_CHECKING:
 Command = Literal[Action, "read", "search", "episodes"]
 
 DESCRIPTION = """\
-Remember things across sessions. Save what will still be true and useful next week: what the user \
-prefers or corrects, and how this project is built, tested and laid out. One short fact per add. \
-Do not save the current task, what the repository says itself, or secrets.
-target: user (who the user is, preferences) or env (machine, tools, conventions, architecture).
-add (content) · replace (old_text, content) · archive (old_text: out of the prompt, still found; \
-when full) · remove (old_text: what is wrong or to be forgotten) · consolidate (say the same in \
-less, when full) · read (all facts but archived ones) · search (query over facts, archived ones \
-and past sessions) · episodes (query: the id of one, to read all of it; without, the newest).
-A change is on disk at once and shows in the prompt of the next session."""
+Facts kept across sessions. Add, in one short sentence, what will be true and useful next week: \
+what the user prefers or corrects (user), how the project is built and tested (env); not the task, \
+nor what the repository says. `old_text` is part of one entry. search looks in past sessions too; \
+episodes reads the one whose id is `query`."""
 
 BRIEF = Brief(
     description="Keep what the user wants you to remember (add), drop it, or search what is known. "
@@ -55,21 +50,14 @@ def memory_tool(facts: "Tiered") -> Tool:
     async def memory(
         context: ToolContext,
         action: Command = "add",
-        target: Annotated[Target | None, "for add, replace, archive, remove, consolidate"] = None,
-        content: Annotated[str | None, "for add and replace: the fact"] = None,
-        old_text: Annotated[
-            str | None, "for replace, archive and remove: a part of the entry found in no other"
-        ] = None,
-        query: Annotated[str | None, "for search and episodes"] = None,
-        source: Annotated[
-            str | None, "for add and replace: the code it rests on, as path:line-line"
-        ] = None,
-        since: Annotated[str | None, "for add and replace: version or day it holds from"] = None,
-        until: Annotated[str | None, "for add and replace: last day it holds, YYYY-MM-DD"] = None,
-        scope: Annotated[
-            Scope | None,
-            "global: everywhere; project: here only. Default: user global, env project",
-        ] = None,
+        target: Target | None = None,
+        content: str | None = None,
+        old_text: str | None = None,
+        query: str | None = None,
+        source: Annotated[str | None, "path:line"] = None,
+        since: str | None = None,
+        until: Annotated[str | None, "YYYY-MM-DD"] = None,
+        scope: Scope | None = None,
     ) -> ToolOutput:
         with as_tool_errors():
             if action == "read":
