@@ -114,7 +114,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         context = _tool_context(run, call, judged)
         verdict = await agent.gate.check(tool, arguments, context)
         if not verdict.allowed:
-            raise ToolRefused(verdict.reason)
+            raise ToolRefused(verdict.reason, instead=verdict.instead)
         run.emit(ToolStarted(call_id=call.id, name=call.name, subject=subject))
         started = time.monotonic()
         run.tools.append((call.name, subject))
@@ -129,9 +129,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         failed = False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
+        said = str(error)
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
-        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
-        output = replace(output, denied=str(error) if refused else "")
+        output, failed = ToolOutput(text=said, summary=_first_line(said)), True
+        if isinstance(error, ToolRefused):
+            output = ToolOutput(text=f"{said} {error.instead}".strip(), summary=said, denied=said)
     except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, call.name, error), True
     if is_work and output.denied:

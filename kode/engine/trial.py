@@ -107,7 +107,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
             )
-        notes.append(f"[{verdict.reason}]")
+        notes.append(f"[{verdict.reason} {verdict.instead}".strip() + "]")
         output = replace(output, denied=verdict.reason)
     try:
         changes = await asyncio.to_thread(attempt.changes)

@@ -137,6 +137,13 @@ class PersonGate:
             *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
         )
 
+    def could_run(self, tool: Tool) -> bool:
+        """See `contracts.Gate`."""
+        if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
+            return True
+        rules = (*self.rules.allow, *self._session, *self._approved_before())
+        return any(grammar.names_tool(rule, tool) for rule in rules)
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
@@ -315,7 +322,7 @@ class PersonGate:
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
-            return Verdict(allowed=False, reason=_refusal(answer))
+            return Verdict(allowed=False, reason=_refusal(answer, decision.decides))
         offered = tuple(parse(text) for text in decision.rules_offered)
         if answer.choice == "session":
             self._session = tuple(dict.fromkeys((*self._session, *offered)))
@@ -391,11 +398,12 @@ NOBODY = "Refused, because nobody is here to be asked."
 """How a refusal without a person begins; a person recognizes it by the flag that it names."""
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
-"""How a refusal without a person ends; only meant for the model."""
+"""What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _refusal(answer: Answer) -> str:
-    words = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
+def _refusal(answer: Answer, decides: str = "") -> str:
+    words = f" {decides}" if decides else ""
+    words += f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
     return (
         f"{BY_PERSON}{words} Do not try it another way; do something else, or ask what they want."
     )
@@ -430,10 +438,9 @@ def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
         return replace(verdict(decision), allowed=True, reason="The mode allows it.")
     flag = f" It would run with {decision.hint}." if decision.hint else ""
+    why = decision.decides or " ".join((*decision.dangers, decision.reason)).strip()
     return Verdict(
-        allowed=False,
-        reason=f"{NOBODY} "
-        f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} {GO_WITHOUT}",
+        allowed=False, reason=f"{NOBODY} {why}{flag}", instead=decision.instead or GO_WITHOUT
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
 from kode.permissions.shell import paths, plain, programs, tree, wrappers
-from kode.permissions.shell.line import Line, Part, Risk, TooLong
+from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
 from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
 
@@ -34,6 +34,12 @@ _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr
 
 _ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
 """With one of these a program does not check anything."""
+
+_HOST = re.compile(
+    r"(?:(?<=://)|(?<![\w./:@-]))(?:[\w.-]+@)?"
+    r"(localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?![\w.@-])"
+)
+"""This machine's loopback, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 
@@ -175,7 +181,13 @@ class _Walk:
         if own:
             risk, reason = "system", own[0]
         self.parts.append(
-            Part(text=_clip(text), argv=argv if literal else None, risk=risk, reason=reason)
+            Part(
+                text=_clip(text),
+                argv=argv if literal else None,
+                risk=risk,
+                reason=reason,
+                leaves="machine" if own else "",
+            )
         )
         for one in inner:
             first = len(self.parts)
@@ -221,6 +233,8 @@ class _Walk:
             touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
         part = _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+        if rule is not None and part.leaves != "keys":
+            part = replace(part, leaves=_away(rule.leaves, text) or part.leaves)
         asks_itself = any(word.text in _ABOUT_ITSELF for word in words)
         return replace(part, check=rule is not None and rule.check and not asks_itself)
 
@@ -265,6 +279,8 @@ class _Walk:
         if item.in_test:
             reason = f"{reason}: between [ and ], `{operator}` redirects and compares nothing"
         part = _part(item.text, None, risk, reason, touched, undo=touched.undo)
+        if risk == "network":
+            part = replace(part, leaves=_away("host", target.text.replace("/", " ")))
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
     def change_folder(self, item: Command, *, is_plain: bool) -> bool:
@@ -356,7 +372,16 @@ def _part(
         reads=tuple(dict.fromkeys(touched.reads)),
         writes=tuple(dict.fromkeys(touched.writes)),
         outside=touched.outside,
+        leaves=touched.leaves,
     )
+
+
+def _away(leaves: Leaves, text: str) -> Leaves:
+    """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
+    wrong guess costs a failed command, since there is no other network in it."""
+    hosts = len(re.findall("://", text))
+    own = _HOST.findall(text)
+    return "" if leaves == "host" and own and hosts <= len(own) else leaves
 
 
 def _unknown(text: str, reason: str) -> Part:
