@@ -175,16 +175,12 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     offers = [offered_rule(part) for part in parts]
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
     complete = bool(offers) and all(offer is not None for offer in offers)
-    hint = _hint(parts)
-    free = replace(call, mode="auto-edit")
-    if call.mode != "auto-edit" and not any(_asks_at_once(free, part) for part in parts):
-        hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     grave = [part for part in parts if part.risk == "destructive"]
     unclear = any(part.secret or part.risk == "unknown" for part in parts)
     decides = next((part for part in parts if _asks_at_once(call, part)), None)
     return ask(
         "\n".join(_sentences(part for part in parts if part not in grave)),
-        hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        _hint(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
         *(named if complete else ()),
         dangers=tuple(_sentences(grave)),
         decides=f"`{_clip(decides.text)}` {decides.reason}." if decides is not None else "",
