@@ -26,13 +26,15 @@ _ASKED_AT_ONCE: dict[PermissionMode, frozenset[Risk]] = {
 
 _INSTEAD: dict[Leaves, str] = {
     "": "",
-    "keys": "Say in your answer which value is needed; the person has it.",
+    "keys": "Leave the file to the person: say in your answer what you need of it.",
     "push": "Commit, and leave the push to the person.",
-    "host": "Use what is installed, or a server that the same line starts on 127.0.0.1.",
+    "host": "Use what is installed; of the network there is only 127.0.0.1.",
     "machine": "Say in your answer what the person should run.",
     "place": "Use the project or /tmp, which commands have for themselves.",
 }
 """For the model: what needs no yes in the place of what leaves."""
+
+_REST = "The rest of the line can run without it."
 
 MAX_FLAGS = 3
 MAX_NAMED_CHARS = 100
@@ -183,10 +185,21 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
         _hint(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
         *(named if complete else ()),
         dangers=tuple(_sentences(grave)),
-        decides=f"`{_clip(decides.text)}` {decides.reason}." if decides is not None else "",
-        instead=_INSTEAD[decides.leaves] if decides is not None else "",
+        **_for_the_model(decides, alone=len(parts) == 1),
         runs_unasked=call.mode == "full" and not unclear,
     )
+
+
+def _for_the_model(decides: Part | None, *, alone: bool) -> dict[str, str]:
+    """The part that decides, and what needs no yes in its place."""
+    if decides is None:
+        return {}
+    reason = "names a file that is likely to hold keys" if decides.secret else decides.reason
+    instead = _INSTEAD[decides.leaves]
+    return {
+        "decides": f"`{_clip(decides.text)}` {reason}.",
+        "instead": instead if alone or not instead else f"{instead} {_REST}",
+    }
 
 
 def _hint(parts: Sequence[Part]) -> str:

@@ -183,9 +183,7 @@ class PersonGate:
         if self.mode == "plan":
             return Kept(changes=(), reason="Mode plan changes nothing.")
         async with self._turn:
-            decided = await asyncio.to_thread(
-                lambda: [(one, self._decide_change(tool, one)) for one in changes]
-            )
+            decided = await asyncio.to_thread(self._decide_changes, tool, changes)
             allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
             asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
@@ -216,6 +214,20 @@ class PersonGate:
             question = self._question(tool, arguments, "", decision)
             question = replace(question, title="Run it again without the sandbox")
             return self._answered(await self.ask(question), decision)
+
+    def _decide_changes(
+        self, tool: Tool, changes: Sequence[FileChange]
+    ) -> list[tuple[FileChange, Decision]]:
+        """Deleting a folder is one act: what is in one that has to stay, stays."""
+        held: dict[str, Decision] = {}
+        decided = []
+        for one in sorted(changes, key=lambda one: one.path):
+            above = held.get(os.path.dirname(one.path)) if one.change == "deleted" else None
+            decision = above or self._decide_change(tool, one)
+            if one.change == "deleted" and decision.outcome != "allow":
+                held[one.path] = decision
+            decided.append((one, decision))
+        return decided
 
     def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
         edit = replace(tool, name="edit", effect="edit")

@@ -89,7 +89,7 @@ def test_places_that_run_later_are_kept_out_of_what_a_command_changes(
 
     done, _ = played(
         place,
-        ["rm -f .git/hooks/pre-commit", "rm -rf .git/hooks", "echo x > .envrc",
+        ["rm -f .git/hooks/pre-commit", "rm -rf .git", "echo x > .envrc",
          "git config user.name other", "mkdir -p .github/workflows; echo x > .github/workflows/a"],
         "--permission-mode", "auto-edit",
     )  # fmt: skip
@@ -97,6 +97,7 @@ def test_places_that_run_later_are_kept_out_of_what_a_command_changes(
     assert hook.read_text() == "#!/bin/sh\n"
     assert not (repository / ".envrc").exists()
     assert not (repository / ".github/workflows/a").exists()
+    assert (repository / ".git/HEAD").exists()
     assert "other" not in (repository / ".git/config").read_text()
     assert len(done.json["denials"]) == 5
 
