@@ -65,7 +65,7 @@ CHANGES = ["rm own.txt", "git rm -q tracked.txt", "git restore kept.txt", "touch
 def test_files_are_deleted_and_restored_under_the_rule_for_edits(
     place: Place, repository: Path
 ) -> None:
-    asked, told = played(place, CHANGES)
+    _, told = played(place, CHANGES)
     assert (repository / "own.txt").read_text() == "mine\n"
     assert (repository / "kept.txt").read_text() == "changed\n"
     assert "own.txt" in told[0]
