@@ -77,6 +77,16 @@ def again_outside(call: Call, hits: Sequence[str]) -> Decision:
     )
 
 
+def rules_for_changes(call: Call) -> tuple[str, ...]:
+    """The rules that would let a command change the project for real without a question; none if
+    it may do more than its words say."""
+    line = judge(str(call.arguments.get("command")), call.where)
+    parts = [part for part in line.parts if part.risk != "safe"]
+    offers = [offered_rule(part) for part in parts if part.risk == "write"]
+    named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
+    return named if line.known and len(parts) == len([o for o in offers if o is not None]) else ()
+
+
 def _run_line(call: Call, line: Line) -> Decision:
     for part in line.parts:
         if part.protected:

@@ -29,9 +29,9 @@ from kode.events import Emit, Notice, silent
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_commands import again_outside
+from kode.permissions.decide_commands import again_outside, rules_for_changes
 from kode.permissions.decision import Call, Decision, SandboxKind
-from kode.permissions.rules import Rule, Rules, parse, parse_all
+from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
 
 
@@ -192,12 +192,11 @@ class PersonGate:
                 return Kept(changes=allowed, reason=reason)
             if self.ask is None or not may_ask:
                 return Kept(changes=allowed, reason=_nobody(asked[0][1]))
-            question = self._question_about_changes(arguments, asked, diff)
+            question = self._question_about_changes(tool, arguments, asked, diff)
             answer = await self.ask(question)
             if answer.choice == "no":
                 return Kept(changes=allowed, reason=_refusal(answer))
-            if answer.choice == "session":
-                self.approve_in_session(question.rules)
+            self._remember(answer, question.rules)
             kept = {one.path for one, _ in asked} | {one.path for one in allowed}
             return Kept(changes=tuple(c for c in changes if c.path in kept), reason=reason)
 
@@ -241,16 +240,22 @@ class PersonGate:
 
     def _question_about_changes(
         self,
+        tool: Tool,
         arguments: Mapping[str, Any],
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
         command = str(arguments.get("command", ""))
-        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one, _ in asked]
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
-        rules = dict.fromkeys(rule for _, decision in asked for rule in decision.rules_offered)
-        every = all(decision.rules_offered for _, decision in asked)
+        records = [one for one, decision in asked if one.in_git and decision.reason == default]
+        shown = [one for one, _ in asked if one not in records]
+        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one in shown]
+        names += ["what git records (.git)"] if records else []
+        of_files = {rule for _, decision in asked for rule in decision.rules_offered}
+        every = all(decision.rules_offered for _, decision in asked) and len(of_files) == 1
+        of_command = () if reasons else rules_for_changes(self._call(tool, arguments))
+        rules = tuple(of_files) if every else of_command
         return Question(
             tool="shell",
             subject=visible(command),
@@ -262,8 +267,8 @@ class PersonGate:
                 or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
-            may_always=every and len(rules) == 1,
-            rules=tuple(map(visible, rules)) if every and len(rules) == 1 else (),
+            may_always=bool(rules),
+            rules=tuple(map(visible, rules)),
         )
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
@@ -335,12 +340,14 @@ class PersonGate:
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
             return Verdict(allowed=False, reason=_refusal(answer, decision.decides))
-        offered = tuple(parse(text) for text in decision.rules_offered)
-        if answer.choice == "session":
-            self._session = tuple(dict.fromkeys((*self._session, *offered)))
-        if answer.choice == "project":
-            self._save(offered)
+        self._remember(answer, decision.rules_offered)
         return replace(verdict(decision), allowed=True, reason="The person allowed it.")
+
+    def _remember(self, answer: Answer, offered: Sequence[str]) -> None:
+        if answer.choice == "session":
+            self.approve_in_session(offered)
+        if answer.choice == "project":
+            self._save(parse_all(offered))
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals apply at once; one that cannot be saved applies to this session."""
