@@ -10,19 +10,12 @@ an answer or by a rule for every part that does more than read, and commands in 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.contracts import AtStake, PermissionMode
+from kode.contracts import AtStake
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
-from kode.permissions.shell import Leaves, Line, Part, Risk, judge
-
-_ASKED_AT_ONCE: dict[PermissionMode, frozenset[Risk]] = {
-    "plan": frozenset({"write", "network", "system", "destructive"}),
-    "ask": frozenset({"write", "network", "system", "destructive"}),
-    "auto-edit": frozenset({"network", "system", "destructive"}),
-    "full": frozenset({"system", "destructive"}),
-}
+from kode.permissions.shell import Leaves, Line, Part, judge
 
 _INSTEAD: dict[Leaves, str] = {
     "": "",
@@ -146,15 +139,14 @@ def _is_refused_in_plan(call: Call, part: Part) -> bool:
 
 
 def _asks_at_once(call: Call, part: Part) -> bool:
-    is_free = call.mode == "full" and not call.sandbox_forced
-    if call.sandbox == "layered" and not is_free and not part.leaves:
-        return False
-    if part.risk in _ASKED_AT_ONCE[call.mode] or part.secret:
-        return True
+    layered = call.sandbox == "layered"
     if call.mode == "full":
-        return False
-    # Everything else is hidden or read-only in the sandbox: trying would only fail.
-    return bool(part.leaves) or part.outside or part.risk == "write"
+        stays = layered and call.sandbox_forced and not part.leaves
+        return not stays and (part.risk in ("system", "destructive") or part.secret)
+    if layered:
+        return bool(part.leaves)
+    # The project and all outside of it are hidden or read-only: trying would only fail.
+    return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)
 
 
 def _is_named(call: Call, part: Part) -> bool:
