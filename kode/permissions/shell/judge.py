@@ -227,7 +227,8 @@ class _Walk:
             undo = " ".join(filter(None, (rule.undo, touched.undo)))
             if rule.spares and self.spares(words, rule):
                 risk, reason = "write", "deletes build output"
-        if _GRAVITY.index(touched.risk) > _GRAVITY.index(risk):
+        heavier = _GRAVITY.index(touched.risk) - _GRAVITY.index(risk)
+        if heavier > 0 or (heavier == 0 and touched.leaves):
             risk, reason = touched.risk, touched.reason
         if rule is not None and rule.own:
             touched = replace(touched, protected=True)
