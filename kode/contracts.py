@@ -542,6 +542,8 @@ class Ruling:
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Ruling):
     allowed: bool
+    instead: str = ""
+    """With a refusal: what the model can do, in a sentence only meant for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -570,6 +572,10 @@ class Gate(Protocol):
 
     def describe_rules(self) -> tuple[str, ...]:
         """One line per rule, with its origin, for a person."""
+
+    def could_run(self, tool: Tool) -> bool:
+        """Whether a call of this tool may come to run in this process, by a rule or a person's
+        answer."""
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext

@@ -153,7 +153,12 @@ class ToolError(KodeError):
 
 
 class ToolRefused(ToolError):
-    """The gate refused a call; the text gives the reason, and what would allow it."""
+    """The gate refused a call; the text gives the reason, and what would allow it. `instead` is
+    what the model can do."""
+
+    def __init__(self, text: str, *, instead: str = "") -> None:
+        super().__init__(text)
+        self.instead = instead
 
 
 class ServerError(KodeError):

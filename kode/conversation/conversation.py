@@ -240,10 +240,14 @@ class Conversation:
             await memory.open(context, self.session.state(memory.name))
             of_servers = await open_extensions(self)
             delegation = () if small else self._delegation_tools()
-            own = (*self.agent.tools, *delegation, *memory.tools())
             offered = {tool.name for tool in of_servers}
             begun = self.session.beginning if self.session.messages else None
             declared = {tool["name"] for tool in begun.tools} if begun else offered
+            own = [
+                tool
+                for tool in (*self.agent.tools, *delegation, *memory.tools())
+                if tool.name in declared or self.gate.could_run(tool)
+            ]
             reachable = self.extensions.reachable if self.extensions is not None else ()
             tools = tuple(
                 tool

@@ -167,9 +167,11 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         output, failed = _joined(outputs), False
     except KodeError as error:
         refused = isinstance(error, ToolRefused)
+        said = str(error)
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
-        output, failed = ToolOutput(text=str(error), summary=_first_line(str(error))), True
-        output = replace(output, denied=str(error) if refused else "")
+        output, failed = ToolOutput(text=said, summary=_first_line(said)), True
+        if isinstance(error, ToolRefused):
+            output = ToolOutput(text=f"{said} {error.instead}".strip(), summary=said, denied=said)
     except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, name, error), True
     if is_work and output.denied:
@@ -232,7 +234,7 @@ async def _allowed(
     context = _tool_context(run, call, _real_path(run.agent, tool, arguments), room)
     verdict = await run.agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
-        raise ToolRefused(verdict.reason)
+        raise ToolRefused(verdict.reason, instead=verdict.instead)
     return _Step(tool, arguments, replace(context, checks=verdict.checks), verdict)
 
 

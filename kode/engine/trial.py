@@ -30,6 +30,7 @@ from kode.engine.agent import Agent
 from kode.errors import SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of
+from kode.permissions import sensitive
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified_diff
 from kode.tools.files import printable
@@ -107,7 +108,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
             )
-        notes.append(f"[{verdict.reason}]")
+        notes.append(f"[{verdict.reason} {verdict.instead}".strip() + "]")
         output = replace(output, denied=verdict.reason)
     try:
         changes = await asyncio.to_thread(attempt.changes)
@@ -155,7 +156,7 @@ async def settle_changes(
     command."""
     if not changes:
         return Settled()
-    shown = [one for one in changes if not one.ignored]
+    shown = [one for one in changes if not one.ignored and not _is_record(one)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
     allowed = await command.agent.gate.check_changes(
         command.tool, command.arguments, changes, diff, may_ask=may_ask
@@ -165,7 +166,7 @@ async def settle_changes(
     real = {one.path for one in allowed.changes}
     dropped = [one for one in changes if one.ignored and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
-    whole = all(one.path in real and one.path not in left for one in shown)
+    whole = all(one.path in real and one.path not in left for one in changes if not one.ignored)
     return Settled(
         changes=changes, made=made, left=left, reason=allowed.reason, diff=diff if whole else ""
     )
@@ -215,6 +216,11 @@ _LATE: set["asyncio.Task[None]"] = set()
 """Keeps references, because the event loop holds its tasks only weakly."""
 
 
+def _is_record(change: FileChange) -> bool:
+    """Whether only git reads it: nobody else wants to see it."""
+    return change.in_git and not sensitive.runs_later(change.path)
+
+
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
@@ -226,8 +232,6 @@ def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
         if one.change == "created":
             before = ""
         if before is None or after is None:
-            if one.in_git:  # an object
-                continue
             part = f"--- a/{name}\n+++ b/{name}\n@@ {one.change}; no text to show @@\n"
         else:
             part = unified_diff(name, before, after) or f"{name}: {one.change}\n"

@@ -24,6 +24,10 @@ class ExtendedGate(PersonGate):
     only: tuple[str, ...] | None = None
     hooks: Hooks | None = None
 
+    def could_run(self, tool: Tool) -> bool:
+        """See `contracts.Gate`: a hook may allow what no rule does."""
+        return super().could_run(tool) or (self.hooks is not None and self.hooks.judge_calls)
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:

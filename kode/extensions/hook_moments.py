@@ -65,11 +65,16 @@ class Hooks:
             self.emit(Notice(text=answer.message))
         return answer
 
+    @property
+    def judge_calls(self) -> bool:
+        """Whether there are hooks that may allow or refuse a call."""
+        return self._has("PreToolUse")
+
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | Opinion | None:
         """What hooks say about a call before it is decided: a refusal, an opinion, or nothing."""
-        if not self._has("PreToolUse"):
+        if not self.judge_calls:
             return None
         given = call_fields(tool.name, arguments, self.place.cwd)
         given["tool_use_id"] = context.call_id

@@ -1,27 +1,36 @@
 """Decides whether a command line may run, and where. Each part is judged by rules, then by what it
-would do.
+needs outside the sandbox.
 
-A command that nobody approved runs in the sandbox, so its apparent meaning only decides whether to
-ask first. Outside the sandbox run only commands that a person allowed, by an answer or by a rule
-for every part that does more than read, and commands in mode `full`.
+A command that nobody approved runs in the sandbox on a copy of the project, and what it changed is
+judged afterwards: so only a part that leaves (`Part.leaves`) asks first. Where there is no such
+sandbox, names decide (`Part.risk`). Outside the sandbox run only commands that a person allowed, by
+an answer or by a rule for every part that does more than read, and commands in mode `full`.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.contracts import AtStake, PermissionMode
+from kode.contracts import AtStake
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
-from kode.permissions.shell import Line, Part, Risk, judge
+from kode.permissions.shell import Leaves, Line, Part, judge
 
-_ASKED_AT_ONCE: dict[PermissionMode, frozenset[Risk]] = {
-    "plan": frozenset({"write", "network", "system", "destructive"}),
-    "ask": frozenset({"write", "network", "system", "destructive"}),
-    "auto-edit": frozenset({"network", "system", "destructive"}),
-    "full": frozenset({"system", "destructive"}),
+_INSTEAD: dict[Leaves, str] = {
+    "": "",
+    "keys": "Leave the file to the person: say in your answer what you need of it.",
+    "push": "Commit, and leave the push to the person.",
+    "host": "Use what is installed; of the network there is only 127.0.0.1.",
+    "machine": "Say in your answer what the person should run.",
+    "place": "Use the project or /tmp, which commands have for themselves.",
 }
+"""For the model: what needs no yes in the place of what leaves."""
+
+_REST = "The rest of the line can run without it."
+
+MAX_FLAGS = 3
+MAX_NAMED_CHARS = 100
 
 
 def run(call: Call) -> Decision:
@@ -34,7 +43,9 @@ def run(call: Call) -> Decision:
         decision,
         risk=line.risk,
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
-        untrusted=outside_source(line, call.where),
+        untrusted=outside_source(
+            line, call.where, private=decision.sandboxed and call.sandbox == "layered"
+        ),
         reads=known_reads(line),
         checks=line.checks,
         only_reads=line.closed,
@@ -46,15 +57,28 @@ def again_outside(call: Call, hits: Sequence[str]) -> Decision:
     """Decides about a command that the sandbox made fail."""
     line = judge(str(call.arguments.get("command")), call.where)
     from_outside = [hit for hit in hits if not hit.startswith("wrote ")]
+    failed = "It failed in the sandbox, where it " + ", ".join(hits) + "."
     return replace(
         _ask_about(call, line.parts),
-        reason="It failed in the sandbox, where it " + ", ".join(hits) + ". Run it outside?",
+        reason=f"{failed} Run it outside?",
+        decides=failed,
+        instead="",
         dangers=(),
         hint=_hint(line.parts) or "--permission-mode full",
         at_stake=_at_stake(call, line),
         untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
         sandboxed=False,
     )
+
+
+def rules_for_changes(call: Call) -> tuple[str, ...]:
+    """The rules that would let a command change the project for real without a question; none if
+    it may do more than its words say."""
+    line = judge(str(call.arguments.get("command")), call.where)
+    parts = [part for part in line.parts if part.risk != "safe"]
+    offers = [offered_rule(part) for part in parts if part.risk == "write"]
+    named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
+    return named if line.known and len(parts) == len([o for o in offers if o is not None]) else ()
 
 
 def _run_line(call: Call, line: Line) -> Decision:
@@ -99,7 +123,7 @@ def _tried(call: Call, line: Line) -> Decision:
 
 
 def _in_plan(call: Call, line: Line) -> Decision:
-    risky = [part for part in line.parts if _asks_at_once(call, part) and not part.outside]
+    risky = [part for part in line.parts if not part.outside and _is_refused_in_plan(call, part)]
     if risky:
         return deny_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
     if call.sandbox != "none":
@@ -109,16 +133,21 @@ def _in_plan(call: Call, line: Line) -> Decision:
     return deny_plan("Without a sandbox, a command that is not known to only read")
 
 
+def _is_refused_in_plan(call: Call, part: Part) -> bool:
+    """What would be dropped anyway is refused at once where a command says so."""
+    changes = part.argv is not None and part.risk in ("write", "destructive")
+    return changes or _asks_at_once(call, part)
+
+
 def _asks_at_once(call: Call, part: Part) -> bool:
     layered = call.sandbox == "layered"
-    if part.risk == "write" and part.argv is None and layered:
-        return False  # a redirection: ask about what it wrote in the copy
-    if part.risk in _ASKED_AT_ONCE[call.mode] or part.secret:
-        return True
     if call.mode == "full":
-        return False
-    # Everything else is hidden or read-only in the sandbox: trying would only fail.
-    return part.outside or (part.risk == "write" and not layered)
+        stays = layered and call.sandbox_forced and not part.leaves
+        return not stays and (part.risk in ("system", "destructive") or part.secret)
+    if layered:
+        return bool(part.leaves)
+    # The project and all outside of it are hidden or read-only: trying would only fail.
+    return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)
 
 
 def _is_named(call: Call, part: Part) -> bool:
@@ -151,30 +180,46 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     offers = [offered_rule(part) for part in parts]
     named = tuple(dict.fromkeys(str(offer) for offer in offers if offer is not None))
     complete = bool(offers) and all(offer is not None for offer in offers)
-    hint = _hint(parts)
-    free = replace(call, mode="auto-edit")
-    if call.mode != "auto-edit" and not any(_asks_at_once(free, part) for part in parts):
-        hint = f"{hint} or --permission-mode auto-edit".removeprefix(" or ")
     grave = [part for part in parts if part.risk == "destructive"]
     unclear = any(part.secret or part.risk == "unknown" for part in parts)
+    decides = next((part for part in parts if _asks_at_once(call, part)), None)
     return ask(
         "\n".join(_sentences(part for part in parts if part not in grave)),
-        hint or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        _hint(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
         *(named if complete else ()),
         dangers=tuple(_sentences(grave)),
+        **_for_the_model(decides, alone=len(parts) == 1),
         runs_unasked=call.mode == "full" and not unclear,
     )
 
 
+def _for_the_model(decides: Part | None, *, alone: bool) -> dict[str, str]:
+    """The part that decides, and what needs no yes in its place."""
+    if decides is None:
+        return {}
+    reason = "names a file that is likely to hold keys" if decides.secret else decides.reason
+    instead = _INSTEAD[decides.leaves]
+    return {
+        "decides": f"`{_clip(decides.text)}` {reason}.",
+        "instead": instead if alone or not instead else f"{instead} {_REST}",
+    }
+
+
 def _hint(parts: Sequence[Part]) -> str:
-    """The flags that would allow all of these; "" if no rule can."""
+    """The flags that would allow all of these; "" if no rule can, or only many."""
     flags = []
     for part in parts:
         if part.argv is None:
             return ""
         rule = offered_rule(part) or grammar.shell_rule(part.argv, prefix=False)
         flags.append(f"--allow {_quote(str(rule))}")
-    return " ".join(dict.fromkeys(flags))
+    flags = list(dict.fromkeys(flags))
+    return " ".join(flags) if len(flags) <= MAX_FLAGS else ""
+
+
+def _clip(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_NAMED_CHARS else f"{line[:MAX_NAMED_CHARS]}…"
 
 
 def _sentences(parts: Iterable[Part]) -> list[str]:
@@ -203,13 +248,15 @@ def _at_stake(call: Call, line: Line) -> AtStake:
     return AtStake(changed=named, deleted=named, discarded=roots)
 
 
-def outside_source(line: Line, where: sensitive.Ground) -> str:
-    """The outside source of a line's output; "" if there is none."""
+def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False) -> str:
+    """The outside source of a line's output; "" if there is none. `private`: it runs in the
+    sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
     for part in line.parts:
-        if part.risk == "network":
+        stays = private and not part.leaves
+        if part.risk == "network" and not stays:
             return f"the output of `{part.text}`"
         for path in part.reads:
-            if part.outside or sensitive.is_log(path, where):
+            if (part.outside and not stays) or sensitive.is_log(path, where):
                 return path
     return ""
 

@@ -31,6 +31,10 @@ class Decision(Ruling):
     """With `ask`: what it would destroy, a sentence each."""
     risk: str = ""
     """With `ask`, for a command: the worst risk of its parts."""
+    decides: str = ""
+    """With `ask`: the one thing that decides, a sentence, if `reason` and `dangers` say more."""
+    instead: str = ""
+    """With `ask`: a way for the model that needs no yes, a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

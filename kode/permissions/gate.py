@@ -29,9 +29,9 @@ from kode.events import Emit, Notice, silent
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_commands import again_outside
+from kode.permissions.decide_commands import again_outside, rules_for_changes
 from kode.permissions.decision import Call, Decision, SandboxKind
-from kode.permissions.rules import Rule, Rules, parse, parse_all
+from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
 
 
@@ -137,6 +137,13 @@ class PersonGate:
             *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
         )
 
+    def could_run(self, tool: Tool) -> bool:
+        """See `contracts.Gate`."""
+        if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
+            return True
+        rules = (*self.rules.allow, *self._session, *self._approved_before())
+        return any(grammar.names_tool(rule, tool) for rule in rules)
+
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
@@ -176,9 +183,7 @@ class PersonGate:
         if self.mode == "plan":
             return Kept(changes=(), reason="Mode plan changes nothing.")
         async with self._turn:
-            decided = await asyncio.to_thread(
-                lambda: [(one, self._decide_change(tool, one)) for one in changes]
-            )
+            decided = await asyncio.to_thread(self._decide_changes, tool, changes)
             allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
             asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
@@ -187,12 +192,11 @@ class PersonGate:
                 return Kept(changes=allowed, reason=reason)
             if self.ask is None or not may_ask:
                 return Kept(changes=allowed, reason=_nobody(asked[0][1]))
-            question = self._question_about_changes(arguments, asked, diff)
+            question = self._question_about_changes(tool, arguments, asked, diff)
             answer = await self.ask(question)
             if answer.choice == "no":
                 return Kept(changes=allowed, reason=_refusal(answer))
-            if answer.choice == "session":
-                self.approve_in_session(question.rules)
+            self._remember(answer, question.rules)
             kept = {one.path for one, _ in asked} | {one.path for one in allowed}
             return Kept(changes=tuple(c for c in changes if c.path in kept), reason=reason)
 
@@ -210,6 +214,20 @@ class PersonGate:
             question = replace(question, title="Run it again without the sandbox")
             return self._answered(await self.ask(question), decision)
 
+    def _decide_changes(
+        self, tool: Tool, changes: Sequence[FileChange]
+    ) -> list[tuple[FileChange, Decision]]:
+        """Deleting a folder is one act: what is in one that has to stay, stays."""
+        held: dict[str, Decision] = {}
+        decided = []
+        for one in sorted(changes, key=lambda one: one.path):
+            above = held.get(os.path.dirname(one.path)) if one.change == "deleted" else None
+            decision = above or self._decide_change(tool, one)
+            if one.change == "deleted" and decision.outcome != "allow":
+                held[one.path] = decision
+            decided.append((one, decision))
+        return decided
+
     def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
         # What a command wrote may come from anywhere.
@@ -222,16 +240,22 @@ class PersonGate:
 
     def _question_about_changes(
         self,
+        tool: Tool,
         arguments: Mapping[str, Any],
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
         command = str(arguments.get("command", ""))
-        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one, _ in asked]
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
-        rules = dict.fromkeys(rule for _, decision in asked for rule in decision.rules_offered)
-        every = all(decision.rules_offered for _, decision in asked)
+        records = [one for one, decision in asked if one.in_git and decision.reason == default]
+        shown = [one for one, _ in asked if one not in records]
+        names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one in shown]
+        names += ["what git records (.git)"] if records else []
+        of_files = {rule for _, decision in asked for rule in decision.rules_offered}
+        every = all(decision.rules_offered for _, decision in asked) and len(of_files) == 1
+        of_command = () if reasons else rules_for_changes(self._call(tool, arguments))
+        rules = tuple(of_files) if every else of_command
         return Question(
             tool="shell",
             subject=visible(command),
@@ -243,8 +267,8 @@ class PersonGate:
                 or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
-            may_always=every and len(rules) == 1,
-            rules=tuple(map(visible, rules)) if every and len(rules) == 1 else (),
+            may_always=bool(rules),
+            rules=tuple(map(visible, rules)),
         )
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
@@ -315,13 +339,15 @@ class PersonGate:
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
-            return Verdict(allowed=False, reason=_refusal(answer))
-        offered = tuple(parse(text) for text in decision.rules_offered)
-        if answer.choice == "session":
-            self._session = tuple(dict.fromkeys((*self._session, *offered)))
-        if answer.choice == "project":
-            self._save(offered)
+            return Verdict(allowed=False, reason=_refusal(answer, decision.decides))
+        self._remember(answer, decision.rules_offered)
         return replace(verdict(decision), allowed=True, reason="The person allowed it.")
+
+    def _remember(self, answer: Answer, offered: Sequence[str]) -> None:
+        if answer.choice == "session":
+            self.approve_in_session(offered)
+        if answer.choice == "project":
+            self._save(parse_all(offered))
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals apply at once; one that cannot be saved applies to this session."""
@@ -391,11 +417,12 @@ NOBODY = "Refused, because nobody is here to be asked."
 """How a refusal without a person begins; a person recognizes it by the flag that it names."""
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
-"""How a refusal without a person ends; only meant for the model."""
+"""What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _refusal(answer: Answer) -> str:
-    words = f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
+def _refusal(answer: Answer, decides: str = "") -> str:
+    words = f" {decides}" if decides else ""
+    words += f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
     return (
         f"{BY_PERSON}{words} Do not try it another way; do something else, or ask what they want."
     )
@@ -430,10 +457,9 @@ def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
         return replace(verdict(decision), allowed=True, reason="The mode allows it.")
     flag = f" It would run with {decision.hint}." if decision.hint else ""
+    why = decision.decides or " ".join((*decision.dangers, decision.reason)).strip()
     return Verdict(
-        allowed=False,
-        reason=f"{NOBODY} "
-        f"{' '.join((*decision.dangers, decision.reason)).strip()}{flag} {GO_WITHOUT}",
+        allowed=False, reason=f"{NOBODY} {why}{flag}", instead=decision.instead or GO_WITHOUT
     )
 
 

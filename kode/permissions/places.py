@@ -129,6 +129,9 @@ MADE_BY_BUILDS = (
 ).split()
 """Other names that a build regenerates."""
 
+TEMPORARY = ("/tmp", "/var/tmp")
+"""Folders of which a command in the sandbox has its own."""
+
 PROGRAMS_AND_DOCUMENTS = (
     "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications "
     "/etc/os-release /etc/hostname /etc/hosts "

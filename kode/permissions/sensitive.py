@@ -93,7 +93,7 @@ def ground(at: Workplace) -> Ground:
         roots=_both((at.cwd, *at.roots)),
         home=os.path.abspath(at.user_home),
         protected=_both((*at.protected, at.home, at.user_home / ".kode")),
-        temp=_both((*at.temp, Path("/tmp"), Path("/var/tmp"))),
+        temp=_both((*at.temp, *map(Path, places.TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
     )
 
@@ -112,6 +112,13 @@ def place(path: str, where: Ground) -> Place:
     if any(below(resolved, known) for known in places.PROGRAMS_AND_DOCUMENTS):
         return "system"
     return "elsewhere"
+
+
+def is_private(path: str, where: Ground) -> bool:
+    """Whether the sandbox has a temporary folder of its own in the place of this path's."""
+    return place(path, where) == "temp" and any(
+        below(real(path), folder) for folder in places.TEMPORARY
+    )
 
 
 def is_readable(path: str, where: Ground) -> bool:

@@ -153,7 +153,7 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     project = tmp_path / "project"
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     (project / "draft.txt").write_text("mine\n")
-    call = {"name": "shell", "arguments": {"command": "ls && git clean -fdq ."}}
+    call = {"name": "shell", "arguments": {"command": "ls .. && git clean -fdq ."}}
     questions = []
 
     async def ask(question: Question) -> Answer:
@@ -172,6 +172,23 @@ async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
     )
     assert text.startswith("Undid turn 1 (clean it)\nrestored draft.txt\n")
     assert text.endswith("`/redo` reapplies turn 1.")
+
+
+async def test_work_that_a_command_deletes_in_the_sandbox_comes_back(
+    opened: Open, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    (project / "draft.txt").write_text("mine\n")
+    call = {"name": "shell", "arguments": {"command": "git clean -fdq . && rm -rf .git/refs"}}
+
+    conversation = await opened({"calls": [call]}, {"text": "cleaned"})
+    await conversation.turn("clean it")
+    assert not (project / "draft.txt").exists()
+    await conversation.past.undo()
+
+    assert (project / "draft.txt").read_text() == "mine\n"
+    assert (project / ".git" / "refs").is_dir()
 
 
 @pytest.mark.parametrize("broken", [False, True])

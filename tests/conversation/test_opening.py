@@ -82,7 +82,7 @@ async def test_sessions_begin_alike_in_every_folder_and_on_every_day(
     same = first[: next(at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)]
     assert '"role":"user"' in same
     assert "You are kode" in same
-    assert "delegate_tasks" in same
+    assert "edit_file" in same
     assert str(one) in first[len(same) :]
     assert "Use tabs." in second[len(same) :]
 

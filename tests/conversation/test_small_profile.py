@@ -103,7 +103,7 @@ async def test_the_config_decides_before_the_window_does(
     flags = {"profile": profile, "context.window": window}
     talk = await opened(tmp_path, server, events, **flags)
 
-    assert ("delegate_tasks" not in tools_of(talk)) is small
+    assert ("todo" not in tools_of(talk)) is small
     assert ("at once what you know" in talk.context.system) is small
     assert talk.agent.provider.info.context_window == window
     assert not [one for one in server.questions if one.method == "POST"]

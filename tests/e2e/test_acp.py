@@ -261,14 +261,14 @@ async def test_what_a_command_would_destroy_is_said(
 ) -> None:
     (place.project / "kept.txt").write_text("dear")
     zed.choose = lambda call: "no"
-    server.play([{"calls": [shell("rm -rf kept.txt")]}, {"text": "as you wish"}])
+    server.play([{"calls": [shell("ls ..; rm -rf kept.txt")]}, {"text": "as you wish"}])
     session = await zed.open()
 
     await zed.prompt(session, "clean up")
 
     (question,) = zed.asked
     assert question["kind"] == "execute"
-    assert question["title"] == "rm -rf kept.txt"
+    assert question["title"] == "ls ..; rm -rf kept.txt"
     assert "kept.txt" in question["content"][0]["content"]["text"]
     assert zed.call()["status"] == "failed"
     assert "The person refused this." in str(zed.call()["content"])

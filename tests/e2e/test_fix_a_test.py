@@ -90,15 +90,18 @@ def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> 
             assert "Run a command" not in first
             terminal.type("y", "enter")
 
-            second = terminal.until("Run a command", "answer:", timeout_s=60)
+            second = terminal.until("Keep what", "answer:", timeout_s=60)
             assert second.count(OFFER) == 1
-            asked = second[second.index("Run a command") :]
+            asked = second[second.index("Keep what") :]
             assert COMMIT in asked
+            assert "what git records" in asked
+            assert "objects" not in asked
+            assert "shell(git commit:*)" in asked
             terminal.type("y", "enter")
 
             text = terminal.until("the change is committed", timeout_s=60)
             assert OFFER not in text
-            assert text.count("Allowed once: ") == 2
+            assert text.count("Allowed once: ") == 1
             assert "Denied" not in text
             assert "sandbox" not in text
             terminal.type("/quit", "enter")

@@ -184,14 +184,14 @@ def test_a_single_task_on_a_terminal_says_what_goes_on_and_leaves_only_lines(rep
 
 def test_who_has_left_the_window_is_told_that_a_question_waits(repl):
     ask = ("--permission-mode", "ask", "--no-memory")
-    terminal = repl(shell("rm -rf build"), shell("rm -rf dist"), {"text": "Done."}, arguments=ask)
+    terminal = repl(shell("ls /build"), shell("ls /dist"), {"text": "Done."}, arguments=ask)
     assert b"\x1b[?1004h" in terminal.raw
 
     terminal.type("clean", "\x1b[I", "enter")
     terminal.until("answer:")
     assert b"\a" not in terminal.raw
     terminal.type("\x1b[O", "y", "enter")
-    terminal.until("rm -rf dist", "answer:")
+    terminal.until("ls /dist", "answer:")
     for _ in range(200):
         terminal.read()
         if b"\a" in terminal.raw:

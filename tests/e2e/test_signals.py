@@ -193,7 +193,8 @@ def test_at_the_prompt_a_turn_ends_and_the_way_back_is_told(
 def test_a_question_ends_with_kode_and_nothing_was_run(
     place: Place, serve: Callable[..., ScriptedServer]
 ) -> None:
-    serve(SLEEP)
+    command = "touch begun; ls /srv/elsewhere"
+    serve({"calls": [{"name": "shell", "arguments": {"command": command}}]})
     with terminal(place) as prompt:
         prompt.until("/help", " · ")
         prompt.type("hi", "enter")

@@ -149,11 +149,14 @@ async def test_what_destroys_is_said_and_takes_no_lasting_answer(
 ) -> None:
     (project / "kept").mkdir()
     (project / "kept" / "a.txt").write_text("work of a day")
-    play({"calls": [{"name": "shell", "arguments": {"command": "rm -rf kept"}}]}, {"text": "no"})
+    play(
+        {"calls": [{"name": "shell", "arguments": {"command": "ls ..; rm -rf kept"}}]},
+        {"text": "no"},
+    )
     async with connect() as call:
         state = await call("kode_start", prompt="x", cwd=str(project), mode="auto-edit")
         question = state["question"]
-        assert question["what"] == "rm -rf kept"
+        assert question["what"] == "ls ..; rm -rf kept"
         assert question["destroys"]
         assert list(question["choices"]) == ["once", "no"]
         lasting = await call.fault(

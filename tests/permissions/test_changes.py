@@ -48,6 +48,15 @@ async def test_ignored_files_are_no_reason_to_ask_and_stay_in_the_sandbox(room):
     assert (names, person.questions) == ([], [])
 
 
+async def test_a_folder_that_has_to_stay_keeps_what_is_in_it(room):  # noqa: F811
+    names = (".git", ".git/HEAD", ".git/objects", ".git/objects/a", "src", "src/a.py")
+    made = changes(room, *names, change="deleted")
+
+    kept_names, _ = await kept(room, room.gate(mode="auto-edit"), made)
+
+    assert kept_names == ["src", "src/a.py"]
+
+
 async def test_in_auto_edit_what_an_edit_may_change_becomes_real_at_once(room):  # noqa: F811
     person = Person(Answer(choice="no"))
     made = [

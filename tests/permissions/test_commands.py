@@ -37,7 +37,8 @@ def where(command: str, mode: str = "ask", **settings: Any) -> str:
 
 TRIED = ["pytest -q", "./run.sh", "ls -la", "python3 x.py", "$X", "for f in *; do cat $f; done"]
 CHANGES = ["mkdir x", "git commit -m x", "ruff format ."]
-ASKED = ["git push", "curl http://x.test", "rm -rf src", "sudo ls", "cat .env", "cat /etc/passwd"]
+DELETES = ["rm -rf src", "git reset --hard", "git restore a.py", "find . -name '*.orig' -delete"]
+ASKED = ["git push", "curl http://x.test", "rm -rf ~/x", "sudo ls", "cat .env", "cat /etc/passwd"]
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
@@ -46,19 +47,64 @@ def test_what_nobody_was_asked_about_is_tried_in_the_sandbox(command, mode):
     assert where(command, mode) == "sandbox"
 
 
-@pytest.mark.parametrize("command", CHANGES)
-def test_what_changes_the_project_by_its_name_asks_unless_edits_are_free(command):
-    assert [where(command, mode) for mode in ("plan", "ask", "auto-edit", "full")] == [
+@pytest.mark.parametrize("command", [*CHANGES, *DELETES])
+def test_what_changes_or_deletes_in_the_project_is_judged_by_what_it_did(command):
+    assert [where(command, mode) for mode in ("plan", "ask", "auto-edit")] == [
         "deny",
-        "ask",
         "sandbox",
-        "outside",
+        "sandbox",
     ]
 
 
-@pytest.mark.parametrize("command", CHANGES)
-def test_where_there_is_no_copy_to_write_in_it_asks_in_auto_edit_too(command):
-    assert where(command, "auto-edit", sandbox="plain") == "ask"
+@pytest.mark.parametrize("command", [*CHANGES, *DELETES])
+@pytest.mark.parametrize("sandbox", ["plain", "none"])
+def test_where_there_is_no_copy_to_write_in_names_decide(command, sandbox):
+    assert where(command, "ask", sandbox=sandbox) == "ask"
+    assert where(command, "auto-edit", sandbox=sandbox) == "ask"
+    assert where(command, "plan", sandbox=sandbox) == "deny"
+
+
+STAYS = [
+    "kill $!",
+    "env",
+    "ls /tmp",
+    "pytest > /tmp/out; tail /tmp/out",
+    "curl -s http://127.0.0.1:8000/x",
+    "curl --retry 3 localhost:8000",
+    "echo x > /dev/tcp/127.0.0.1/80",
+    "python3 -m http.server & wget -qO- http://[::1]:8000/",
+]
+
+
+@pytest.mark.parametrize("command", STAYS)
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
+def test_temporary_files_loopback_and_processes_are_the_sandboxs_own(command, mode):
+    assert where(command, mode) == "sandbox"
+    assert where(command, mode, sandbox="plain") != "outside"
+    assert where(command, mode, sandbox="none") in ("ask", "deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl http://x.test/127.0.0.1",
+        "curl http://127.0.0.1.x.test",
+        "curl http://localhost@x.test",
+        "curl http://x.test http://localhost",
+        "git push http://localhost/x",
+        "docker ps",
+        "git config --global user.name x",
+    ],
+)
+def test_what_only_looks_like_the_sandboxs_own_is_asked_about(command):
+    assert where(command, "auto-edit") == "ask"
+
+
+def test_a_refusal_names_the_part_that_leaves_not_those_that_stay():
+    decision = decide_call(call("for i in 1 2; do ./x.sh; break; done; wait $p; git push"))
+
+    assert decision.decides.startswith("`git push`")
+    assert "break" not in decision.decides
 
 
 @pytest.mark.parametrize("command", ASKED)
@@ -101,6 +147,7 @@ def test_a_rule_does_not_cover_what_runs_beside_its_command():
     assert where("./x.sh && git push", allow=rules) == "ask"
     assert where("git push $(cat x)", allow=rules) == "ask"
     assert where("git push; rm -rf src", allow=rules) == "ask"
+    assert where("pytest; rm -rf src", allow=rules) == "sandbox"
 
 
 def test_a_rule_for_a_part_that_may_be_tried_keeps_the_rest_in_the_sandbox():

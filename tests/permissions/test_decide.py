@@ -237,8 +237,8 @@ def test_what_is_offered_answers_the_question():
 def test_the_hint_names_a_flag_that_allows_it():
     assert shell("ask", "curl x.test").hint == "--allow 'shell(curl x.test)'"
     assert shell("ask", "mkdir x").hint == ("--allow 'shell(mkdir x)'")
-    assert shell("ask", "mkdir x", sandbox="layered").hint == (
-        "--allow 'shell(mkdir x)' or --permission-mode auto-edit"
+    assert shell("ask", "; ".join(f"curl {n}.test" for n in range(9))).hint == (
+        "--permission-mode full"
     )
     assert decided("ask", "edit_file", {"path": "a"}).hint == "--permission-mode auto-edit"
 

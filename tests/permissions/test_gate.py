@@ -103,6 +103,25 @@ async def test_a_verdict_names_the_outside_text_that_a_command_takes_in(
     assert (verdict.allowed, verdict.untrusted) == (True, "/var/tmp/F")
 
 
+@pytest.mark.parametrize(
+    ("settings", "could"),
+    [
+        ({}, False),
+        ({"mode": "plan"}, False),
+        ({"mode": "full"}, True),
+        ({"ask": Person()}, True),
+        ({"allow": ["fetch(x.example)"]}, True),
+        ({"allow": ["fetch_url"]}, True),
+        ({"allow": ["delegate", "edit"]}, False),
+    ],
+)
+def test_a_tool_that_always_needs_a_yes_could_run_where_one_may_come(room, settings, could):
+    gate = room.gate(**settings)
+
+    assert gate.could_run(TOOLS["fetch_url"]) is could
+    assert gate.could_run(TOOLS["shell"])
+
+
 async def test_session_allows_it_until_the_process_ends(room):
     person = Person(Answer(choice="session"))
     gate = room.gate(person)

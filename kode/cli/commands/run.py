@@ -177,13 +177,10 @@ async def _turn(conversation: "Conversation", form: "Form | None", text: str) ->
 
 
 def _nothing_done(ended: TurnEnded) -> str:
-    from kode.permissions.gate import GO_WITHOUT
-
     first = ended.denials[0]
-    why = first.reason.removesuffix(GO_WITHOUT).strip()
     return (
         "Nothing was done: every call that does more than read was refused. "
-        f"{first.tool} {one_line(first.subject)}: {why}"
+        f"{first.tool} {one_line(first.subject)}: {first.reason}"
     )
 
 

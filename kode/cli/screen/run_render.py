@@ -41,7 +41,7 @@ from kode.events import (
     ToolFinished,
     TurnEnded,
 )
-from kode.permissions.gate import GO_WITHOUT, NOBODY
+from kode.permissions.gate import NOBODY
 
 MAX_ERROR_LINES = 6
 LINE_EVERY_S = 0.1
@@ -136,7 +136,7 @@ class ProgressRenderer:
             return
         width = max(self.screen.width - 2, 60)
         if event.refused:
-            why = event.text.removeprefix(NOBODY).removesuffix(GO_WITHOUT).strip()
+            why = event.summary.removeprefix(NOBODY).strip()
             self.screen.print(f"– {denied_line(event, width)}")
             self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return

@@ -15,6 +15,6 @@ only a line in the closed grammar runs without asking.
 """
 
 from kode.permissions.shell.judge import judge
-from kode.permissions.shell.line import Line, Part, Risk, worst
+from kode.permissions.shell.line import Leaves, Line, Part, Risk, worst
 
-__all__ = ["Line", "Part", "Risk", "judge", "worst"]
+__all__ = ["Leaves", "Line", "Part", "Risk", "judge", "worst"]

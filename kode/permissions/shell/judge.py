@@ -16,7 +16,7 @@ from kode.contracts import CheckPart
 from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
 from kode.permissions.shell import paths, pipes, plain, programs, tree, wrappers
-from kode.permissions.shell.line import Line, Part, Risk, TooLong
+from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
 from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
 
@@ -32,6 +32,12 @@ MAX_SHOWN_CHARS = 2_000
 _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</dev/null", "2>&1"})
 
 _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+
+_HOST = re.compile(
+    r"(?:(?<=://)|(?<![\w./:@-]))(?:[\w.-]+@)?"
+    r"(localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?![\w.@-])"
+)
+"""This machine's loopback, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 
@@ -170,7 +176,13 @@ class _Walk:
         if own:
             risk, reason = "system", own[0]
         self.parts.append(
-            Part(text=_clip(text), argv=argv if literal else None, risk=risk, reason=reason)
+            Part(
+                text=_clip(text),
+                argv=argv if literal else None,
+                risk=risk,
+                reason=reason,
+                leaves="machine" if own else "",
+            )
         )
         for one in inner:
             first = len(self.parts)
@@ -209,12 +221,16 @@ class _Walk:
             undo = " ".join(filter(None, (rule.undo, touched.undo)))
             if rule.spares and self.spares(words, rule):
                 risk, reason = "write", "deletes build output"
-        if _GRAVITY.index(touched.risk) > _GRAVITY.index(risk):
+        heavier = _GRAVITY.index(touched.risk) - _GRAVITY.index(risk)
+        if heavier > 0 or (heavier == 0 and touched.leaves):
             risk, reason = touched.risk, touched.reason
         if rule is not None and rule.own:
             touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
-        return _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+        part = _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
+        if rule is not None and part.leaves != "keys":
+            part = replace(part, leaves=_away(rule.leaves, text) or part.leaves)
+        return part
 
     def touched_by(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Touched:
         kind = rule.operands.removeprefix("text ") if rule else ""
@@ -257,6 +273,8 @@ class _Walk:
         if item.in_test:
             reason = f"{reason}: between [ and ], `{operator}` redirects and compares nothing"
         part = _part(item.text, None, risk, reason, touched, undo=touched.undo)
+        if risk == "network":
+            part = replace(part, leaves=_away("host", target.text.replace("/", " ")))
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
     def change_folder(self, item: Command, *, is_plain: bool) -> bool:
@@ -334,7 +352,16 @@ def _part(
         reads=tuple(dict.fromkeys(touched.reads)),
         writes=tuple(dict.fromkeys(touched.writes)),
         outside=touched.outside,
+        leaves=touched.leaves,
     )
+
+
+def _away(leaves: Leaves, text: str) -> Leaves:
+    """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
+    wrong guess costs a failed command, since there is no other network in it."""
+    hosts = len(re.findall("://", text))
+    own = _HOST.findall(text)
+    return "" if leaves == "host" and own and hosts <= len(own) else leaves
 
 
 def _unknown(text: str, reason: str) -> Part:

@@ -14,6 +14,11 @@ folder. `network` talks to other machines. `unknown` could do anything. `system`
 machine, writes what runs later, or reads keys. `destructive` loses what cannot be restored.
 """
 
+Leaves = Literal["", "keys", "push", "host", "machine", "place"]
+"""What a command needs that the sandbox has not: files with keys; a repository to push to; another
+host; the machine's own programs, accounts, settings or sockets; a place outside the project and the
+private `/tmp`. Empty: nothing, so it can run there, and what it changes is judged afterwards."""
+
 ORDER: tuple[Risk, ...] = ("safe", "write", "network", "unknown", "system", "destructive")
 
 
@@ -43,6 +48,7 @@ class Part:
     outside: bool = False
     """Whether it names a path outside the working folders, except a system document that it
     reads."""
+    leaves: Leaves = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
-from kode.permissions.shell.line import Risk, worst
+from kode.permissions.shell.line import Leaves, Risk, worst
 from kode.permissions.shell.plain import Word
 
 MAX_PATH_CHARS = 1_000
@@ -26,9 +26,14 @@ class Touched:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     outside: bool = False
+    leaves: Leaves = ""
 
 
 _PATH = re.compile(r"(?!\w+://)(?=[^/.~]*[/.~])[\w@%+=:,./~*?\[\] -]+")
+
+_LOSES_WHAT_IS_WRITTEN = frozenset(
+    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")
+)
 
 OUTSIDE = "Changes outside the project cannot be undone."
 
@@ -63,9 +68,16 @@ def read(path: str | None, where: Ground) -> Touched:
             secret=True,
             reads=(path,),
             outside=place not in ("root", "system"),
+            leaves="keys",
         )
     if place == "protected" and not sensitive.is_readable(path, where):
-        return Touched(risk="system", reason="reads a folder of kode", reads=(path,), outside=True)
+        return Touched(
+            risk="system",
+            reason="reads a folder of kode",
+            reads=(path,),
+            outside=True,
+            leaves="place",
+        )
     if place in ("protected", "root", "system"):
         return Touched(reads=(path,))
     return Touched(
@@ -73,6 +85,7 @@ def read(path: str | None, where: Ground) -> Touched:
         reason=f"reads {_short(path, where)}, outside the project",
         reads=(path,),
         outside=True,
+        leaves="" if sensitive.is_private(path, where) else "place",
     )
 
 
@@ -80,9 +93,11 @@ def write(path: str | None, where: Ground) -> Touched:
     """The effect of writing, creating or deleting a path."""
     if path is None:
         return Touched(risk="unknown", reason="writes to a file at an unknown path")
+    if path in _LOSES_WHAT_IS_WRITTEN:
+        return Touched(writes=(path,))
     what, risk, undo = f"writes to {_short(path, where)}", "write", ""
     place = sensitive.place(path, where)
-    outside = place != "root"
+    outside, secret = place != "root", sensitive.is_secret(path, where)
     if _is_device(path):
         risk, what, undo = (
             "destructive",
@@ -93,7 +108,7 @@ def write(path: str | None, where: Ground) -> Touched:
         risk, what = "system", f"{what}, in a folder of kode"
     elif sensitive.runs_later(path):
         risk, what = "system", f"{what}, which other programs run later"
-    elif sensitive.is_secret(path, where):
+    elif secret:
         risk, what = "system", f"{what}, which is likely to hold keys"
     elif place not in ("root", "temp"):
         risk, what, undo = "system", f"{what}, outside the project", OUTSIDE
@@ -101,10 +116,13 @@ def write(path: str | None, where: Ground) -> Touched:
         risk=risk,  # type: ignore[arg-type]
         reason=what,
         undo=undo,
-        secret=sensitive.is_secret(path, where),
+        secret=secret,
         protected=place == "protected",
         writes=(path,),
         outside=outside,
+        leaves="keys"
+        if secret
+        else ("place" if outside and not sensitive.is_private(path, where) else ""),
     )
 
 
@@ -123,6 +141,7 @@ def together(*touched: Touched) -> Touched:
         reads=tuple(path for one in touched for path in one.reads),
         writes=tuple(path for one in touched for path in one.writes),
         outside=any(one.outside for one in touched),
+        leaves=next((one.leaves for one in touched if one.leaves), ""),
     )
 
 
@@ -139,7 +158,7 @@ def _is_device(path: str) -> bool:
     return (
         path.startswith("/dev/")
         and not path.startswith(("/dev/fd/", "/dev/shm/"))
-        and path not in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
+        and path not in ("/dev/stdout", "/dev/stderr", "/dev/tty")
     )
 
 

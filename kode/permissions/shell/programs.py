@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kode.permissions.shell.line import Risk
+from kode.permissions.shell.line import Leaves, Risk
 from kode.permissions.shell.plain import Word
 
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
@@ -25,6 +25,9 @@ _RISKS: dict[str, Risk] = {
     "checks": "unknown",
     "runs": "unknown",
 }
+
+_LEAVES: dict[Risk, Leaves] = {"network": "host", "system": "machine"}
+"""What a program needs outside the sandbox, where its rule does not say."""
 
 _GRAVITY: tuple[Risk, ...] = ("unknown", "write", "network", "system", "destructive")
 """Which of several rules counts: what a program does by its name outweighs that it runs."""
@@ -95,6 +98,7 @@ class Rule:
     """Whether it writes in kode's own folder."""
     check: bool = False
     """Whether its exit status says whether the project passed."""
+    leaves: Leaves = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,6 +439,7 @@ def _rule(words: tuple[tuple[str, ...], ...], risk: Risk, row: Mapping[str, Any]
         spares=row.get("spares", False),
         undo=row.get("undo", ""),
         own=row.get("own", False),
+        leaves=row.get("leaves", _LEAVES.get(risk, "")),
     )
 
 

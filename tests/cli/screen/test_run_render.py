@@ -14,7 +14,7 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
-from kode.permissions.gate import GO_WITHOUT, NOBODY
+from kode.permissions.gate import NOBODY
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 
 
@@ -28,9 +28,7 @@ def progress(**options):
 
 def test_a_call_that_was_refused_names_the_flag_that_allows_it_and_nothing_for_the_model():
     renderer, stream = progress()
-    text = (
-        f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'. {GO_WITHOUT}"
-    )
+    reason = f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'."
 
     renderer.emit(
         ToolFinished(
@@ -38,8 +36,8 @@ def test_a_call_that_was_refused_names_the_flag_that_allows_it_and_nothing_for_t
             name="shell",
             subject="sudo ls",
             is_error=True,
-            summary="Refused",
-            text=text,
+            summary=reason,
+            text=f"{reason} Go without.",
             refused=True,
         )
     )

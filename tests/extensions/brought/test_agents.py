@@ -151,7 +151,7 @@ async def test_the_model_is_offered_agents_and_a_wrong_name_starts_nothing(
 
 
 async def test_without_agents_nothing_is_said_of_them(opened: Open) -> None:
-    conversation = await opened()
+    conversation = await opened(mode="full")
     await conversation.open()
 
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]

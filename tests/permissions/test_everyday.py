@@ -1,0 +1,59 @@
+"""Everyday lines of development: in the sandbox nothing asks but what leaves it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.permissions.decide import decide_call
+from kode.permissions.decision import Decision
+from kode.permissions.rules import Rules
+from kode.permissions.shell import judge
+from kode.tools.shell import shell
+from tests.permissions.shell.lines import WHERE
+from tests.workplaces import make_call, workplace
+
+DATA = Path(__file__).parent / "data" / "everyday.jsonl"
+LINES: list[dict[str, Any]] = [json.loads(row) for row in DATA.read_text("utf-8").splitlines()]
+STAY = [row["command"] for row in LINES if not row["leaves"]]
+
+
+def decided(command: str, mode: str) -> Decision:
+    place = workplace(Path(WHERE.cwd))
+    return decide_call(
+        make_call(Rules(), mode, shell, {"command": command}, place, sandbox="layered")
+    )
+
+
+@pytest.mark.parametrize("row", LINES, ids=lambda row: row["command"][:60])
+def test_a_line_leaves_for_what_is_said_of_it(row):
+    leaves = [part.leaves for part in judge(row["command"], WHERE).parts if part.leaves]
+    assert leaves[:1] == ([row["leaves"]] if row["leaves"] else [])
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+@pytest.mark.parametrize("row", LINES, ids=lambda row: row["command"][:60])
+def test_what_stays_runs_in_the_sandbox_and_what_leaves_is_asked_about(row, mode):
+    decision = decided(row["command"], mode)
+    assert decision.sandboxed is not bool(row["leaves"])
+    assert decision.outcome == ("ask" if row["leaves"] else "allow")
+
+
+def test_few_of_the_everyday_lines_are_asked_about():
+    asked = [row for row in LINES if decided(row["command"], "auto-edit").outcome != "allow"]
+    assert len([row for row in asked if row["from"] == "survey"]) <= 5
+    assert len(asked) / len(LINES) <= 0.15
+
+
+@pytest.mark.parametrize("row", [row for row in LINES if row["leaves"]], ids=lambda r: r["command"])
+def test_a_refusal_names_one_part_and_one_way(row):
+    decision = decided(row["command"], "auto-edit")
+    assert decision.decides.count("`") == 2
+    assert decision.instead
+    assert "\n" not in decision.decides + decision.instead
+
+
+@pytest.mark.parametrize("command", STAY)
+def test_what_runs_in_the_sandbox_brings_no_text_from_outside(command):
+    assert not decided(command, "auto-edit").untrusted
