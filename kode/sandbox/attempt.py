@@ -77,9 +77,11 @@ class Attempt:
         if self._wall is not None:
             self._wall.start()
         reporting = () if self._wall is None else (self._wall.descriptor,)
+        loopback = None if self.kind == "landlock" else self.sandbox.loopback()
+        shared = () if loopback is None else loopback.descriptors
         return Wrapped(
             argv=(*launcher, *argv),
-            descriptors=(*self._descriptors, *reporting),
+            descriptors=(*self._descriptors, *reporting, *shared),
             settle=self._settle,
         )
 
@@ -180,16 +182,19 @@ class Attempt:
 
     def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
         sandbox = self.sandbox
+        loopback = sandbox.loopback()
         mounts = view.bubblewrap_arguments(
             sandbox.ground,
             sandbox.temporary_folder(),
             masks=masks,
             store=str(sandbox.store()) if self.layers else "",
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
+            network=sandbox.ground.network or loopback is not None,
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
         bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
-        return (bubblewrap, "--args", str(carried), "--")
+        enter = () if loopback is None else loopback.enter
+        return (*enter, bubblewrap, "--args", str(carried), "--")
 
 
 def _mask_for(path: Path, store: Path | None) -> str:

@@ -33,6 +33,7 @@ from kode.sandbox.attempt import Attempt, Kind
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
+from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
@@ -65,6 +66,9 @@ class Sandbox:
     _temporary: str = ""
     _store: Store | None = None
     _masks: tuple[Masks, ...] = ()
+    _loopback: Loopback | None = None
+    _can_share: bool = True
+    """Whether to try for a network that its commands share: False once that has failed."""
     _below: dict[Path, Path] = field(default_factory=dict)
     """Working folder → ignored files that commands of this session wrote."""
     _one_thread: threading.RLock = field(default_factory=threading.RLock)
@@ -262,6 +266,14 @@ class Sandbox:
                     (store / "tmp").mkdir(mode=0o700, exist_ok=True)
                     self._temporary = os.path.realpath(store / "tmp")
             return self._temporary
+
+    def loopback(self) -> Loopback | None:
+        """The network that its commands share; None where each has its own, or the machine's."""
+        with self._one_thread:
+            if self._loopback is None and self._can_share and not self.ground.network:
+                self._loopback = make_loopback()
+                self._can_share = self._loopback is not None
+            return self._loopback
 
     def store(self) -> Path | None:
         """The folder for layers and masks; None if none can be created."""
