@@ -5,7 +5,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -317,6 +317,16 @@ class Sandbox(Protocol):
     @property
     def carries(self) -> bool:
         """Whether `carry_over` has kept anything."""
+
+    def private_tmp(self) -> Path | None:
+        """The folder that its commands see as `/tmp`; None where they see the machine's or none.
+        The first call may try the sandbox."""
+
+    def show(self, paths: Iterable[str]) -> None:
+        """Shows commands that still run these files as they are now. Never raises."""
+
+    def close(self) -> None:
+        """Removes its `/tmp` and copies once no command runs in it. It can be used again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
+from kode.workplace import located, real_path
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that one result cannot fill a window."""
@@ -243,9 +244,8 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
     if tool.effect not in ("read", "edit") or "path" not in arguments:
         return ""
     value = arguments["path"]
-    path = os.path.expanduser(value) if isinstance(value, str) else ""
     try:
-        return os.path.realpath(os.path.join(agent.place.cwd, path))
+        return real_path(agent.place, value if isinstance(value, str) else "")
     except (OSError, ValueError):
         return ""
 
@@ -263,9 +263,8 @@ def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Ma
 
 def _exists(agent: Agent, path: str) -> bool:
     try:
-        return bool(path) and os.path.lexists(
-            os.path.join(agent.place.cwd, os.path.expanduser(path))
-        )
+        full = os.path.join(agent.place.cwd, os.path.expanduser(path))
+        return bool(path) and os.path.lexists(located(agent.place, full))
     except ValueError:  # a NUL, which the tool refuses
         return False
 

@@ -16,6 +16,7 @@ from kode.permissions.decision import (
     shown,
 )
 from kode.permissions.rules import Rule
+from kode.workplace import located
 
 
 def read(call: Call) -> Decision:
@@ -111,7 +112,8 @@ def _path(call: Call, name: str, *, default: str) -> str:
     text = value if isinstance(value, str) and value else default
     if text == "~" or text.startswith("~/"):
         text = call.where.home + text[1:]
-    return os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
+    path = os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
+    return located(call.place, path)
 
 
 def _expand_glob(call: Call, path: str) -> list[str]:

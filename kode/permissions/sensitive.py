@@ -8,7 +8,7 @@ import fnmatch
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,6 +83,8 @@ class Ground:
     temp: tuple[str, ...]
     readable: tuple[str, ...] = ()
     """Readable folders and files in protected folders; names may be patterns."""
+    tmp: Callable[[], Path | None] = lambda: None
+    """The folder of the session's own `/tmp`: work, wherever it lies."""
 
 
 def ground(at: Workplace) -> Ground:
@@ -95,12 +97,15 @@ def ground(at: Workplace) -> Ground:
         protected=_both((*at.protected, at.home, at.user_home / ".kode")),
         temp=_both((*at.temp, Path("/tmp"), Path("/var/tmp"))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
+        tmp=at.private_tmp,
     )
 
 
 def place(path: str, where: Ground) -> Place:
     """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
     resolved = real(path)
+    if _is_in_tmp(path, resolved, where):
+        return "root"
     if any(below(known, folder) for known in {path, resolved} for folder in where.protected):
         return "protected"
     if any(below(resolved, folder) for folder in where.roots):
@@ -112,6 +117,14 @@ def place(path: str, where: Ground) -> Place:
     if any(below(resolved, known) for known in places.PROGRAMS_AND_DOCUMENTS):
         return "system"
     return "elsewhere"
+
+
+def _is_in_tmp(path: str, resolved: str, where: Ground) -> bool:
+    """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
+    if any(below(resolved, folder) for folder in where.roots):
+        return False  # the usual case needs no sandbox
+    tmp = where.tmp()
+    return tmp is not None and all(below(known, str(tmp)) for known in (path, resolved))
 
 
 def is_readable(path: str, where: Ground) -> bool:

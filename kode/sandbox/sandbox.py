@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -62,6 +62,8 @@ class Sandbox:
     ground: Ground
     denied: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading a path."""
+    running: list[Attempt] = field(default_factory=list)
+    """The commands in it that have not ended."""
     _standing: Standing | None = None
     _temporary: str = ""
     _store: Store | None = None
@@ -151,6 +153,34 @@ class Sandbox:
         for below in self._below.values():
             shutil.rmtree(below, ignore_errors=True)
         self._below = {}
+
+    def show(self, paths: Iterable[str]) -> None:
+        """See `contracts.Sandbox`."""
+        running = tuple(self.running)
+        if not running:
+            return
+        masked = set(self.masked())
+        real = [path for path in map(Path, paths) if masked.isdisjoint((path, *path.parents))]
+        for one in running:
+            one.show(real)
+
+    def private_tmp(self) -> Path | None:
+        """See `contracts.Sandbox`."""
+        return Path(self.temporary_folder()) if self.standing().kind == "bubblewrap" else None
+
+    def close(self) -> None:
+        """See `contracts.Sandbox`."""
+        with self._one_thread:
+            if self.running:
+                return
+            self._below, self._temporary = {}, ""
+            if self._store is not None:
+                atexit.unregister(self._store.close)
+                self._store.close()
+                self._store = None
+            if self._loopback is not None:
+                self._loopback.close()
+                self._loopback = None
 
     # ── what holds here ──────────────────────────────────────────────────────────────────────
 
