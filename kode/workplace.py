@@ -56,7 +56,7 @@ def located(place: Workplace, path: str) -> str:
     """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
     has one, as in its commands. A file that is only in the machine's `/tmp` is meant itself, and so
     are the folders that commands see there too."""
-    if path != TMP and not path.startswith(f"{TMP}/") or ".." in path.split("/"):
+    if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))
     if any(_below(path, one) or (path != TMP and _below(one, path)) for one in seen):

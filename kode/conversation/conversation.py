@@ -56,6 +56,7 @@ from kode.engine.context import (
 )
 from kode.engine.fence import fence_text
 from kode.engine.tokens import tokens_of_text
+from kode.engine.trial import settle_ended
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
@@ -582,6 +583,7 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
+            await settle_ended()
             if self.extensions is not None:
                 await self.extensions.close()
             await self._leave("exit")
@@ -607,6 +609,10 @@ class Conversation:
         task.add_done_callback(self.background.discard)
 
     async def _leave(self, reason: str) -> None:
+        await self.commands.leave(self.session.id)
+        await settle_ended()
+        if self.agent.sandbox is not None:
+            await asyncio.to_thread(self.agent.sandbox.close)
         for task in list(self.background):
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)

@@ -21,7 +21,7 @@ from kode.engine.agent import Agent
 from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import Command, run_command
+from kode.engine.trial import Command, run_command, settle_ended
 from kode.errors import KodeError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
@@ -125,6 +125,8 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
+        if agent.sandbox is not None and output.files_changed:
+            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
         failed = False
@@ -147,6 +149,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
     agent.marks.record(output.files_changed, untrusted)
     text = clip_middle(mask(output.text, agent.secrets), MAX_RESULT_CHARS)
     for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
+    await settle_ended()
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):
@@ -185,6 +188,7 @@ async def _run_kept(
 ) -> ToolOutput:
     """Runs a tool after saving what it may change, so that the turn can be undone."""
     if tool.effect == "run":
+        context = replace(context, untrusted=verdict.untrusted)
         command = Command(agent=agent, tool=tool, arguments=arguments, context=context)
         return await run_command(command, verdict)
     keeper, path = agent.keeper, context.judged_path

@@ -251,7 +251,9 @@ def _is_secret(path: str, where: Ground) -> bool:
         return not os.path.isdir(path)  # a package of that name, an environment in `.env`
     if any(mark in name for mark in "*?[") and _reaches_secret(name):
         return True
-    own = (*where.roots, where.home)
+    own = (*where.roots, where.home, *where.readable)
+    if _is_in_tmp(path, path, where):
+        return False
     return below(path, _OTHERS_HOME) and not any(below(path, folder) for folder in own)
 
 

@@ -55,7 +55,9 @@ def enter(orders: dict[str, "Any"]) -> None:
     views = []
     if orders["layers"]:
         _mount_layers(orders)
-        views = [posix.open(root, posix.O_PATH | posix.O_CLOEXEC) for _, root, _ in orders["layers"]]
+        views = [
+            posix.open(root, posix.O_PATH | posix.O_CLOEXEC) for _, root, _ in orders["layers"]
+        ]
     prctl = _function("prctl")
     _check(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and

@@ -73,8 +73,10 @@ def _made(bubblewrap: str) -> tuple[int, int]:
     try:
         with subprocess.Popen(
             # It ends when its input does, so with kode at the latest.
-            [bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(written), "--"]
-            + ["/bin/sh", "-c", "echo; read end"],
+            [
+                *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(written)),
+                *("--", "/bin/sh", "-c", "echo; read end"),
+            ],
             env={"PATH": WHERE},
             pass_fds=(written,),
             stdin=subprocess.PIPE,

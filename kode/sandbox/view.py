@@ -83,8 +83,8 @@ def bubblewrap_arguments(
 
     `masks` are files and folders with keys, each with the empty file shown in its place ("" for a
     folder). `store` holds layers for the working folders, "" for none; with it the launcher puts
-    layers and masks over these mounts, and each of `lowers` says where it finds a folder. `network`:
-    whether the network around it stays.
+    layers and masks over these mounts, and each of `lowers` says where it finds a folder.
+    `network`: whether the network around it stays.
     """
     homes = _hidden_homes(ground)
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
