@@ -118,6 +118,8 @@ class StatusLine:
     too."""
     cost_is_partial: bool = False
     """Whether some requests had an unknown price."""
+    jobs: int = 0
+    """Running commands in the background."""
 
 
 def _check_names(tools: Sequence[Tool]) -> None:
@@ -515,6 +517,7 @@ class Conversation:
             usage=self.session.usage,
             cost_usd=self._known_cost(),
             cost_is_partial=self.session.unpriced,
+            jobs=len(self.commands.running()),
         )
 
     def _context_tokens(self) -> int:

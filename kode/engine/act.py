@@ -29,7 +29,7 @@ from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
-from kode.workplace import located, real_path
+from kode.workplace import as_seen, located, real_path
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits, so that one result cannot fill a window."""
@@ -194,6 +194,10 @@ async def _run_kept(
     keeper, path = agent.keeper, context.judged_path
     if tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
+    if (
+        as_seen(agent.place, path) != path
+    ):  # the session's own /tmp: no part of the work, or of undo
+        return replace(_as_output(await tool.run(context, arguments)), files_changed=())
     keeper.before_edit(path)
     state: str | None = None
     try:

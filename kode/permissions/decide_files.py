@@ -68,6 +68,8 @@ def edit(call: Call) -> Decision:
         reason = "gives agents instructions, and this session has read outside text."
         return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
     inside = where == "root"
+    if sensitive.is_in_tmp(path, call.where):
+        return allow("It writes in the session's own /tmp, as any command may.")
     if full or (call.mode == "auto-edit" and inside):
         return allow("The mode allows it.")
     if _covered(call, path):

@@ -104,7 +104,7 @@ def ground(at: Workplace) -> Ground:
 def place(path: str, where: Ground) -> Place:
     """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
     resolved = real(path)
-    if _is_in_tmp(path, resolved, where):
+    if is_in_tmp(path, where):
         return "root"
     if any(below(known, folder) for known in {path, resolved} for folder in where.protected):
         return "protected"
@@ -119,8 +119,9 @@ def place(path: str, where: Ground) -> Place:
     return "elsewhere"
 
 
-def _is_in_tmp(path: str, resolved: str, where: Ground) -> bool:
+def is_in_tmp(path: str, where: Ground) -> bool:
     """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
+    resolved = real(path)
     if any(below(resolved, folder) for folder in where.roots):
         return False  # the usual case needs no sandbox
     tmp = where.tmp()
@@ -252,7 +253,7 @@ def _is_secret(path: str, where: Ground) -> bool:
     if any(mark in name for mark in "*?[") and _reaches_secret(name):
         return True
     own = (*where.roots, where.home, *where.readable)
-    if _is_in_tmp(path, path, where):
+    if is_in_tmp(path, where):
         return False
     return below(path, _OTHERS_HOME) and not any(below(path, folder) for folder in own)
 

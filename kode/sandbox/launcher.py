@@ -68,7 +68,10 @@ def enter(orders: dict[str, "Any"]) -> None:
     _check(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
-    reported = orders["report"] is not None and _report(*orders["report"], views)
+    reported = False
+    if orders["report"] is not None:
+        report_to, steps = orders["report"]
+        reported = _report(report_to, steps, views)
     for view in views:
         posix.close(view)
     _memory, program = _program(orders["filter_of_reported" if reported else "filter"])

@@ -193,6 +193,10 @@ class Sandbox:
                 no_layer = self.fault(kind, layered=True)
                 gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
                 gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
+                if self.loopback() is None and not self.ground.network:
+                    gaps.append(
+                        "a command cannot ask a server that another one runs (no `nsenter`)"
+                    )
                 return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
             if not fault:
                 return Standing(
