@@ -60,7 +60,7 @@ async def shell(
     command: str,
     timeout_s: Annotated[float, "At most 600"] = DEFAULT_TIMEOUT_S,
     description: Annotated[str | None, "What it does, in a few words, for the person"] = None,
-    background: Annotated[bool, "For a server or long work: returns an id for shell_job"] = False,
+    background: Annotated[bool, "For a server or long work: returns an id at once"] = False,
 ) -> ToolOutput:
     """Run a bash command in the working directory; returns its output and exit status. It has no
     stdin. Each call is a new shell. All processes it started end with it."""
@@ -227,7 +227,7 @@ class _Running:
             background.find(name).read_to = self.capture.size
             return ToolOutput(
                 text=f"{_or_none(self.output())}\n[It runs in the background as {name}, at most as "
-                "long as the session: shell_job reads, awaits and stops it.]",
+                "long as the session.]",
                 summary=f"runs in the background as {name}",
             )
         after = f"{time.monotonic() - self.since:.0f} s"
