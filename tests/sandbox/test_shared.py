@@ -1,6 +1,7 @@
 """What the commands of one sandbox share, and what one that still runs is shown of the project."""
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,15 @@ def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
         done = attempted_in(layered, "layered", ask)
     assert done.out == "answer\n", done.err
     assert done.hits == ()
+
+
+def test_its_port_is_no_hit_where_a_program_outside_has_the_same(layered: Sandbox) -> None:
+    ask = script(layered, "ask.py", ASKS)
+    with running(layered, script(layered, "serve.py", SERVES)):
+        port = int(Path(layered.temporary_folder(), "port").read_text())
+        with socket.create_server(("127.0.0.1", port)):
+            done = attempted_in(layered, "layered", ask)
+    assert (done.out, done.hits) == ("answer\n", ())
 
 
 def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
