@@ -125,8 +125,6 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None]) -> Non
         run_it = partial(_run_kept, agent, tool, arguments, context, verdict)
         output = await agent.around(tool, arguments, context, run_it)
         run.files_changed.update(dict.fromkeys(output.files_changed))
-        if agent.sandbox is not None and output.files_changed:
-            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
         run.evidence.note(verdict.checks, output.exit_status, bool(output.files_changed))
         untrusted = output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
         failed = False
@@ -203,6 +201,8 @@ async def _run_kept(
     try:
         output = _as_output(await tool.run(context, arguments))
         state = agent.seen_files.get(path) if path in output.files_changed else None
+        if agent.sandbox is not None:
+            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
         return output
     finally:
         keeper.after_edit(path, state)

@@ -162,6 +162,8 @@ async def settle_changes(
     )
     left = await _make_real(command.agent.keeper, attempt, allowed.changes)
     made = tuple(one for one in allowed.changes if one.path not in left)
+    if command.agent.sandbox is not None:
+        await asyncio.to_thread(command.agent.sandbox.show, [one.path for one in made])
     real = {one.path for one in allowed.changes}
     dropped = [one for one in changes if one.ignored and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)

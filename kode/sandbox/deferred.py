@@ -45,7 +45,9 @@ class DeferredSandbox:
             self._made.show(paths)
 
     def private_tmp(self) -> "Path | None":
-        return None if self.cannot_hold() else self._sandbox().private_tmp()
+        if self._made is None and self.cannot_hold():
+            return None
+        return self._sandbox().private_tmp()
 
     def close(self) -> None:
         if self._made is not None:

@@ -52,12 +52,15 @@ def test_a_server_in_the_background_is_asked_by_later_commands_and_serves_later_
         "import socket; socket.create_connection(('127.0.0.1', 18431))"
     )
 
-    begun, first, wrote, second, stopped, gone = told(
+    begun, first, wrote, second, _, edited, third, stopped, gone = told(
         place,
         call("shell", command="python3 serve.py", background=True),
         call("shell", command="python3 ask.py page"),
-        call("write_file", path="other", content="second"),
-        call("shell", command="python3 ask.py other"),
+        call("shell", command="sed -i s/first/second/ page"),
+        call("shell", command="python3 ask.py page"),
+        call("read_file", path="page"),
+        call("edit_file", path="page", old_text="second", new_text="third"),
+        call("shell", command="python3 ask.py page"),
         call("shell_job", id="bg1", start=0, stop=True),
         call("shell", command="python3 connect.py"),
     )
@@ -65,6 +68,7 @@ def test_a_server_in_the_background_is_asked_by_later_commands_and_serves_later_
     assert "bg1" in begun
     assert "answer first" in first
     assert "answer second" in second, (wrote, second)
+    assert "answer third" in third, (edited, third)
     assert "ready" in stopped
     assert "stopped" in stopped
     assert "refused" in gone.casefold()
