@@ -248,6 +248,13 @@ def make_agent(
     given, rules = config.permissions, _rules(config)
     memory = memory or open_memory(config.memory)
     sandbox = open_sandbox(config, place)
+    forced = config.sandbox.enabled is True
+
+    def private_tmp() -> Path | None:
+        outside = sandbox is None or (gate.mode == "full" and not forced)
+        return None if outside or sandbox is None else sandbox.private_tmp()
+
+    place = replace(place, private_tmp=private_tmp)
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
@@ -275,7 +282,7 @@ def make_agent(
         hooks=hooks,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
-        sandbox_forced=config.sandbox.enabled is True,
+        sandbox_forced=forced,
         emit=emit,
         keep_first=keeper.keep_first,
     )

@@ -5,7 +5,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -232,6 +232,14 @@ class RunningCommand(Protocol):
     def output(self) -> str:
         """Output so far, cleaned; only both ends of a long one."""
 
+    @property
+    def untrusted(self) -> str:
+        """The outside source of its output; "" if there is none."""
+
+    @property
+    def partial(self) -> str:
+        """The unfinished last line, which is not in the file."""
+
     async def ended(self) -> str:
         """Waits until the command and everything it started have ended; returns how: `exit status
         0`."""
@@ -240,8 +248,25 @@ class RunningCommand(Protocol):
         """Kills the command and everything it started."""
 
 
+class Job(Protocol):
+    """A command in the background."""
+
+    name: str
+    session_id: str | None
+    outcome: str
+    """How it ended; "" while it runs."""
+    reported: bool
+    """Whether the model has been told of its end."""
+    read_to: int
+    """How far the model has read its output file, in bytes."""
+
+    @property
+    def running(self) -> RunningCommand: ...
+
+
 class Background(Protocol):
-    """Takes over running commands that the person moves to the background."""
+    """Takes over running commands that the person moves to the background, or that the model starts
+    there."""
 
     def offer(self, call_id: str) -> asyncio.Event:
         """Makes this call's command available for the move; the event is set when it is
@@ -250,8 +275,23 @@ class Background(Protocol):
     def withdraw(self, call_id: str) -> None:
         """Ends the offer: the command has ended or moved."""
 
-    def take(self, command: RunningCommand, session_id: str | None) -> str:
-        """Takes over a command and the duty to end it; returns its name in the background."""
+    def take(
+        self, command: RunningCommand, session_id: str | None, *, with_session: bool = False
+    ) -> str:
+        """Takes over a command and the duty to end it; returns its name in the background.
+        `with_session`: it ends with its session, not only with kode."""
+
+    def find(self, name: str) -> Job:
+        """Raises: UserError that lists the names."""
+
+    async def wait(self, job: Job, limit_s: float) -> None:
+        """Waits until a command has ended, at most so long."""
+
+    async def kill(self, job: Job, outcome: str) -> None:
+        """Kills a command and everything it started; does nothing to one that has ended."""
+
+    def tell(self, session_id: str | None, text: str) -> None:
+        """Adds to the news for this session's model."""
 
     def news(self, session_id: str | None) -> str:
         """News of finished commands for this session's model; each item once."""
@@ -346,6 +386,16 @@ class Sandbox(Protocol):
     def carries(self) -> bool:
         """Whether `carry_over` has kept anything."""
 
+    def private_tmp(self) -> Path | None:
+        """The folder that its commands see as `/tmp`; None where they see the machine's or none.
+        The first call may try the sandbox."""
+
+    def show(self, paths: Iterable[str]) -> None:
+        """Shows commands that still run these files as they are now. Never raises."""
+
+    def close(self) -> None:
+        """Removes its `/tmp` and copies once no command runs in it. It can be used again."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
@@ -376,6 +426,8 @@ class ToolContext:
     both ends, and kept whole in a file; a tool that can show a smaller page does better."""
     checks: tuple[CheckPart, ...] = ()
     """See `Ruling`."""
+    untrusted: str = ""
+    """The outside source of what the call gets, as the gate knows it; "" if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

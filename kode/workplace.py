@@ -3,7 +3,8 @@
 `assembly.open_workplace` builds it from the settings.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,9 @@ class Workplace:
     user_home: Path
     temp: tuple[Path, ...] = ()
     """Folders for temporary files besides `/tmp`."""
+    private_tmp: Callable[[], Path | None] = lambda: None
+    """The folder that commands see as `/tmp`; None where they see the machine's or none. The first
+    call may try the sandbox."""
 
 
 NOWHERE = Workplace(
@@ -43,3 +47,40 @@ NOWHERE = Workplace(
     user_home=Path("/nonexistent"),
 )
 """For tool calls that touch no file."""
+
+
+TMP = "/tmp"
+
+
+def located(place: Workplace, path: str) -> str:
+    """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
+    has one, as in its commands. A file that is only in the machine's `/tmp` is meant itself, and so
+    are the folders that commands see there too."""
+    if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
+        return path
+    seen = map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))
+    if any(_below(path, one) or (path != TMP and _below(one, path)) for one in seen):
+        return path
+    folder = place.private_tmp()
+    if folder is None or _below(path, str(folder)):
+        return path
+    own = os.path.normpath(f"{folder}{path[len(TMP) :]}")
+    return own if os.path.lexists(own) or not os.path.lexists(path) else path
+
+
+def as_seen(place: Workplace, path: str) -> str:
+    """A path of this machine as commands know it, the reverse of `located`."""
+    if any(_below(path, str(root)) for root in (place.cwd, *place.roots)):
+        return path  # the usual case needs no sandbox
+    folder = place.private_tmp()
+    return f"{TMP}{path[len(str(folder)) :]}" if folder and _below(path, str(folder)) else path
+
+
+def real_path(place: Workplace, path: str) -> str:
+    """The real absolute path that a tool's argument means: `~` expanded, relative to the working
+    directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
+    return os.path.realpath(located(place, os.path.join(place.cwd, os.path.expanduser(path))))
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -57,6 +57,7 @@ from kode.engine.context import (
 )
 from kode.engine.fence import fence_text
 from kode.engine.tokens import tokens_of_text
+from kode.engine.trial import settle_ended
 from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
@@ -118,6 +119,8 @@ class StatusLine:
     too."""
     cost_is_partial: bool = False
     """Whether some requests had an unknown price."""
+    jobs: int = 0
+    """Running commands in the background."""
 
 
 def _check_names(tools: Sequence[Tool]) -> None:
@@ -520,6 +523,7 @@ class Conversation:
             usage=self.session.usage,
             cost_usd=self._known_cost(),
             cost_is_partial=self.session.unpriced,
+            jobs=len(self.commands.running()),
         )
 
     def _context_tokens(self) -> int:
@@ -588,6 +592,7 @@ class Conversation:
                 await self.agent.memory.before_drop(list(self.session.messages), "exit")
         finally:
             await self.commands.close()
+            await settle_ended()
             if self.extensions is not None:
                 await self.extensions.close()
             await self._leave("exit")
@@ -613,6 +618,10 @@ class Conversation:
         task.add_done_callback(self.background.discard)
 
     async def _leave(self, reason: str) -> None:
+        await self.commands.leave(self.session.id)
+        await settle_ended()
+        if self.agent.sandbox is not None:
+            await asyncio.to_thread(self.agent.sandbox.close)
         for task in list(self.background):
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)

@@ -122,6 +122,8 @@ class Past:
         self._talk.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
         for path in undone.touched:
             self._talk.agent.seen_files.pop(path, None)
+        if self._talk.agent.sandbox is not None:
+            self._talk.agent.sandbox.show(undone.touched)
         did = "redid" if redo else "undid"
         note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
         self._talk.attachments += (Text(text=note, source="note"),)

@@ -25,7 +25,7 @@ from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import Command, run_command
+from kode.engine.trial import Command, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
@@ -34,6 +34,7 @@ from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
+from kode.workplace import as_seen, located, real_path
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits."""
@@ -187,6 +188,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     text = _within(agent, call, mask(output.text, agent.secrets), share)
     room.left += max(0, share - _size(text))
     for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
+    await settle_ended()
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
     if reminder := run.repeats.note(call, text):
@@ -272,16 +274,23 @@ async def _run_kept(
 ) -> ToolOutput:
     """Runs a tool after saving what it may change, so that the turn can be undone."""
     if tool.effect == "run":
+        context = replace(context, untrusted=verdict.untrusted)
         command = Command(agent=agent, tool=tool, arguments=arguments, context=context)
         return await run_command(command, verdict)
     keeper, path = agent.keeper, context.judged_path
     if tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
+    if (
+        as_seen(agent.place, path) != path
+    ):  # the session's own /tmp: no part of the work, or of undo
+        return replace(_as_output(await tool.run(context, arguments)), files_changed=())
     keeper.before_edit(path)
     state: str | None = None
     try:
         output = _as_output(await tool.run(context, arguments))
         state = agent.seen_files.get(path) if path in output.files_changed else None
+        if agent.sandbox is not None:
+            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
         return output
     finally:
         keeper.after_edit(path, state)
@@ -331,9 +340,8 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
     if tool.effect not in ("read", "edit") or "path" not in arguments:
         return ""
     value = arguments["path"]
-    path = os.path.expanduser(value) if isinstance(value, str) else ""
     try:
-        return os.path.realpath(os.path.join(agent.place.cwd, path))
+        return real_path(agent.place, value if isinstance(value, str) else "")
     except (OSError, ValueError):
         return ""
 
@@ -351,9 +359,8 @@ def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Ma
 
 def _exists(agent: Agent, path: str) -> bool:
     try:
-        return bool(path) and os.path.lexists(
-            os.path.join(agent.place.cwd, os.path.expanduser(path))
-        )
+        full = os.path.join(agent.place.cwd, os.path.expanduser(path))
+        return bool(path) and os.path.lexists(located(agent.place, full))
     except ValueError:  # a NUL, which the tool refuses
         return False
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode.contracts import (
     AtStake,
@@ -163,6 +163,8 @@ async def settle_changes(
     )
     left = await _make_real(command.agent.keeper, attempt, allowed.changes)
     made = tuple(one for one in allowed.changes if one.path not in left)
+    if command.agent.sandbox is not None:
+        await asyncio.to_thread(command.agent.sandbox.show, [one.path for one in made])
     real = {one.path for one in allowed.changes}
     dropped = [one for one in changes if one.ignored and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
@@ -190,10 +192,15 @@ async def _make_real(
 
 
 def _settle_later(command: Command, attempt: Attempt) -> None:
-    """Settles a command that moved to the background when it ends: applies what needs no
-    question."""
+    """Settles a command in the background when it ends: applies what needs no question, and tells
+    person and model."""
 
-    emit = command.context.emit
+    emit, background = command.context.emit, command.context.background
+
+    def tell(note: str, level: Literal["info", "warning"]) -> None:
+        emit(Notice(text=note.strip("[]"), level=level))
+        if background is not None:
+            background.tell(command.context.session_id, note)
 
     async def settle() -> None:
         await attempt.ended.wait()
@@ -201,19 +208,24 @@ def _settle_later(command: Command, attempt: Attempt) -> None:
             changes = await asyncio.to_thread(attempt.changes)
             settled = await settle_changes(command, attempt, changes, may_ask=False)
             for note in about(command.cwd, settled):
-                emit(Notice(text=note.strip("[]"), level="info"))
+                tell(note, "info")
         except (SandboxError, OSError) as error:
-            emit(Notice(text=f"A command's changes were dropped: {error}"))
+            tell(f"[The changes of a background command were dropped: {error}]", "warning")
         finally:
             await asyncio.to_thread(attempt.close)
 
     task = asyncio.ensure_future(settle())
-    _LATE.add(task)
-    task.add_done_callback(_LATE.discard)
+    _LATE[task] = attempt
+    task.add_done_callback(_LATE.pop)
 
 
-_LATE: set["asyncio.Task[None]"] = set()
-"""Keeps references, because the event loop holds its tasks only weakly."""
+_LATE: dict["asyncio.Task[None]", Attempt] = {}
+"""The attempts of commands in the background, each with what settles it."""
+
+
+async def settle_ended() -> None:
+    """Waits until what commands in the background changed is settled, for those that have ended."""
+    await asyncio.gather(*(task for task, one in _LATE.items() if one.ended.is_set()))
 
 
 def _is_record(change: FileChange) -> bool:

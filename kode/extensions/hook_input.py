@@ -104,7 +104,8 @@ def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
     match tool:
         case "shell":
             timeout_ms = int(given.pop("timeout_s", 0) * 1000)
-            return {**given, "timeout": timeout_ms} if timeout_ms else given
+            stays = {"run_in_background": True} if given.pop("background", False) else {}
+            return {**given, **stays, **({"timeout": timeout_ms} if timeout_ms else {})}
         case "read_file" | "write_file":
             return {("file_path" if key == "path" else key): v for key, v in given.items()}
         case "edit_file":

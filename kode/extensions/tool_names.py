@@ -48,6 +48,7 @@ VERBS = {
     "search_files": ("Searching", "Searched"),
     "list_files": ("Listing", "Listed"),
     "shell": ("Running", "Ran"),
+    "shell_job": ("Looking at", "Looked at"),
     "fetch_url": ("Fetching", "Fetched"),
     "todo": ("Todo", "Todo"),
     "delegate_tasks": ("Subagents:", "Subagents:"),

@@ -16,6 +16,7 @@ from kode.permissions.decision import (
     shown,
 )
 from kode.permissions.rules import Rule
+from kode.workplace import located
 
 
 def read(call: Call) -> Decision:
@@ -67,6 +68,8 @@ def edit(call: Call) -> Decision:
         reason = "gives agents instructions, and this session has read outside text."
         return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
     inside = where == "root"
+    if sensitive.is_in_tmp(path, call.where):
+        return allow("It writes in the session's own /tmp, as any command may.")
     if full or (call.mode == "auto-edit" and inside):
         return allow("The mode allows it.")
     if _covered(call, path):
@@ -111,7 +114,8 @@ def _path(call: Call, name: str, *, default: str) -> str:
     text = value if isinstance(value, str) and value else default
     if text == "~" or text.startswith("~/"):
         text = call.where.home + text[1:]
-    return os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
+    path = os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
+    return located(call.place, path)
 
 
 def _expand_glob(call: Call, path: str) -> list[str]:

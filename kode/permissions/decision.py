@@ -9,7 +9,7 @@ from kode.contracts import PermissionMode, Ruling, Tool
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
-from kode.workplace import Workplace
+from kode.workplace import Workplace, as_seen
 
 Outcome = Literal["allow", "ask", "deny"]
 
@@ -114,4 +114,6 @@ def ask_by(rule: Rule) -> Decision:
 
 
 def shown(call: Call, path: str) -> str:
-    return os.path.relpath(path, call.where.cwd) if sensitive.below(path, call.where.cwd) else path
+    if sensitive.below(path, call.where.cwd):
+        return os.path.relpath(path, call.where.cwd)
+    return as_seen(call.place, path)

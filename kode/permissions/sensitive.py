@@ -8,7 +8,7 @@ import fnmatch
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,6 +83,8 @@ class Ground:
     temp: tuple[str, ...]
     readable: tuple[str, ...] = ()
     """Readable folders and files in protected folders; names may be patterns."""
+    tmp: Callable[[], Path | None] = lambda: None
+    """The folder of the session's own `/tmp`: work, wherever it lies."""
 
 
 def ground(at: Workplace) -> Ground:
@@ -95,12 +97,15 @@ def ground(at: Workplace) -> Ground:
         protected=_both((*at.protected, at.home, at.user_home / ".kode")),
         temp=_both((*at.temp, *map(Path, places.TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
+        tmp=at.private_tmp,
     )
 
 
 def place(path: str, where: Ground) -> Place:
     """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
     resolved = real(path)
+    if is_in_tmp(path, where):
+        return "root"
     if any(below(known, folder) for known in {path, resolved} for folder in where.protected):
         return "protected"
     if any(below(resolved, folder) for folder in where.roots):
@@ -119,6 +124,15 @@ def is_private(path: str, where: Ground) -> bool:
     return place(path, where) == "temp" and any(
         below(real(path), folder) for folder in places.TEMPORARY
     )
+
+
+def is_in_tmp(path: str, where: Ground) -> bool:
+    """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
+    resolved = real(path)
+    if any(below(resolved, folder) for folder in where.roots):
+        return False  # the usual case needs no sandbox
+    tmp = where.tmp()
+    return tmp is not None and all(below(known, str(tmp)) for known in (path, resolved))
 
 
 def is_readable(path: str, where: Ground) -> bool:
@@ -245,7 +259,9 @@ def _is_secret(path: str, where: Ground) -> bool:
         return not os.path.isdir(path)  # a package of that name, an environment in `.env`
     if any(mark in name for mark in "*?[") and _reaches_secret(name):
         return True
-    own = (*where.roots, where.home)
+    own = (*where.roots, where.home, *where.readable)
+    if is_in_tmp(path, where):
+        return False
     return below(path, _OTHERS_HOME) and not any(below(path, folder) for folder in own)
 
 

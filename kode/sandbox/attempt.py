@@ -4,8 +4,9 @@ import asyncio
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode.contracts import FileChange, Wrapped
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, view
+from kode.sandbox import limits, live, view
 from kode.sandbox.apply import apply
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
@@ -49,7 +50,7 @@ _TRUST_SIZES = {
 """A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
@@ -63,6 +64,7 @@ class Attempt:
     started_ns: int = 0
     _wall: Wall | None = None
     _descriptors: list[int] = field(default_factory=list)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
@@ -76,10 +78,13 @@ class Attempt:
             raise
         if self._wall is not None:
             self._wall.start()
+            self.sandbox.running.append(self)
         reporting = () if self._wall is None else (self._wall.descriptor,)
+        loopback = None if self.kind == "landlock" else self.sandbox.loopback()
+        shared = () if loopback is None else loopback.descriptors
         return Wrapped(
             argv=(*launcher, *argv),
-            descriptors=(*self._descriptors, *reporting),
+            descriptors=(*self._descriptors, *reporting, *shared),
             settle=self._settle,
         )
 
@@ -111,6 +116,15 @@ class Attempt:
             )
         return left
 
+    def show(self, paths: Iterable[Path]) -> None:
+        """Shows the running command these files as they are now; see `live`."""
+        with self._one_at_a_time:
+            copies = self._wall.copies if self._wall is not None else []
+            for one, copy in zip(self.layers, copies, strict=False):
+                for path in paths:
+                    if path.is_relative_to(one.root):
+                        live.show(copy, one.root, path)
+
     def carry_over(self, ignored: Sequence[FileChange]) -> None:
         self.sandbox.keep_ignored(self.layers, ignored)
 
@@ -122,7 +136,10 @@ class Attempt:
         while self._descriptors:
             os.close(self._descriptors.pop())
         if self._wall is not None and not self.ended.is_set():
-            self._wall.stop()
+            with self._one_at_a_time:  # nothing may be written to a descriptor of something else
+                self._wall.stop()
+            if self in self.sandbox.running:
+                self.sandbox.running.remove(self)
         self.ended.set()
 
     def _view(self) -> View:
@@ -180,16 +197,19 @@ class Attempt:
 
     def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
         sandbox = self.sandbox
+        loopback = sandbox.loopback()
         mounts = view.bubblewrap_arguments(
             sandbox.ground,
             sandbox.temporary_folder(),
             masks=masks,
             store=str(sandbox.store()) if self.layers else "",
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
+            network=sandbox.ground.network or loopback is not None,
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
         bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
-        return (bubblewrap, "--args", str(carried), "--")
+        enter = () if loopback is None else loopback.enter
+        return (*enter, bubblewrap, "--args", str(carried), "--")
 
 
 def _mask_for(path: Path, store: Path | None) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from kode.contracts import Attempt
     from kode.sandbox.sandbox import Sandbox
 
@@ -36,6 +39,19 @@ class DeferredSandbox:
 
     def begin(self) -> "Attempt":
         return self._sandbox().begin()
+
+    def show(self, paths: "Iterable[str]") -> None:
+        if self._made is not None:
+            self._made.show(paths)
+
+    def private_tmp(self) -> "Path | None":
+        if self._made is None and self.cannot_hold():
+            return None
+        return self._sandbox().private_tmp()
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
 
     @property
     def carries(self) -> bool:

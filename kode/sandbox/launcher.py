@@ -52,8 +52,12 @@ def landlock_version() -> int:
 
 def enter(orders: dict[str, "Any"]) -> None:
     """Limits this process permanently. `orders` comes from `limits.launch`. Raises: OSError."""
+    views = []
     if orders["layers"]:
         _mount_layers(orders)
+        views = [
+            posix.open(root, posix.O_PATH | posix.O_CLOEXEC) for _, root, _ in orders["layers"]
+        ]
     prctl = _function("prctl")
     _check(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and
@@ -64,7 +68,12 @@ def enter(orders: dict[str, "Any"]) -> None:
     _check(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["files"] is not None:
         _restrict_files(orders["files"], orders["rules"])
-    reported = orders["report"] is not None and _report(*orders["report"])
+    reported = False
+    if orders["report"] is not None:
+        report_to, steps = orders["report"]
+        reported = _report(report_to, steps, views)
+    for view in views:
+        posix.close(view)
     _memory, program = _program(orders["filter_of_reported" if reported else "filter"])
     _check(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
@@ -113,9 +122,10 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
 
 
-def _report(report_to: int, steps: bytes) -> bool:
-    """Has the kernel report the command's calls to an outside listener. If it cannot (False),
-    nothing is reported: the limits hold without. An unanswered call fails."""
+def _report(report_to: int, steps: bytes, views: list[int]) -> bool:
+    """Has the kernel report the command's calls to an outside listener, which also gets the folders
+    with layers. If it cannot (False), nothing is reported: the limits hold without. An unanswered
+    call fails."""
     import _socket
 
     _memory, program = _program(steps)
@@ -129,7 +139,7 @@ def _report(report_to: int, steps: bytes) -> bool:
     if listener < 0:
         return False
     sender = _socket.socket(fileno=report_to)
-    rights = listener.to_bytes(4, sys.byteorder)
+    rights = b"".join(sent.to_bytes(4, sys.byteorder) for sent in (listener, *views))
     sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     posix.close(listener)
     sender.detach()

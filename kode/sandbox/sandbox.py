@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -33,6 +33,7 @@ from kode.sandbox.attempt import Attempt, Kind
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
+from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.store import Store, open_store
 from kode.sandbox.view import Ground
@@ -61,10 +62,15 @@ class Sandbox:
     ground: Ground
     denied: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading a path."""
+    running: list[Attempt] = field(default_factory=list)
+    """The commands in it that have not ended."""
     _standing: Standing | None = None
     _temporary: str = ""
     _store: Store | None = None
     _masks: tuple[Masks, ...] = ()
+    _loopback: Loopback | None = None
+    _can_share: bool = True
+    """Whether to try for a network that its commands share: False once that has failed."""
     _below: dict[Path, Path] = field(default_factory=dict)
     """Working folder → ignored files that commands of this session wrote."""
     _one_thread: threading.RLock = field(default_factory=threading.RLock)
@@ -148,6 +154,34 @@ class Sandbox:
             shutil.rmtree(below, ignore_errors=True)
         self._below = {}
 
+    def show(self, paths: Iterable[str]) -> None:
+        """See `contracts.Sandbox`."""
+        running = tuple(self.running)
+        if not running:
+            return
+        masked = set(self.masked())
+        real = [path for path in map(Path, paths) if masked.isdisjoint((path, *path.parents))]
+        for one in running:
+            one.show(real)
+
+    def private_tmp(self) -> Path | None:
+        """See `contracts.Sandbox`."""
+        return Path(self.temporary_folder()) if self.standing().kind == "bubblewrap" else None
+
+    def close(self) -> None:
+        """See `contracts.Sandbox`."""
+        with self._one_thread:
+            if self.running:
+                return
+            self._below, self._temporary = {}, ""
+            if self._store is not None:
+                atexit.unregister(self._store.close)
+                self._store.close()
+                self._store = None
+            if self._loopback is not None:
+                self._loopback.close()
+                self._loopback = None
+
     # ── what holds here ──────────────────────────────────────────────────────────────────────
 
     def _find_out(self) -> Standing:
@@ -159,6 +193,10 @@ class Sandbox:
                 no_layer = self.fault(kind, layered=True)
                 gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
                 gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
+                if self.loopback() is None and not self.ground.network:
+                    gaps.append(
+                        "a command cannot ask a server that another one runs (no `nsenter`)"
+                    )
                 return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
             if not fault:
                 return Standing(
@@ -262,6 +300,14 @@ class Sandbox:
                     (store / "tmp").mkdir(mode=0o700, exist_ok=True)
                     self._temporary = os.path.realpath(store / "tmp")
             return self._temporary
+
+    def loopback(self) -> Loopback | None:
+        """The network that its commands share; None where each has its own, or the machine's."""
+        with self._one_thread:
+            if self._loopback is None and self._can_share and not self.ground.network:
+                self._loopback = make_loopback()
+                self._can_share = self._loopback is not None
+            return self._loopback
 
     def store(self) -> Path | None:
         """The folder for layers and masks; None if none can be created."""

@@ -77,12 +77,14 @@ def bubblewrap_arguments(
     masks: Sequence[tuple[Path, str]],
     store: str = "",
     lowers: Sequence[tuple[Path, str]] = (),
+    network: bool,
 ) -> list[str]:
     """The mounts and namespaces. Order matters: what comes later lies on top.
 
     `masks` are files and folders with keys, each with the empty file shown in its place ("" for a
     folder). `store` holds layers for the working folders, "" for none; with it the launcher puts
     layers and masks over these mounts, and each of `lowers` says where it finds a folder.
+    `network`: whether the network around it stays.
     """
     homes = _hidden_homes(ground)
     wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
@@ -125,7 +127,7 @@ def bubblewrap_arguments(
         arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     arguments += ["--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    arguments += [] if ground.network else ["--unshare-net"]
+    arguments += [] if network else ["--unshare-net"]
     arguments.append("--die-with-parent")
     # The launcher mounts the layers as the root of a namespace, then gives up all powers.
     arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]

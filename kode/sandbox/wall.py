@@ -29,6 +29,8 @@ _CONTINUE = 1
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
+_MAX_SENT = 100
+"""Descriptors that the launcher may send."""
 _WITHOUT_HARM = re.compile(
     r"/(?:__pycache__|\.pytest_cache|pytest-cache-files-[^/]*|\.mypy_cache|\.ruff_cache|\.hypothesis"
     r"|\.cache|var/cache)(?:/|$)"
@@ -58,6 +60,9 @@ class Wall:
 
     view: View
     hits: dict[str, None] = field(default_factory=dict)
+    copies: list[int] = field(default_factory=list)
+    """Descriptors of the command's copies of the working folders, once it has started; closed by
+    `stop`."""
 
     def __post_init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -80,6 +85,8 @@ class Wall:
         self._theirs.close()
         self._ours.close()
         os.close(self._stop)
+        while self.copies:
+            os.close(self.copies.pop())
 
     def _listen(self) -> None:
         listener = self._receive()
@@ -105,10 +112,12 @@ class Wall:
         if self._ours.fileno() not in dict(poll.poll()):
             return -1
         size = array.array("i").itemsize
-        _, ancillary, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(size))
+        _, ancillary, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(size * _MAX_SENT))
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                return int(array.array("i", data[:size])[0])
+                sent = array.array("i", data[: len(data) - len(data) % size])
+                self.copies += sent[1:]
+                return int(sent[0])
         return -1
 
     def _take(self, listener: int) -> None:
@@ -134,7 +143,9 @@ class Wall:
         name, folder_at, path_at = watched
         if name in ("connect", "sendto"):
             address_at, size_at = (1, 2) if name == "connect" else (4, 5)
-            hit = self._of_address(_read(pid, arguments[address_at], min(arguments[size_at], 128)))
+            hit = self._of_address(
+                pid, _read(pid, arguments[address_at], min(arguments[size_at], 128))
+            )
         else:
             folder = arguments[folder_at] if folder_at >= 0 else _HERE
             path = _path(pid, folder, arguments[path_at])
@@ -160,7 +171,7 @@ class Wall:
         fixed = [one for one in self.view.fixed if _below(path, one)]
         return max(map(len, free), default=0) > max(map(len, fixed), default=0)
 
-    def _of_address(self, address: bytes) -> str:
+    def _of_address(self, pid: int, address: bytes) -> str:
         if self.view.network or len(address) < 8:
             return ""
         family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
@@ -175,7 +186,7 @@ class Wall:
         if port == 53:
             return "looked up a name on the network"
         if host.is_loopback or host.is_unspecified:
-            if port in self.view.services():
+            if port in self.view.services() - listening_ports(pid):
                 return f"connected to port {port} of this machine"
             return ""
         return f"opened a connection to {host}:{port}" if port else ""
@@ -218,10 +229,10 @@ def _read(pid: int, address: int, size: int) -> bytes:
         os.close(descriptor)
 
 
-def listening_ports() -> frozenset[int]:
-    """The ports that programs of this machine listen on, on any of its addresses."""
+def listening_ports(of: int | str = "self") -> frozenset[int]:
+    """The ports that programs in the network of a process listen on, on any of its addresses."""
     ports = set()
-    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for name in (f"/proc/{of}/net/tcp", f"/proc/{of}/net/tcp6"):
         with contextlib.suppress(OSError, ValueError), open(name) as file:
             next(file, "")
             for line in file:

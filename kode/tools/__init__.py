@@ -16,6 +16,7 @@ NAMES = (
     "search_files",
     "list_files",
     "shell",
+    "shell_job",
     "fetch_url",
     "todo",
 )

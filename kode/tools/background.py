@@ -1,16 +1,17 @@
-"""Commands that the person moved to the background: name, output, and how each ended.
+"""Commands in the background: name, output, and how each ended.
 
-`shell` starts a command, knows how to end it, and hands it over. Only the person moves, reads and
-kills commands, at the prompt; the model reads the output file and gets a message when the command
-ends. Nothing outlives the process: `close` ends all.
+`shell` starts a command, knows how to end it, and hands it over: because the person moved it there,
+or because the model started it there. The person reads and kills all of them at the prompt, the
+model those of its session with `shell_job`, and it gets a message when one ends. Nothing outlives
+the process; what the model started does not outlive its session.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import RunningCommand
+from kode.contracts import Job, RunningCommand
 from kode.errors import UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
@@ -32,6 +33,8 @@ class BackgroundCommand:
     took_s: float = 0.0
     reported: bool = False
     """Whether the model has been notified of its end."""
+    read_to: int = 0
+    with_session: bool = False
     watch: "asyncio.Task[None] | None" = None
 
     @property
@@ -63,6 +66,7 @@ class BackgroundCommands:
     """In order of arrival, including finished ones."""
     _offered: dict[str, asyncio.Event] = field(default_factory=dict)
     _taken: int = 0
+    _told: list[tuple[str | None, str]] = field(default_factory=list)
 
     def offer(self, call_id: str) -> asyncio.Event:
         return self._offered.setdefault(call_id, asyncio.Event())
@@ -83,9 +87,14 @@ class BackgroundCommands:
                 return True
         return False
 
-    def take(self, command: RunningCommand, session_id: str | None) -> str:
+    def take(
+        self, command: RunningCommand, session_id: str | None, *, with_session: bool = False
+    ) -> str:
         self._taken += 1
-        taken = BackgroundCommand(f"bg{self._taken}", command, session_id, command.since)
+        name = f"bg{self._taken}"
+        taken = BackgroundCommand(
+            name, command, session_id, command.since, with_session=with_session
+        )
         taken.watch = asyncio.ensure_future(self._watch(taken))
         ended = [known for known in self.commands if not known.runs]
         for known in ended[: len(ended) - MAX_ENDED + 1]:
@@ -104,15 +113,24 @@ class BackgroundCommands:
             if known.name == wanted:
                 return known
         there = ", ".join(known.name for known in self.commands) or "none"
-        raise UserError(f"There is no {name!r} in the background: {there}. `/bg list` shows all.")
+        raise UserError(f"There is no {name!r} in the background: {there}.")
 
-    async def kill(self, known: BackgroundCommand) -> None:
-        """Kills a command and everything it started; does nothing to one that has ended."""
+    async def wait(self, job: Job, limit_s: float) -> None:
+        watch = self.find(job.name).watch
+        if watch is not None:
+            await asyncio.wait((watch,), timeout=limit_s)
+
+    async def kill(self, job: Job, outcome: str = "killed by the person") -> None:
+        known = self.find(job.name)
         if not known.runs:
             return
         if known.watch is not None:
             known.watch.cancel()
-        await self._end(known, "killed by the person")
+        await known.running.end()
+        self._note_end(known, outcome)
+
+    def tell(self, session_id: str | None, text: str) -> None:
+        self._told.append((session_id, text))
 
     def news(self, session_id: str | None) -> str:
         lines = []
@@ -126,16 +144,21 @@ class BackgroundCommands:
                 f"[The background command {known.name} (`{known.title}`) has ended: "
                 f"{known.outcome}.{where}]"
             )
+        lines += [text for of, text in self._told if of == session_id]
+        self._told = [(of, text) for of, text in self._told if of != session_id]
         return "\n".join(lines)
 
     async def close(self) -> None:
         """Kills all running commands."""
-        for known in self.running():
-            if known.watch is not None:
-                known.watch.cancel()
-        await asyncio.gather(*(known.running.end() for known in self.running()))
-        for known in self.running():
-            self._note_end(known, "ended with kode")
+        await self._kill(self.running(), "ended with kode")
+
+    async def leave(self, session_id: str | None) -> None:
+        """Kills what ends with this session."""
+        of_it = [one for one in self.running() if one.with_session and one.session_id == session_id]
+        await self._kill(of_it, "ended with its session")
+
+    async def _kill(self, commands: Sequence[BackgroundCommand], outcome: str) -> None:
+        await asyncio.gather(*(self.kill(known, outcome) for known in commands))
 
     async def _watch(self, known: BackgroundCommand) -> None:
         outcome = await known.running.ended()
@@ -147,10 +170,6 @@ class BackgroundCommands:
                 level="info",
             )
         )
-
-    async def _end(self, known: BackgroundCommand, outcome: str) -> None:
-        await known.running.end()
-        self._note_end(known, outcome)
 
     def _note_end(self, known: BackgroundCommand, outcome: str) -> None:
         known.outcome, known.took_s = outcome, self.clock() - known.since

@@ -17,6 +17,7 @@ from pathlib import Path
 from kode import durable
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
+from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
 """The largest file that is read in full, to be edited or replaced."""
@@ -75,8 +76,7 @@ def resolve(context: ToolContext, path: str) -> Path:
     if "\0" in path:
         raise ToolError("The path has a NUL character in it: give the path as the system has it.")
     try:
-        # `strict=False` resolves the deepest existing ancestor and keeps the rest.
-        real = os.path.realpath(os.path.join(context.place.cwd, os.path.expanduser(path)))
+        real = real_path(context.place, path)
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
     if context.judged_path and real != context.judged_path:
@@ -95,7 +95,7 @@ def shown(context: ToolContext, path: Path) -> str:
     """A path as results show it: relative to the working directory if inside, with control
     characters escaped."""
     base = os.path.realpath(context.place.cwd)
-    text = str(path)
+    text = as_seen(context.place, str(path))
     if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
         text = os.path.relpath(text, base)
     return printable(text)
@@ -113,13 +113,17 @@ def printable(text: str) -> str:
 
 def outside(context: ToolContext, path: Path) -> str:
     """The path if it lies outside the session's working folders, as the source of untrusted text;
-    else "". kode's own saved outputs count as inside."""
+    else "". kode's own saved outputs and the session's `/tmp` count as inside."""
+    if _is_in_tmp(context, path):
+        return ""
     roots = (*(context.place.roots or (context.place.cwd,)), context.place.outputs)
     return "" if any(_is_inside(path, root) for root in roots) else str(path)
 
 
 def refuse_protected(context: ToolContext, path: Path) -> None:
     """Raises: ToolError if writing `path` would change a protected folder."""
+    if _is_in_tmp(context, path):
+        return
     for folder in context.place.protected:
         if _is_inside(path, folder):
             raise ToolError(
@@ -134,6 +138,8 @@ def is_secret(context: ToolContext, path: Path) -> bool:
     environment."""
     if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)):
         return True
+    if _is_in_tmp(context, path):
+        return False
     return any(
         (_is_inside(path, folder) and path.name.casefold().startswith("config.json"))
         or _same_file(path, folder / "config.json")
@@ -148,6 +154,11 @@ def refuse_secret(context: ToolContext, path: Path) -> None:
             f"{shown(context, path)} holds secrets and is never read. "
             "Ask the person for the setting you need."
         )
+
+
+def _is_in_tmp(context: ToolContext, path: Path) -> bool:
+    """Whether a real path is in the session's own `/tmp`, wherever that lies."""
+    return as_seen(context.place, str(path)) != str(path)
 
 
 def _is_inside(path: Path, folder: Path) -> bool:

@@ -118,6 +118,11 @@ class Capture:
             so_far = self._head + self._tail
         self._write(so_far)
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file, as far as they are written."""
+        return self.path.stat().st_size if self.path is not None else 0
+
     def add(self, text: str) -> None:
         if not text:
             return

@@ -2,9 +2,9 @@
 
 No process outlives its call: at the end, at the time limit and on cancellation the whole tree is
 killed, background processes included (and the result says so), because nobody would watch them; if
-kode itself is killed, `processes` cleans up. A server and what uses it belong in one command. The
-one exception: a command that the person moves to the background is handed over to `background` with
-everything it started.
+kode itself is killed, `processes` cleans up. The one exception: a command that the model starts in
+the background, or that the person moves there, is handed over to `background` with everything it
+started.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ from kode.tools.processes import WATCH
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+SETTLES_IN_S = 1.0
+"""How long a command that starts in the background may take for its first output, or to fail."""
 EMIT_EVERY_S = 0.1
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
@@ -58,10 +60,10 @@ async def shell(
     command: str,
     timeout_s: Annotated[float, "At most 600"] = DEFAULT_TIMEOUT_S,
     description: str | None = None,
+    background: Annotated[bool, "For a server or long work: returns an id at once"] = False,
 ) -> ToolOutput:
     """Run a bash command in the working directory; returns its output and exit status. It has no
-    stdin. Each call is a new shell. All processes it started end with it, so start a server and
-    use it in one command."""
+    stdin. Each call is a new shell. All processes it started end with it."""
     if not command.strip() or "\0" in command:
         raise ToolError("`command` is empty or has a NUL character: give one command line.")
     timeout_s = timeout_s or DEFAULT_TIMEOUT_S  # some models fill in 0 for what they leave out
@@ -76,13 +78,18 @@ async def shell(
         )
     running = _Running(context, command)
     offered = context.background
+    if background and offered is None:
+        raise ToolError("Nothing can run in the background here: run it without `background`.")
     moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
     try:
         await running.start()
-        outcome = await running.wait(limit_s, moved)
-        if outcome == "moved":
+        if background:
+            outcome = await running.wait(SETTLES_IN_S, running.heard)
+        else:
+            outcome = await running.wait(limit_s, moved)
+        if outcome == "moved" or (background and outcome != "ended"):
             assert offered is not None
-            return running.moved_to(offered)
+            return running.moved_to(offered, by_model=background)
         leftovers = running.leftovers() if outcome == "ended" else []
     finally:
         if offered is not None:
@@ -155,6 +162,8 @@ class _Running:
         self._channel = -1
         self._output = -1
         """The read end of the pipe; -1 when closed."""
+        self.heard = asyncio.Event()
+        """Set once there is output."""
         self._unsaid = ""
         self._partial = ""
         """The unfinished line as last emitted."""
@@ -217,12 +226,19 @@ class _Running:
             return "ended"
         return "moved" if moved.is_set() else "timed out"
 
-    def moved_to(self, background: Background) -> ToolOutput:
+    def moved_to(self, background: Background, *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
         self._say()
         self.moved = True
         self.capture.keep_whole()
-        name = background.take(self, self._context.session_id)
+        name = background.take(self, self._context.session_id, with_session=by_model)
+        if by_model:
+            background.find(name).read_to = self.capture.size
+            return ToolOutput(
+                text=f"{_or_none(self.output())}\n[It runs in the background as {name}, at most as "
+                "long as the session.]",
+                summary=f"runs in the background as {name}",
+            )
         after = f"{time.monotonic() - self.since:.0f} s"
         where = f" Its output goes to {self.output_path}." if self.output_path else ""
         text = (
@@ -237,7 +253,15 @@ class _Running:
         return self.capture.path
 
     def output(self) -> str:
-        return self.capture.text() + self._lines.partial
+        return self.capture.text() + self.partial
+
+    @property
+    def partial(self) -> str:
+        return self._lines.partial
+
+    @property
+    def untrusted(self) -> str:
+        return self._context.untrusted
 
     async def ended(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
@@ -281,6 +305,7 @@ class _Running:
             asyncio.get_running_loop().remove_reader(self._output)
             return False
         self._take(self._lines.take(data))
+        self.heard.set()
         return True
 
     def _take(self, text: str) -> None:

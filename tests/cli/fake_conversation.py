@@ -274,6 +274,7 @@ class FakeConversation:
             usage=Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500),
             cost_usd=0.0123,
             cost_is_partial=False,
+            jobs=0,
         )
 
     async def window(self) -> Window:

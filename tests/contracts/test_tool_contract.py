@@ -24,7 +24,8 @@ CONTRACT = {
     "edit_file": ["path", "old_text?", "new_text?", "replace_all?", "edits?"],
     "search_files": ["pattern", "path?", "glob?", "ignore_case?", "context?"],
     "list_files": ["pattern?", "path?"],
-    "shell": ["command", "timeout_s?", "description?"],
+    "shell": ["command", "timeout_s?", "description?", "background?"],
+    "shell_job": ["id", "wait_s?", "start?", "stop?"],
     "fetch_url": ["url"],
     "todo": ["items"],
 }

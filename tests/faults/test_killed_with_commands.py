@@ -16,6 +16,8 @@ ENDED_S = 40.0
 STAYS = "sh -c 'echo $$ >> pids; exec sleep 58.75'"
 COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
 RUNS = {"calls": [call("shell", command=COMMAND)]}
+IN_BACKGROUND = {"calls": [call("shell", command=COMMAND, background=True)]}
+WAITS = {"calls": [call("shell_job", id="bg1", wait_s=60)]}
 DELEGATES = {"calls": [call("delegate_tasks", tasks=[{"goal": "Wait."}])]}
 
 
@@ -40,8 +42,8 @@ def waited_for(pids: Path, count: int) -> bool:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
 @pytest.mark.parametrize(
     "script",
-    [[RUNS], [{"match": "^# Goal", **RUNS}, DELEGATES]],
-    ids=["its own", "of a subagent"],
+    [[RUNS], [IN_BACKGROUND, WAITS], [{"match": "^# Goal", **RUNS}, DELEGATES]],
+    ids=["its own", "in the background", "of a subagent"],
 )
 def test_no_command_outlives_a_kode_that_was_killed(tmp_path: Path, script: list[object]) -> None:
     place = Place(tmp_path / "place")

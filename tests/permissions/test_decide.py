@@ -289,7 +289,7 @@ def test_deciding_never_raises(mode, tool, arguments, allow, deny, approved, tai
 )
 def test_a_bare_deny_rule_always_wins(mode, tool, arguments, allow):
     effect = TOOLS[tool].effect.partition("-")[0]
-    bare = {"run": "shell", "none": "todo"}.get(effect, effect)
+    bare = {"run": "shell", "none": tool}.get(effect, effect)
 
     assert decided(mode, tool, arguments, allow=allow, deny=[bare]).outcome == "deny"
 

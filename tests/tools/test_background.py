@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
+from kode.contracts import Tool, ToolContext
 from kode.contracts import ToolOutput as Output
-from kode.errors import UserError
+from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
+from kode.tools.shell_job import shell_job
 from tests.tools.conftest import lives
 
 
@@ -173,3 +174,93 @@ async def test_an_unfinished_line_is_told_without_what_controls_a_terminal(
     assert isinstance(first, ToolOutput)
     assert first.partial == "20%"
     await asyncio.gather(call, return_exceptions=True)
+
+
+async def test_what_starts_in_the_background_has_an_id_and_is_read_from_a_position(
+    context: ToolContext, background: BackgroundCommands, project: Path
+) -> None:
+    command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two; printf part; exit 3"
+    context = dataclasses.replace(context, background=background)
+
+    begun = await _called(context, shell, command=command, background=True)
+    assert begun.exit_status is None
+    assert begun.summary == "runs in the background as bg1"
+    assert begun.text.startswith("one\n")
+    assert (await _called(context, shell_job, id="bg1")).text.startswith("(nothing new)\n")
+
+    (project / "go").touch()
+    ended = await _called(context, shell_job, id="1", wait_s=60)
+    assert ended.text.startswith("two\npart\n[bg1: exit status 3;")
+    assert (await _called(context, shell_job, id="bg1", start=0)).text.startswith("one\ntwo\n")
+    assert background.news("s") == ""
+
+
+async def test_what_ends_at_once_is_no_job(
+    context: ToolContext, background: BackgroundCommands
+) -> None:
+    context = dataclasses.replace(context, background=background)
+    output = await _called(context, shell, command="exit 3", background=True)
+    assert output.exit_status == 3
+    assert background.commands == []
+
+
+async def test_the_model_stops_its_job_and_a_wait_has_a_limit(
+    context: ToolContext, background: BackgroundCommands
+) -> None:
+    context = dataclasses.replace(context, background=background)
+    await _called(context, shell, command="echo on; sleep 60", background=True)
+
+    waited = await _called(context, shell_job, id="bg1", wait_s=0.05)
+    assert waited.summary == "bg1: running"
+    stopped = await _called(context, shell_job, id="bg1", stop=True)
+    assert stopped.summary == "bg1: stopped"
+    assert background.running() == []
+
+
+async def test_of_a_long_output_the_middle_is_left_out_and_the_file_named(
+    context: ToolContext, background: BackgroundCommands
+) -> None:
+    context = dataclasses.replace(context, background=background)
+    command = "echo on; seq 100000; echo last; sleep 60"
+    await _called(context, shell, command=command, background=True)
+    known = background.find("bg1")
+    while known.last_line() != "last":
+        await asyncio.sleep(0.01)
+
+    output = await _called(context, shell_job, id="bg1", start=0)
+
+    assert len(output.text) < 13_000
+    assert output.text.startswith("on\n1\n")
+    assert "100000\nlast\n" in output.text
+    assert str(known.running.output_path) in output.text
+
+
+async def test_a_job_ends_with_its_session_and_is_of_no_other(
+    context: ToolContext, background: BackgroundCommands, project: Path
+) -> None:
+    context = dataclasses.replace(context, background=background)
+    await _moved(context, background, "touch begun; sleep 60", project / "begun")
+    await _called(context, shell, command="echo on; sleep 60", background=True)
+    other = dataclasses.replace(context, session_id="other")
+    with pytest.raises(ToolError, match="another session"):
+        await _called(other, shell_job, id="bg2", stop=True)
+
+    await background.leave("other")
+    assert [known.name for known in background.running()] == ["bg1", "bg2"]
+    await background.leave("s")
+
+    assert [known.name for known in background.running()] == ["bg1"]
+    assert background.find("bg2").outcome == "ended with its session"
+
+
+async def test_without_a_background_the_command_is_refused(context: ToolContext) -> None:
+    with pytest.raises(ToolError):
+        await _called(context, shell, command="echo on", background=True)
+    with pytest.raises(ToolError):
+        await _called(context, shell_job, id="bg1")
+
+
+async def _called(context: ToolContext, tool: Tool, /, **arguments: object) -> Output:
+    output = await tool.run(context, tool.check(arguments))
+    assert isinstance(output, Output)
+    return output

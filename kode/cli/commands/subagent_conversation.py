@@ -45,6 +45,7 @@ def child_conversation(
     from kode.paths import agents_folder, home
     from kode.session import log
     from kode.session.entries import TaintEntry
+    from kode.tools.background import BackgroundCommands
 
     definition = _definition(setting, start)
     config = _config(setting, start, definition, emit)
@@ -61,6 +62,7 @@ def child_conversation(
     if start is not None and start.tainted:
         session.append(TaintEntry(source="the session that delegated this"))
     ask = link.ask if link is not None and start is not None and start.may_ask else None
+    commands = BackgroundCommands(emit)
     agent = make_agent(
         config,
         provider,
@@ -68,6 +70,7 @@ def child_conversation(
         place,
         emit=emit,
         ask=ask,
+        background=commands,
         memory=Guarded(SnapshotMemory(setting.memory)),
         start=start,
     )
@@ -77,6 +80,7 @@ def child_conversation(
         ask=ask,
         agent=agent,
         context=Context(session),
+        commands=commands,
         keep_session=False,
         trust_project=start is not None and start.trust_project,
         agent_type=setting.task.agent or "general-purpose",

@@ -122,7 +122,15 @@ class _Running:
         return self._capture.path
 
     def output(self) -> str:
-        return self._capture.text() + self._lines.partial
+        return self._capture.text() + self.partial
+
+    @property
+    def partial(self) -> str:
+        return self._lines.partial
+
+    @property
+    def untrusted(self) -> str:
+        return ""
 
     async def exit_code(self) -> int:
         assert self._process is not None

@@ -150,7 +150,8 @@ class PromptState:
     listing: "Listing | None" = None
     """The models that can be switched to; None until they are wanted."""
     _status: "StatusLine | None" = None
-    _seen_replies: int = 0
+    _seen: tuple[int, int] = (0, 0)
+    """How many replies there were, and how many commands ran in the background, for `_status`."""
 
     @property
     def conversation(self) -> "Conversation":
@@ -302,8 +303,9 @@ class PromptState:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         if self.opened is None:
             return [("", "")]
-        if self._status is None or self._seen_replies != self.renderer.replies:
-            self._seen_replies = self.renderer.replies
+        seen = (self.renderer.replies, len(self.conversation.commands.running()))
+        if self._status is None or self._seen != seen:
+            self._seen = seen
             self._status = self.conversation.status()
         return status_line(self._status, width)
 

@@ -224,8 +224,9 @@ def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
-    parts = [status.mode, status.model, context, cost]
-    # On a narrow screen the cost is dropped first, then the window, then the model.
+    jobs = f"{status.jobs} in background" if status.jobs else ""
+    parts = [status.mode, jobs, status.model, context, cost]
+    # On a narrow screen the cost is dropped first, then the window, and so on.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()
     line = clip(" · ".join(filter(None, parts)), width)

@@ -125,6 +125,7 @@ def test_the_line_fits_and_says_how_to_stop_where_there_is_room(width):
 @pytest.mark.parametrize(
     ("width", "line"),
     [
+        (60, "ask · 2 in background · big-model · 12% of 200k · $0.0123"),
         (79, "ask · big-model · 12% of 200k · $0.0123"),
         (40, "ask · big-model · 12% of 200k · $0.0123+"),
         (30, "ask · big-model · 12% of 200k"),
@@ -140,6 +141,7 @@ def test_the_status_line_shows_what_fits(width, line):
         context_window=200_000,
         cost_usd=0.0123,
         cost_is_partial=width == 40,
+        jobs=2 if width == 60 else 0,
     )
 
     assert status_line(status, width) == [("", line)]
@@ -153,6 +155,7 @@ def test_the_mode_in_which_all_runs_stands_out():
         context_window=200_000,
         cost_usd=None,
         cost_is_partial=False,
+        jobs=0,
     )
 
     assert status_line(status, 79)[0] == ("danger", "full")

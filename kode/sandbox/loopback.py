@@ -1,0 +1,101 @@
+"""The network of a session's commands in the sandbox: a loopback of their own, shared by all of
+them, so that a server that one command runs can be asked by the next.
+
+A namespace lives as long as a descriptor of it is open. bubblewrap makes one and ends: nothing has
+to be watched or ended, not even after `kill -9`. `nsenter` starts the commands in it.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from kode.sandbox.deferred import WHERE
+
+TIMEOUT_S = 10.0
+
+_OWNER = 0xB701
+"""The call for the user namespace that owns a namespace (ioctl_ns(2))."""
+_WHOLE = ("--ro-bind", "/", "/", "--unshare-user-try")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loopback:
+    enter: tuple[str, ...]
+    """The beginning of an argument list that starts a program in it."""
+    descriptors: tuple[int, ...]
+    """Must be passed to the child under the same numbers."""
+
+    def close(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def make_loopback() -> Loopback | None:
+    """Makes the network, and tries it (about 10 ms); None where this machine cannot."""
+    bubblewrap, nsenter = (shutil.which(name, path=WHERE) for name in ("bwrap", "nsenter"))
+    if bubblewrap is None or nsenter is None:
+        return None
+    descriptors: list[int] = []
+    try:
+        descriptors += _made(bubblewrap)
+        user, net = descriptors
+        made = Loopback(
+            enter=(
+                *(nsenter, f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}"),
+                *("--preserve-credentials", "--"),
+            ),
+            descriptors=(user, net),
+        )
+        subprocess.run(
+            [*made.enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+    return made
+
+
+def _made(bubblewrap: str) -> tuple[int, int]:
+    """Descriptors of a new network with its loopback up, and before it of the user namespace that
+    owns it."""
+    told, written = os.pipe()
+    try:
+        with subprocess.Popen(
+            # It ends when its input does, so with kode at the latest.
+            [
+                *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(written)),
+                *("--", "/bin/sh", "-c", "echo; read end"),
+            ],
+            env={"PATH": WHERE},
+            pass_fds=(written,),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            assert process.stdout is not None
+            if not process.stdout.readline():  # it has started, so its network is complete
+                raise OSError("no network namespace")
+            pid = json.loads(os.read(told, 4096).partition(b"\n")[0])["child-pid"]
+            net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                user = fcntl.ioctl(net, _OWNER)
+            except BaseException:
+                os.close(net)
+                raise
+            with contextlib.suppress(OSError):
+                process.kill()
+            return user, net
+    finally:
+        os.close(told)
+        os.close(written)

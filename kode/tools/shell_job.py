@@ -1,0 +1,65 @@
+"""`shell_job`: the model's way to a command that it started in the background; see `background`."""
+
+import os
+from typing import Annotated
+
+from kode.contracts import Job, ToolContext, ToolOutput
+from kode.errors import ToolError
+from kode.function_tool import tool
+from kode.tools.output import MAX_CHARS
+
+MAX_WAIT_S = 600
+
+_HALF = MAX_CHARS // 2
+
+
+@tool(effect="none", subject="id")
+async def shell_job(
+    context: ToolContext,
+    id: str,
+    wait_s: Annotated[float, "Wait for its end, at most this long"] = 0,
+    start: Annotated[int, "Read from this position, 0 for all"] = -1,
+    stop: bool = False,
+) -> ToolOutput:
+    """Read what a background command has printed since the last look; await or stop it."""
+    background = context.background
+    if background is None:
+        raise ToolError("Nothing runs in the background here.")
+    job = background.find(id)
+    if job.session_id != context.session_id:
+        raise ToolError(f"{job.name} belongs to another session.")
+    if stop:
+        await background.kill(job, "stopped")
+    elif wait_s > 0:
+        await background.wait(job, min(wait_s, MAX_WAIT_S))
+    text = _new_output(job, start)
+    job.reported = job.outcome != ""
+    state = job.outcome or "running"
+    return ToolOutput(
+        text=f"{text or '(nothing new)'}\n[{job.name}: {state}; position {job.read_to}]",
+        summary=f"{job.name}: {state}",
+        untrusted=job.running.untrusted,
+    )
+
+
+def _new_output(job: Job, start: int) -> str:
+    """The output from a position of its file, or from where the last call ended; the middle of a
+    long one is left out. Moves the position to its end."""
+    path = job.running.output_path
+    if path is None:  # it could not be written
+        return job.running.output()
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(min(start if start >= 0 else job.read_to, size))
+            head = file.read(_HALF)
+            left_out = max(0, size - _HALF - file.tell())
+            file.seek(left_out, os.SEEK_CUR)
+            tail = file.read(size - file.tell())
+    except OSError as error:
+        raise ToolError(f"Its output could not be read: {error}.") from None
+    job.read_to = size
+    note = f"\n[{left_out:,} bytes left out here. The whole output is in {path}.]\n"
+    parts = (head, note.encode() if left_out else b"", tail)
+    text = b"".join(parts).decode("utf-8", "replace") + job.running.partial
+    return text.rstrip("\n")

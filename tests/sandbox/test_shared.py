@@ -1,0 +1,173 @@
+"""What the commands of one sandbox share, and what one that still runs is shown of the project."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kode import durable
+from kode.sandbox import sandbox as sandboxes
+from kode.sandbox.attempt import Attempt
+from kode.sandbox.sandbox import Sandbox
+from tests.sandbox.sandboxed import attempted_in, begun, fault, opened
+
+pytestmark = pytest.mark.slow
+
+SERVES = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+open("/tmp/port", "w").write(str(server.getsockname()[1]))
+print("ready", flush=True)
+while True:
+    server.accept()[0].sendall(b"answer")
+"""
+ASKS = """
+import socket
+port = int(open("/tmp/port").read())
+print(socket.create_connection(("127.0.0.1", port)).recv(9).decode())
+"""
+
+
+@contextmanager
+def running(made: Sandbox, command: str) -> Iterator[tuple[Attempt, "subprocess.Popen[str]"]]:
+    """A command in the sandbox that has said its first line."""
+    attempt = begun(made, "layered")
+    wrapped = attempt.wrap(("/bin/bash", "-c", command))
+    process = subprocess.Popen(
+        wrapped.argv,
+        pass_fds=wrapped.descriptors,
+        env={"PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield attempt, process
+    finally:
+        process.kill()
+        process.communicate()
+        wrapped.settle()
+        attempt.close()
+
+
+@pytest.fixture
+def layered(made: Sandbox) -> Sandbox:
+    if why := fault(made, "layered"):
+        pytest.skip(why)
+    if made.loopback() is None:
+        pytest.skip("needs nsenter (apt install util-linux)")
+    return made
+
+
+def script(made: Sandbox, name: str, text: str) -> str:
+    (made.ground.cwd / name).write_text(text)
+    return f"exec python3 {name}"
+
+
+def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
+    ask = script(layered, "ask.py", ASKS)
+    with running(layered, script(layered, "serve.py", SERVES)):
+        done = attempted_in(layered, "layered", ask)
+    assert done.out == "answer\n", done.err
+    assert done.hits == ()
+
+
+def test_its_port_is_no_hit_where_a_program_outside_has_the_same(layered: Sandbox) -> None:
+    ask = script(layered, "ask.py", ASKS)
+    with running(layered, script(layered, "serve.py", SERVES)):
+        port = int(Path(layered.temporary_folder(), "port").read_text())
+        with socket.create_server(("127.0.0.1", port)):
+            done = attempted_in(layered, "layered", ask)
+    assert (done.out, done.hits) == ("answer\n", ())
+
+
+def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
+    ground = layered.ground
+    other = opened(ground.kode_home.parent, ground.cwd)
+    ask = script(layered, "ask.py", ASKS)
+    with running(layered, script(layered, "serve.py", SERVES)):
+        port = Path(layered.temporary_folder(), "port").read_text()
+        Path(other.temporary_folder(), "port").write_text(port)
+        done = attempted_in(other, "layered", ask)
+    other.close()
+    assert "ConnectionRefusedError" in done.err
+
+
+def test_where_the_network_cannot_be_shared_each_command_has_its_own(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxes, "make_loopback", lambda: None)
+    made = opened(home, home / "work")
+    if why := fault(made, "layered"):
+        pytest.skip(why)
+    assert any("nsenter" in gap for gap in made.standing().gaps)
+    done = attempted_in(made, "layered", "cat /proc/net/dev")
+    assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
+
+
+def test_what_a_command_left_in_tmp_is_gone_once_the_sandbox_closes(layered: Sandbox) -> None:
+    attempted_in(layered, "layered", "echo kept > /tmp/note")
+    tmp = layered.private_tmp()
+    assert tmp is not None
+    assert (tmp / "note").read_text() == "kept\n"
+
+    layered.close()
+
+    assert not tmp.exists()
+    assert attempted_in(layered, "layered", "ls /tmp/note").code != 0
+
+
+def test_nothing_is_removed_while_a_command_runs(layered: Sandbox) -> None:
+    with running(layered, "echo ready; read end"):
+        tmp = layered.private_tmp()
+        layered.close()
+        assert tmp is not None
+        assert tmp.exists()
+
+
+SHOWS = "cat kept gone; echo ready; read now; cat kept; ls gone; cat new/file; cat own; echo {}"
+
+
+def test_a_running_command_is_shown_what_became_of_files(layered: Sandbox) -> None:
+    cwd = layered.ground.cwd
+    (cwd / "kept").write_text("")
+    (cwd / "gone").write_text("")
+    with running(layered, f"echo mine > own; {SHOWS}") as (attempt, process):
+        durable.replace(cwd / "kept", b"kept now\n", mode=0o644)
+        (cwd / "gone").unlink()
+        (cwd / "new").mkdir()
+        (cwd / "new" / "file").write_text("new now\n")
+        layered.show([str(cwd / name) for name in ("kept", "gone", "new/file")])
+        out, _ = process.communicate("\n")
+        changes = [(Path(one.path).name, one.change) for one in attempt.changes()]
+    assert out == "kept now\nnew now\nmine\n{}\n"
+    assert changes == [("own", "created")]
+
+
+def test_what_it_is_shown_follows_no_link_that_it_made(layered: Sandbox, place: Path) -> None:
+    cwd, target = layered.ground.cwd, place / "target"
+    target.mkdir()
+    (target / "file").write_text("as it was")
+    (cwd / "folder").mkdir()
+    trap = f"rmdir folder; ln -s {target} folder; ln -s {target}/file file; echo ready; read now"
+    with running(layered, trap):
+        (cwd / "folder" / "file").write_text("written by a tool")
+        (cwd / "file").write_text("written by a tool")
+        layered.show([str(cwd / "folder" / "file"), str(cwd / "file")])
+    assert (target / "file").read_text() == "as it was"
+
+
+def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
+    cwd = layered.ground.cwd
+    (cwd / ".env").write_text("KEY=old-secret")
+    with running(layered, "echo ready; read now; cat .env") as (_, process):
+        durable.replace(cwd / ".env", b"KEY=new-secret", mode=0o644)
+        layered.show([str(cwd / ".env")])
+        out, _ = process.communicate("\n")
+    assert "secret" not in out
