@@ -26,10 +26,9 @@ MAX_AGENTS = 30
 """Limit of agents listed to the model; it may name any."""
 
 DESCRIPTION = """\
-Give 1 to 8 independent tasks to subagents that work side by side. Worth it for what takes much \
-reading and gives a short answer, or for changes in separate files; not for a small step. They see \
-nothing of this conversation and cannot ask: put paths, findings and what to report into the task. \
-Check what they report."""
+Give 1 to 8 independent tasks to subagents that work side by side: much reading with a short \
+answer, or changes in separate files. They see nothing of this conversation and cannot ask: put \
+paths, findings and what to report into the task. Check what they report."""
 
 
 class TaskArgument(BaseModel):

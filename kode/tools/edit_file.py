@@ -61,9 +61,8 @@ async def edit_file(
     replace_all: bool = False,
     edits: list[Edit] | None = None,
 ) -> ToolOutput:
-    """Replace text that you have read, or that a search has shown. Give old_text and new_text, or
-    edits (all or none is done). old_text is exact, without line numbers, and found once, or set
-    replace_all."""
+    """Replace text you have read or a search has shown: old_text by new_text, or edits (all or
+    none). old_text is exact, without line numbers, and found once, or set replace_all."""
     plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
     diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)

@@ -23,7 +23,7 @@ MAX_DEPTH = 5
 @tool(effect="read", subject="path", parallel=True)
 async def list_files(
     context: ToolContext,
-    pattern: Annotated[str | None, 'Glob: "*.py" at any depth, "src/**/*.ts"'] = None,
+    pattern: Annotated[str | None, 'Glob: "*.py", "src/**/*.ts"'] = None,
     path: str = ".",
 ) -> ToolOutput:
     """List files below a folder, without those .gitignore names."""

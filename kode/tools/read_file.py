@@ -59,14 +59,14 @@ class _Window:
 async def read_file(
     context: ToolContext,
     path: str,
-    offset: Annotated[int, "First line (PDF: page; notebook: cell), from 1"] = 1,
+    offset: Annotated[int, "First line, PDF page or notebook cell"] = 1,
     limit: int = MAX_LINES,
     show: Annotated[
-        Literal["text", "pictures", "raw"], "pictures: a PDF's pages; raw: a notebook's lines"
-    ] = "text",
+        Literal["pictures", "raw"] | None, "pictures of PDF pages; raw lines of a notebook"
+    ] = None,
 ) -> ToolOutput:
-    """Read a text file, PDF or notebook, or look at an image. Each line is shown as number, tab,
-    text; the number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
+    """Read a text file, PDF or notebook, or look at an image. A line is shown as number, tab,
+    text; number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
     if offset < 0:
         raise ToolError("`offset` counts lines from 1: give a positive number.")
     # Some models fill in 0 or -1 for what they mean to leave out.

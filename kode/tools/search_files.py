@@ -58,7 +58,7 @@ async def search_files(
         glob=glob,
         ground=sensitive.ground(tool_context.place),
         # No more lines than could be shown of a single hit: each takes three characters.
-        around=min(max(context, 0), MAX_CHARS // 3),
+        around=min(max(context, 0), tool_context.room // 3),
         room=min(MAX_CHARS, tool_context.room),
     )
     ended = await _searched(tool_context, hits, pattern, ignore_case)

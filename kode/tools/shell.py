@@ -60,10 +60,10 @@ async def shell(
     command: str,
     timeout_s: Annotated[float, "At most 600"] = DEFAULT_TIMEOUT_S,
     description: str | None = None,
-    background: Annotated[bool, "For a server or long work: returns an id at once"] = False,
+    background: Annotated[bool, "A server or long work: returns an id at once"] = False,
 ) -> ToolOutput:
-    """Run a bash command in the working directory; returns its output and exit status. It has no
-    stdin. Each call is a new shell. All processes it started end with it."""
+    """Run a bash command in the working directory, in a new shell without stdin; returns output
+    and exit status. All it started ends with it."""
     if not command.strip() or "\0" in command:
         raise ToolError("`command` is empty or has a NUL character: give one command line.")
     timeout_s = timeout_s or DEFAULT_TIMEOUT_S  # some models fill in 0 for what they leave out

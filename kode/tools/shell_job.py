@@ -17,11 +17,11 @@ _HALF = MAX_CHARS // 2
 async def shell_job(
     context: ToolContext,
     id: str,
-    wait_s: Annotated[float, "Wait for its end, at most this long"] = 0,
-    start: Annotated[int, "Read from this position, 0 for all"] = -1,
+    wait_s: Annotated[float, "Wait so long for its end"] = 0,
+    start: Annotated[int | None, "Position, 0 for all"] = None,
     stop: bool = False,
 ) -> ToolOutput:
-    """Read what a background command has printed since the last look; await or stop it."""
+    """Read the new output of a background command; await or stop it."""
     background = context.background
     if background is None:
         raise ToolError("Nothing runs in the background here.")
@@ -42,7 +42,7 @@ async def shell_job(
     )
 
 
-def _new_output(job: Job, start: int) -> str:
+def _new_output(job: Job, start: int | None) -> str:
     """The output from a position of its file, or from where the last call ended; the middle of a
     long one is left out. Moves the position to its end."""
     path = job.running.output_path
@@ -51,7 +51,7 @@ def _new_output(job: Job, start: int) -> str:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(min(start if start >= 0 else job.read_to, size))
+            file.seek(min(job.read_to if start is None else max(start, 0), size))
             head = file.read(_HALF)
             left_out = max(0, size - _HALF - file.tell())
             file.seek(left_out, os.SEEK_CUR)

@@ -20,7 +20,7 @@ Command = Literal[Action, "read", "search", "episodes"]
 DESCRIPTION = """\
 Facts kept across sessions. Add, in one short sentence, what will be true and useful next week: \
 what the user prefers or corrects (user), how the project is built and tested (env); not the task, \
-nor what the repository says. `old_text` is part of one entry. search looks in past sessions too; \
+nor what the repository says. `old_text` is part of one entry. search covers past sessions; \
 episodes reads the one whose id is `query`."""
 
 BRIEF = Brief(
