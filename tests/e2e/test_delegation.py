@@ -391,7 +391,7 @@ def test_siblings_share_the_beginning_of_their_first_requests(place: Place) -> N
 def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
     place.play(["a"], sleeps)
 
-    result = place.result("run", "delegate this", "--timeout", "6")
+    result = place.result("run", "delegate this", "--timeout", "15")
 
     place.wait_until_alone()
     (record,) = place.agents()

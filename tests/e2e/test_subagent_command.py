@@ -204,7 +204,7 @@ def test_a_timeout_ends_the_whole_tree_and_tells_how_far_it_came(place: Place) -
     place.server.play([{"text": "I begin.", "calls": [call], **USES}])
     task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
 
-    ran = place.subagent("--task", task, "--timeout", "1.5")
+    ran = place.subagent("--task", task, "--timeout", "4")
 
     assert ran.code == 2
     assert ran.result["status"] == "timeout"

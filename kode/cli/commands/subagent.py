@@ -258,12 +258,13 @@ async def _turn(
     gc.freeze()
     gc.enable()
     text = request_text(setting.task, conversation.config.max_steps, timeout_s)
-    stop.task = asyncio.ensure_future(conversation.turn(text))
+    turn = asyncio.ensure_future(conversation.turn(text))
+    stop.task = turn
     if stop.status is not None:
         stop(stop.status, stop.error)
     background.append(asyncio.create_task(deadline()))
     try:
-        ended = await stop.task
+        ended = await turn
     except asyncio.CancelledError:  # before the turn itself began
         ended = _never_began(stop)
     if ended.status == "interrupted" and stop.status is not None:
