@@ -63,14 +63,18 @@ def begin(
     checks: Sequence[CheckPart], environment: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
     """The stdin for a bash that runs a line with these checks, and the variables it needs; give the
-    descriptor to `finish` in the end. With nothing to trace: -1 and no variables."""
-    if not any(check.of and not check.alone for check in checks):
+    descriptor to `finish` in the end. With nothing to trace, or no way to: -1 and no variables."""
+    is_asked = any(check.of and not check.alone for check in checks)
+    if not is_asked or "POSIXLY_CORRECT" in environment:  # then bash reads no `BASH_ENV`
         return -1, {}
-    if hasattr(os, "memfd_create"):
-        channel = os.memfd_create("kode")
-    else:
-        with tempfile.TemporaryFile() as file:
-            channel = os.dup(file.fileno())
+    try:
+        if hasattr(os, "memfd_create"):
+            channel = os.memfd_create("kode")
+        else:
+            with tempfile.TemporaryFile() as file:
+                channel = os.dup(file.fileno())
+    except OSError:
+        return -1, {}
     os.write(channel, _SCRIPT)
     os.lseek(channel, 0, os.SEEK_SET)
     fcntl.fcntl(channel, fcntl.F_SETFL, os.O_APPEND)

@@ -174,7 +174,8 @@ class _Running:
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv: tuple[str, ...] = (program, "-c", self.command)
         environment = {**self._context.place.environment, **_ADDED}
-        self._channel, traced = check_statuses.begin(self._context.checks, environment)
+        checks = self._context.checks if program == "/bin/bash" else ()
+        self._channel, traced = check_statuses.begin(checks, environment)
         descriptors: tuple[int, ...] = ()
         if self._context.wrap_command is not None:
             try:

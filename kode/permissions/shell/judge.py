@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kode.contracts import CheckPart
 from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
 from kode.permissions.shell import paths, pipes, plain, programs, tree, wrappers
@@ -49,18 +48,17 @@ def judge(command: str, where: Ground) -> Line:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
-    checks: tuple[CheckPart, ...] = ()
-    answers = False
     try:
         if len(command) > MAX_CHARS:
             raise TooLong
         walk.text(command, depth=0)
-        checks, answers = pipes.look_at(command)
     except (TooLong, RecursionError):
         walk.closed = walk.known = False
         walk.parts = [_unknown(command, "is too long or too nested to understand")]
     if not walk.closed and all(part.risk == "safe" for part in walk.parts):
         walk.parts.append(_unknown(command, _NOT_FOLLOWED))
+    is_readable = len(command) <= MAX_CHARS and not _holds_controls(command)
+    checks, answers = pipes.look_at(command) if is_readable else ((), False)
     return Line(
         parts=tuple(walk.finished()),
         closed=walk.closed and all(part.risk == "safe" for part in walk.parts),

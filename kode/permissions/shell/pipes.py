@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kode.contracts import CheckPart
 from kode.permissions.shell import programs, tree, wrappers
+from kode.permissions.shell.line import TooLong
 from kode.permissions.shell.plain import Word
 
 if TYPE_CHECKING:
@@ -43,9 +44,15 @@ class _Look:
 
 
 def look_at(text: str) -> tuple[tuple[CheckPart, ...], bool]:
-    """The checks of a line, and whether its exit status 1 is an answer and no failure. Raises:
-    TooLong, RecursionError."""
-    root = tree.root_of(text)
+    """The checks of a line, and whether its exit status 1 is an answer and no failure. Nothing is
+    found in a line that takes too long to parse."""
+    try:
+        return _look_at(tree.root_of(text), text)
+    except (TooLong, RecursionError):
+        return (), False
+
+
+def _look_at(root: "Node", text: str) -> tuple[tuple[CheckPart, ...], bool]:
     pipelines = _look(root).pipelines
     last = pipelines[-1].elements[-1] if pipelines else None
     found = list(_checks(root, text, watched=not _sets_traps(root, text)))
