@@ -28,7 +28,7 @@ MAX_AGENTS = 30
 DESCRIPTION = """\
 Give 1 to 8 independent tasks to subagents that work side by side: much reading with a short \
 answer, or changes in separate files. They see nothing of this conversation and cannot ask: put \
-paths, findings and what to report into the task. Check what they report."""
+paths, findings and what to report into the task."""
 
 
 class TaskArgument(BaseModel):

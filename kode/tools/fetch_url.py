@@ -73,7 +73,7 @@ class _Body:
 
 @tool(effect="fetch", subject="url", parallel=True)
 async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
-    """Fetch a public web page as readable text, up to 50 KB."""
+    """Fetch a public web page as text, up to 50 KB."""
     fetched = await fetch(url)
     text, cut = _clip(fetched.text, min(MAX_TEXT_BYTES, context.room))
     head = [fetched.url] if fetched.url != url else []

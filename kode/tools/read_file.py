@@ -66,7 +66,7 @@ async def read_file(
     ] = None,
 ) -> ToolOutput:
     """Read a text file, PDF or notebook, or look at an image. A line is shown as number, tab,
-    text; number and tab are not part of the file. Up to 2000 lines or 50 KB a call."""
+    text; number and tab are not part of the file. Up to 50 KB a call."""
     if offset < 0:
         raise ToolError("`offset` counts lines from 1: give a positive number.")
     # Some models fill in 0 or -1 for what they mean to leave out.

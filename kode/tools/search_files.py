@@ -39,14 +39,13 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 @tool(effect="read", subject="pattern", parallel=True, preview=_preview)
 async def search_files(
     tool_context: ToolContext,
-    pattern: Annotated[str, "Regular expression, matched line by line"],
+    pattern: Annotated[str, "Regular expression, line by line"],
     path: str = ".",
     glob: Annotated[str | None, '"*.py", "src/**/*.{ts,tsx}"'] = None,
     ignore_case: bool = False,
     context: Annotated[int, "Lines around each hit"] = 0,
 ) -> ToolOutput:
-    """Search file contents. Files ignored by .gitignore and binaries are left out. Shows 100 hits,
-    some of each file."""
+    """Search files, without binaries and those .gitignore names. Shows 100 hits, some of each."""
     _refuse_useless(pattern, glob)
     root = files.resolve(tool_context, path)
     files.refuse_secret(tool_context, root)

@@ -34,12 +34,12 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     subject="path",
     preview=_preview,
     brief=Brief(
-        description="Create a file, or replace the whole content of one you have read.",
+        description="Create a file, or replace one you have read.",
         required=("path", "content"),
     ),
 )
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
-    """Create a file, or replace the whole content of one you have read."""
+    """Create a file, or replace one you have read."""
     plan = _plan(context, path, content)
     if plan.before == plan.after:
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")

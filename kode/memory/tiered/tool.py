@@ -54,7 +54,7 @@ def memory_tool(facts: "Tiered") -> Tool:
         content: str | None = None,
         old_text: str | None = None,
         query: str | None = None,
-        source: Annotated[str | None, "path:line"] = None,
+        source: str | None = None,
         since: str | None = None,
         until: Annotated[str | None, "YYYY-MM-DD"] = None,
         scope: Scope | None = None,
