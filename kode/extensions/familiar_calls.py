@@ -52,6 +52,10 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("with_escalated_permissions", "sandbox_permissions"), ""),
         "max_output_tokens": "",
     },
+    "shell_job": {
+        **dict.fromkeys(("bash_id", "shell_id", "task_id"), "id"),
+        **{"timeout": "wait_s", "block": "", "filter": ""},
+    },
     "todo": {**dict.fromkeys(("todos", "plan"), "items"), "explanation": ""},
     "fetch_url": {"prompt": "", "format": "", "timeout": ""},
     "delegate_tasks": {},
@@ -108,6 +112,8 @@ def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in own.items() if value is not None or name in required}
     if tool.name == "shell":
         return _of_shell(own)
+    if tool.name == "shell_job" and "shell_id" in arguments:  # only Claude Code's KillShell has it
+        own["stop"] = True
     if tool.name == "delegate_tasks" and "tasks" not in own and "prompt" in own:
         return _of_task(own, properties)
     return own

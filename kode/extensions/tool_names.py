@@ -33,6 +33,7 @@ TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("Grep", "grep", "grep_files", "grep_search"), "search_files"),
     "search_file_content": "search_files",
     **dict.fromkeys(("Read", "read", "view_image"), "read_file"),
+    **dict.fromkeys(("BashOutput", "TaskOutput", "KillBash", "KillShell"), "shell_job"),
     "Skill": "skill",
     **dict.fromkeys(("TodoWrite", "todowrite", "update_plan", "write_todos"), "todo"),
     **dict.fromkeys(("WebFetch", "web_fetch", "webfetch"), "fetch_url"),

@@ -56,6 +56,8 @@ EDIT = {"old_text": "a", "new_text": "b"}
         ("Glob", {"pattern": "*.py"}, "list_files", {"pattern": "*.py"}),
         ("LS", {"path": "d", "ignore": ["x"]}, "list_files", {"path": "d"}),
         ("list_directory", {"dir_path": "d"}, "list_files", {"path": "d"}),
+        ("BashOutput", {"bash_id": "job-1"}, "shell_job", {"id": "job-1", "stop": False}),
+        ("KillShell", {"shell_id": "job-1"}, "shell_job", {"id": "job-1", "stop": True}),
         ("WebFetch", {"url": "https://a.b", "prompt": "p"}, "fetch_url", {"url": "https://a.b"}),
     ],
 )
