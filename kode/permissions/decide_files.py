@@ -64,9 +64,11 @@ def edit(call: Call) -> Decision:
     if sensitive.runs_later(path):
         reason = f"{shown(call, path)} is run later by other programs without asking."
         return ask(reason, hint, runs_unasked=full)
-    if call.taint and sensitive.steers_agents(path):
-        reason = "gives agents instructions, and this session has read outside text."
-        return ask(f"{shown(call, path)} {reason}", hint, runs_unasked=full)
+    if (call.taint or call.by_command) and sensitive.steers_agents(path):
+        seen = "this session has read outside text"
+        why = seen if call.taint else "a command wrote it: change it with edit_file"
+        reason = f"{shown(call, path)} gives agents instructions, and {why}."
+        return ask(reason, hint, runs_unasked=full)
     inside = where == "root"
     if sensitive.is_in_tmp(path, call.where):
         return allow("It writes in the session's own /tmp, as any command may.")

@@ -50,6 +50,8 @@ class Call:
     """Of `place`."""
     taint: bool = False
     """Whether the session has read outside text."""
+    by_command: bool = False
+    """Whether a command has made the edit, so that nobody has seen where the text is from."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""

@@ -230,8 +230,7 @@ class PersonGate:
 
     def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
-        # What a command wrote may come from anywhere.
-        call = replace(self._call(edit, {"path": change.path}), taint=True)
+        call = replace(self._call(edit, {"path": change.path}), by_command=True)
         decision = decide_call(call)
         free = self.mode in ("auto-edit", "full")
         if decision.outcome == "ask" and change.ignored and not free:
