@@ -61,8 +61,8 @@ async def edit_file(
     replace_all: bool = False,
     edits: list[Edit] | None = None,
 ) -> ToolOutput:
-    """Replace text you have read or a search has shown: old_text by new_text, or edits (all or
-    none). old_text is exact, without line numbers, and found once, or set replace_all."""
+    """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
+    exact, without line numbers, and found once, or set replace_all."""
     plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
     files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
     diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)
@@ -134,15 +134,16 @@ def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
 
 
 def _is_shown(context: ToolContext, file: files.FileText, edit: Edit) -> bool:
-    """Whether the old text stands once in the file, on lines that a search has shown as they
-    are."""
+    """Whether the old text stands once in the file, on lines that a search or a command has
+    shown as they are."""
     text, old = with_line_feeds(file.text), with_line_feeds(edit.old_text)
     at = text.find(old)
     if not old or at < 0 or text.find(old, at + 1) >= 0:
         return False
     end = text.find("\n", at + len(old.removesuffix("\n")))
     lines = text[text.rfind("\n", 0, at) + 1 : None if end < 0 else end].split("\n")
-    return set(lines) <= context.shown_lines.get(str(file.path), set())
+    shown = context.shown_lines
+    return shown.get(str(file.path), set()) | shown.get("", set()) >= set(lines)
 
 
 def _refuse_empty(edit: Edit, which: str, name: str) -> None:

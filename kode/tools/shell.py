@@ -109,8 +109,10 @@ async def shell(
         )
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
+    output = running.capture.text()
+    context.shown_lines.setdefault("", set()).update(command.split("\n"), output.split("\n"))
     return ToolOutput(
-        text="\n".join([_or_none(running.capture.text()), *notes]),
+        text="\n".join([_or_none(output), *notes]),
         summary=status,
         exit_status=exit_status,
         checks=checks,

@@ -8,6 +8,7 @@ from kode.errors import ToolError
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
 from kode.tools.search_files import search_files
+from kode.tools.shell import shell
 from tests.tools.conftest import Call
 
 
@@ -71,6 +72,18 @@ async def test_a_line_that_a_search_has_shown_may_be_edited_unread(
 
     await call(edit_file, path="a.py", old_text="def one():\n    return 1\n", new_text="x = 1\n")
     assert source.read_bytes().startswith(b"x = 1\r\n\r\n")
+
+
+async def test_a_line_that_a_command_has_shown_may_be_edited_unread(
+    call: Call, source: Path
+) -> None:
+    source.write_text("def one():\n    return 1\n\n\ndef two():\n    return 2\n")
+    await call(shell, command="head -2 a.py")
+
+    with pytest.raises(ToolError, match="has not been read"):
+        await call(edit_file, path="a.py", old_text="    return 2", new_text="    return 3")
+    await call(edit_file, path="a.py", old_text="    return 1", new_text="    return 0")
+    assert source.read_text().startswith("def one():\n    return 0\n")
 
 
 @pytest.mark.parametrize(
