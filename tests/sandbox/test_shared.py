@@ -171,3 +171,19 @@ def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
         layered.show([str(cwd / ".env")])
         out, _ = process.communicate("\n")
     assert "secret" not in out
+
+
+def test_it_is_not_shown_what_lies_behind_a_folder_that_became_a_link(layered: Sandbox) -> None:
+    cwd = layered.ground.cwd
+    hidden = layered.ground.kode_home / "beside"
+    hidden.mkdir()
+    (hidden / "key").write_text("secret\n")
+    (cwd / "folder").mkdir()
+    (cwd / "folder" / "key").write_text("own\n")
+    with running(layered, "touch folder/own; echo ready; read now; cat folder/key") as (_, process):
+        (cwd / "folder" / "key").unlink()
+        (cwd / "folder").rmdir()
+        (cwd / "folder").symlink_to(hidden)
+        layered.show([str(cwd / name) for name in ("folder/key", "folder")])
+        out, _ = process.communicate("\n")
+    assert "secret" not in out
