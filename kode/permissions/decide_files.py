@@ -116,8 +116,9 @@ def _path(call: Call, name: str, *, default: str) -> str:
     text = value if isinstance(value, str) and value else default
     if text == "~" or text.startswith("~/"):
         text = call.where.home + text[1:]
-    path = os.path.normpath(os.path.join(call.where.cwd, text.replace("\0", "")))
-    return located(call.place, path)
+    # As the tool finds it: only then may steps be taken out of it.
+    path = located(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
+    return os.path.normpath(path)
 
 
 def _expand_glob(call: Call, path: str) -> list[str]:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext
+from kode.contracts import ToolContext, Verdict
+from kode.events import silent
 from kode.permissions.decide import decide_call
+from kode.permissions.gate import PersonGate
 from kode.permissions.rules import Rules
 from kode.tools import files
 from kode.tools.edit_file import edit_file
@@ -37,6 +39,20 @@ def place(tmp_path: Path, tmp: Path) -> Workplace:
 def outcome(place: Workplace, tool: Any, path: str, mode: Any = "auto-edit") -> str:
     arguments = {"path": path}
     return decide_call(make_call(Rules(), mode, tool, arguments, place)).outcome
+
+
+async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) -> Verdict:
+    """The verdict about a call whose path was found to lead to `real`."""
+    context = ToolContext(
+        place=place,
+        call_id="1",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        judged_path=real,
+    )
+    gate = PersonGate(rules=Rules(), mode=mode, place=place)
+    return await gate.check(tool, {"path": path, "content": ""}, context)
 
 
 def test_a_path_in_tmp_is_in_the_sessions_own_and_shown_by_its_name(
@@ -93,6 +109,28 @@ def test_links_out_of_it_are_judged_by_where_they_lead(place: Workplace, tmp: Pa
     assert outcome(place, write_file, "/tmp/outside") == "deny"
     assert outcome(place, write_file, "/tmp/config") == "deny"
     assert outcome(place, write_file, "/tmp/folder/new") == "deny"
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+@pytest.mark.parametrize("spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"])
+async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
+    place: Workplace, tmp: Path, spelling: str, mode: Any
+) -> None:
+    path = spelling.format(NAME, cwd=place.cwd)
+    for there in (False, True):
+        if there:
+            (tmp / Path(NAME).name).touch()
+        real = real_path(place, path)
+        verdict = await checked(place, write_file, path, real, mode)
+        assert not verdict.allowed or Path(real).is_relative_to(tmp)
+
+
+async def test_a_link_that_is_swapped_while_it_is_judged_does_not_lead_to_the_machines_tmp(
+    place: Workplace, tmp: Path
+) -> None:
+    (tmp / "note").touch()  # by now; it was a link when the real path was looked up
+    verdict = await checked(place, write_file, "/tmp/note", NAME, "auto-edit")
+    assert not verdict.allowed
 
 
 def test_keys_in_it_are_keys_and_what_lies_beside_it_stays_kodes_own(
