@@ -428,6 +428,8 @@ class ToolContext:
     """See `Ruling`."""
     untrusted: str = ""
     """The outside source of what the call gets, as the gate knows it; "" if there is none."""
+    only_seen: bool = False
+    """See `Ruling`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -589,6 +591,9 @@ class Ruling:
     """For a command: whether its words show that it only reads."""
     answers: bool = False
     """For a command: whether its exit status 1 is an answer and no failure, as that of `grep`."""
+    only_seen: bool = False
+    """For an edit: whether the model must have read the file first, because reading it may need a
+    yes: the result of an edit, or why it does not fit, quotes the file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -237,7 +237,8 @@ async def _allowed(
     verdict = await run.agent.gate.check(tool, arguments, context)
     if not verdict.allowed:
         raise ToolRefused(verdict.reason, instead=verdict.instead)
-    return _Step(tool, arguments, replace(context, checks=verdict.checks), verdict)
+    context = replace(context, checks=verdict.checks, only_seen=verdict.only_seen)
+    return _Step(tool, arguments, context, verdict)
 
 
 def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:

@@ -14,6 +14,7 @@ remembers the answer.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kode.contracts import Effect
 from kode.permissions import decide_commands, decide_files
@@ -30,6 +31,12 @@ def decide_call(call: Call) -> Decision:
     effect_of = call.tool.effect_of
     effect = effect_of(call.arguments) if effect_of else call.tool.effect
     return _BY_EFFECT[effect](call)
+
+
+def _edit(call: Call) -> Decision:
+    reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
+    may_read = decide_call(replace(call, tool=reading)).outcome == "allow"
+    return replace(decide_files.edit(call), only_seen=not may_read)
 
 
 def _denied_outright(call: Call) -> Decision | None:
@@ -124,7 +131,7 @@ def _none(call: Call) -> Decision:
 
 _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "read": decide_files.read,
-    "edit": decide_files.edit,
+    "edit": _edit,
     "run": decide_commands.run,
     "fetch": _fetch,
     "mcp": _mcp,

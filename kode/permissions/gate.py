@@ -156,6 +156,7 @@ class PersonGate:
             return verdict(decision)
         if self.ask is None:
             return _with_nobody(decision)
+        context = replace(context, only_seen=decision.only_seen)
         preview = tool.preview(context, arguments) if tool.preview else ""
         async with self._turn:
             # The answer to another call, or a new mode, may have settled it meanwhile.
@@ -280,7 +281,8 @@ class PersonGate:
         call = self._call(tool, {**arguments, "path": path}, context.opinion)
         # It is one of this machine: in `/tmp`, it is not in the session's own.
         real = decide_call(replace(call, place=replace(self.place, private_tmp=lambda: None)))
-        return max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
+        graver = max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
+        return replace(graver, only_seen=written.only_seen or real.only_seen)
 
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None

@@ -52,7 +52,10 @@ def _plan(context: ToolContext, path: str, hunks: Sequence[Hunk]) -> _Plan:
 def _found(context: ToolContext, path: str) -> tuple[files.FileText, str]:
     real = files.resolve(context, path)
     files.refuse_protected(context, real)
-    return files.read_whole(context, real), files.shown(context, real)
+    file = files.read_whole(context, real)
+    if context.only_seen:
+        files.require_seen(context, file)
+    return file, files.shown(context, real)
 
 
 def _misfit(name: str, text: str, error: Misfit) -> str:

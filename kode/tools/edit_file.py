@@ -105,7 +105,7 @@ def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
     name = files.shown(context, real)
     files.refuse_protected(context, real)
     file = files.read_whole(context, real)
-    if not all(_is_shown(context, file, edit) for edit in edits):
+    if context.only_seen or not all(_is_shown(context, file, edit) for edit in edits):
         files.require_seen(context, file)
     text, places, notes = file.text, 0, []
     for number, edit in enumerate(edits, start=1):

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,6 +15,8 @@ from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, PersonGate, visible
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
+from kode.tools.apply_patch import patch_file
+from kode.tools.patch_text import Hunk
 from tests.workplaces import workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -337,3 +340,38 @@ async def test_an_approval_of_a_compound_is_one_rule_a_part(room):
     assert person.questions[0].rules == ("shell(npm install:*)", "shell(git commit:*)")
     assert (await room.check(gate, "git commit -m other")).allowed
     assert (await room.check(gate, "npm install left-pad")).allowed
+
+
+@pytest.mark.parametrize("name", [".env", "../outside.txt", "denied/notes"])
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+async def test_an_edit_quotes_nothing_of_a_file_that_may_not_be_read(room, name, mode):
+    path = room.project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
+    gate = room.gate(Person(Answer(choice="once")), mode=mode, deny=("read(denied/**)",))
+    hunks = [
+        Hunk(old=("# settings", "password"), new=("x",)),
+        Hunk(old=("first = 1",), new=("first = 2",)),
+    ]
+    room.context.shown_lines[""] = {"first = 1"}
+    calls = [(patch_file, {"path": name, "hunks": [hunk]}) for hunk in hunks]
+    texts = {"old_text": "first = 1", "new_text": "first = 2"}
+    calls.append((TOOLS["edit_file"], {"path": name, **texts}))
+    said = []
+    for tool, arguments in calls:
+        context = replace(room.context, judged_path=os.path.realpath(path))
+        try:
+            verdict = await gate.check(tool, arguments, context)
+            if verdict.allowed:
+                context = replace(context, only_seen=verdict.only_seen)
+                said.append((await tool.run(context, tool.check(arguments))).text)
+        except ToolError as error:
+            said.append(str(error))
+    assert "swordfish" not in "".join(said)
+
+
+async def test_an_edit_of_a_file_that_may_be_read_needs_no_reading_first(room):
+    (room.project / "a.py").write_text("first = 1\n")
+    gate = room.gate(mode="auto-edit")
+    verdict = await gate.check(patch_file, {"path": "a.py", "hunks": []}, room.context)
+    assert (verdict.allowed, verdict.only_seen) == (True, False)

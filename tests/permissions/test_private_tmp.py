@@ -112,7 +112,9 @@ def test_links_out_of_it_are_judged_by_where_they_lead(place: Workplace, tmp: Pa
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-@pytest.mark.parametrize("spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"])
+@pytest.mark.parametrize(
+    "spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"]
+)
 async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
     place: Workplace, tmp: Path, spelling: str, mode: Any
 ) -> None:
