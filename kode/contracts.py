@@ -580,6 +580,9 @@ class Ruling:
     at_stake: AtStake = NOTHING_AT_STAKE
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
+    keeps: bool = True
+    """For a command in the sandbox: whether anything of what it changes may be kept, also if it
+    ends when the mode or the limits of the turn are others."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     reads: tuple[str, ...] | None = None

@@ -84,7 +84,7 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(command, attempt)
+            _settle_later(command, attempt, keeps=verdict.keeps)
 
 
 async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
@@ -191,9 +191,9 @@ async def _make_real(
         return {**dict.fromkeys(lost, "its old content is too large to save for /undo"), **left}
 
 
-def _settle_later(command: Command, attempt: Attempt) -> None:
+def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
-    person and model."""
+    person and model. `keeps`: see `Ruling`."""
 
     emit, background = command.context.emit, command.context.background
 
@@ -206,7 +206,11 @@ def _settle_later(command: Command, attempt: Attempt) -> None:
         await attempt.ended.wait()
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            settled = await settle_changes(command, attempt, changes, may_ask=False)
+            settled = Settled(changes=changes, reason="It was started where nothing may change.")
+            if keeps:
+                settled = await settle_changes(command, attempt, changes, may_ask=False)
+            made = [one.path for one in settled.made]
+            command.agent.marks.record(made, command.context.untrusted)
             for note in about(command.cwd, settled):
                 tell(note, "info")
         except (SandboxError, OSError) as error:

@@ -3,19 +3,33 @@
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kode.contracts import FileChange
-from kode.engine.trial import Settled, _make_real, about, diff_of
+from kode.contracts import FileChange, Kept, ToolContext, Verdict
+from kode.engine.trial import (
+    Command,
+    Settled,
+    _make_real,
+    about,
+    diff_of,
+    run_command,
+    settle_ended,
+)
+from kode.events import silent
+from kode.permissions.decide import decide_call
+from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
+from kode.tools.shell import shell
 from tests.sandbox.sandboxed import begun, fault, ran
-from tests.workplaces import workplace
+from tests.workplaces import make_call, workplace
 
 
 @pytest.fixture
@@ -105,3 +119,59 @@ def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
     odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
     (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
     assert said == "[It changed x].\\n[Run: rm.]"
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_what_was_begun_where_nothing_may_change_changes_nothing_in_a_later_mode(
+    tmp_path: Path, keeps: bool
+) -> None:
+    change = FileChange(path=str(tmp_path / "a.py"), change="created")
+    applied: list[FileChange] = []
+    marked: list[str] = []
+    told: list[str] = []
+    ended = asyncio.Event()
+    attempt = SimpleNamespace(
+        wrap=None,
+        ended=ended,
+        changes=lambda: (change,),
+        version=lambda path: tmp_path / "none",
+        apply=lambda changes: applied.extend(changes) or {},
+        carry_over=lambda changes: None,
+        close=lambda: None,
+    )
+
+    async def check_changes(*given: Any, **more: Any) -> Kept:
+        return Kept(changes=(change,))
+
+    async def runs_on(*given: Any) -> str:
+        return "bg1"
+
+    agent = SimpleNamespace(
+        sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
+        gate=SimpleNamespace(check_changes=check_changes),
+        keeper=keeper_in(tmp_path),
+        marks=SimpleNamespace(record=lambda paths, source: marked.extend(paths)),
+    )
+    context = ToolContext(
+        place=workplace(tmp_path),
+        call_id="1",
+        session_id="s",
+        emit=silent,
+        seen_files={},
+        background=SimpleNamespace(tell=lambda of, text: told.append(text)),  # type: ignore[arg-type]
+    )
+    tool = SimpleNamespace(run=runs_on)
+    command = Command(agent=agent, tool=tool, arguments={}, context=context)  # type: ignore[arg-type]
+    await run_command(command, Verdict(allowed=True, reason="", sandboxed=True, keeps=keeps))
+    ended.set()
+    await settle_ended()
+
+    assert [one.path for one in applied] == [change.path] * keeps
+    assert marked == [change.path] * keeps
+    assert len(told) == 1
+
+
+def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:
+    call = make_call(Rules(), "plan", shell, {"command": "pytest"}, workplace(tmp_path))
+    decision = decide_call(replace(call, sandbox="layered"))
+    assert (decision.outcome, decision.keeps) == ("allow", False)
