@@ -281,6 +281,10 @@ class Background(Protocol):
         """Takes over a command and the duty to end it; returns its name in the background.
         `with_session`: it ends with its session, not only with kode."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any of them runs."""
+
     def find(self, name: str) -> Job:
         """Raises: UserError that lists the names."""
 

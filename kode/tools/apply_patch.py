@@ -4,10 +4,12 @@ It stands for calls of other tools, one for each file, which are judged and undo
 `patch_text` reads and applies patches.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kode import durable
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
@@ -102,7 +104,8 @@ async def delete_file(context: ToolContext, path: str) -> ToolOutput:
     """Deletes a text file. Not offered to models: a part of `apply_patch`."""
     file, name = _found(context, path)
     try:
-        file.path.unlink()
+        with durable.open_folder(file.path.parent) as folder:
+            os.unlink(file.path.name, dir_fd=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be deleted: {error.strerror}.") from None
     context.seen_files.pop(str(file.path), None)

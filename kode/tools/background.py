@@ -106,6 +106,10 @@ class BackgroundCommands:
         """The commands that have not ended."""
         return [known for known in self.commands if known.runs]
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.running())
+
     def find(self, name: str) -> BackgroundCommand:
         """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""
         wanted = name if name.startswith("bg") else f"bg{name}"

@@ -133,6 +133,17 @@ def refuse_protected(context: ToolContext, path: Path) -> None:
             )
 
 
+def refuse_moving(context: ToolContext, folder: Path) -> None:
+    """Raises: ToolError if a command may put a link in the way while a program walks through a
+    folder, which could not tell where it has come to."""
+    background = context.background
+    if background is not None and background.is_busy and _is_in_tmp(context, folder):
+        raise ToolError(
+            "A command in the background may change /tmp meanwhile, so only single files are read "
+            "there: search or list it with a shell command, or stop the one in the background."
+        )
+
+
 def is_secret(context: ToolContext, path: Path) -> bool:
     """Whether no tool may read a file because it holds keys: kode's config, a process's
     environment."""

@@ -28,6 +28,7 @@ async def list_files(
 ) -> ToolOutput:
     """List files below a folder, without those .gitignore names."""
     root = files.resolve(context, path)
+    files.refuse_moving(context, root)
     if not root.exists():
         raise files.missing(context, root)
     if not root.is_dir():

@@ -49,6 +49,7 @@ async def search_files(
     _refuse_useless(pattern, glob)
     root = files.resolve(tool_context, path)
     files.refuse_secret(tool_context, root)
+    files.refuse_moving(tool_context, root)
     if not root.exists():
         raise files.missing(tool_context, root)
     hits = _Hits(

@@ -11,8 +11,12 @@ from kode import durable
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 from kode.tools import files
+from kode.tools.apply_patch import delete_file
+from kode.tools.background import BackgroundCommand, BackgroundCommands
 from kode.tools.edit_file import edit_file
+from kode.tools.list_files import list_files
 from kode.tools.read_file import read_file
+from kode.tools.search_files import search_files
 from kode.tools.write_file import write_file
 
 
@@ -105,3 +109,43 @@ def test_a_link_that_flips_all_the_time_never_leads_out(
     assert written
     assert (outside / "f").read_text() == "theirs"
     assert os.listdir(outside) == ["f"]
+
+
+async def test_a_folder_bent_just_before_a_file_in_it_is_deleted_is_noticed(
+    context: ToolContext, project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("ours")
+    read = files.read_whole
+
+    def read_then_bend(context: ToolContext, path: Path) -> files.FileText:
+        file = read(context, path)
+        bend(project / "d", outside)
+        return file
+
+    monkeypatch.setattr(files, "read_whole", read_then_bend)
+    with pytest.raises(ToolError):
+        await delete_file.run(context, delete_file.check({"path": "d/f"}))
+    assert (outside / "f").exists()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [(search_files, {"pattern": "theirs"}), (list_files, {})]
+)
+async def test_no_walk_through_tmp_while_a_command_may_put_links_in_its_way(
+    context: ToolContext, tmp_path: Path, tool, arguments
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "f").write_text("theirs")
+    background = BackgroundCommands()
+    place = replace(context.place, private_tmp=lambda: tmp_path / "tmp")
+    context = replace(context, place=place, background=background)
+    given = tool.check({"path": "/tmp", **arguments})
+    assert "/tmp/f" in (await tool.run(context, given)).text
+
+    runs = BackgroundCommand("bg1", None, "s", 0.0)  # type: ignore[arg-type]
+    background.commands.append(runs)
+    with pytest.raises(ToolError, match="background"):
+        await tool.run(context, given)
+    runs.outcome = "exit status 0"
+    assert "/tmp/f" in (await tool.run(context, given)).text
