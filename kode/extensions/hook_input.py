@@ -66,7 +66,7 @@ def line_of(event: Event, common: Mapping[str, Any], fields: Mapping[str, Any]) 
 
 def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
     """A tool's name for hooks: `Bash`; an unknown one keeps its name."""
-    if tool == "edit_file" and arguments.get("edits"):
+    if tool == "edit_file" and (arguments.get("edits") or len(arguments.get("hunks", ())) > 1):
         return "MultiEdit"
     return _NAMES.get(tool, tool)
 
@@ -109,8 +109,10 @@ def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
         case "read_file" | "write_file":
             return {("file_path" if key == "path" else key): v for key, v in given.items()}
         case "edit_file":
-            edits = [_edit(edit) for edit in given.get("edits") or ()]
-            return {"file_path": given["path"], **({"edits": edits} if edits else _edit(given))}
+            hunks = [_hunk(hunk) for hunk in given.get("hunks") or ()]
+            edits = [_edit(edit) for edit in given.get("edits") or ()] or hunks
+            texts = {"edits": edits} if edits else _edit(given)
+            return {"file_path": given["path"], **(hunks[0] if len(hunks) == 1 else texts)}
         case "search_files":
             given["-i"] = given.pop("ignore_case", False)
             return given
@@ -139,6 +141,11 @@ def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
         "new_string": given.get("new_text", ""),
         "replace_all": bool(given.get("replace_all")),
     }
+
+
+def _hunk(hunk: Any) -> dict[str, Any]:
+    old, new = "\n".join(hunk.old), "\n".join(hunk.new)
+    return {"old_string": old, "new_string": new, "replace_all": False}
 
 
 def _plain(value: Any) -> Any:

@@ -99,9 +99,10 @@ def _deletion(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     return diffs.unified_diff(name, file.text, "")
 
 
-@tool(effect="edit", subject="path", preview=_deletion)
+@tool(effect="edit", subject="path", preview=_deletion, name="edit_file")
 async def delete_file(context: ToolContext, path: str) -> ToolOutput:
-    """Deletes a text file. Not offered to models: a part of `apply_patch`."""
+    """Deletes a text file. Not offered to models: a part of `apply_patch`. Rules and hooks about
+    edits by name are about this too."""
     file, name = _found(context, path)
     try:
         with durable.open_folder(file.path.parent) as folder:

@@ -9,6 +9,7 @@ from kode.contracts import AtStake, Tool
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
+from kode.tools.apply_patch import delete_file, patch_file
 from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -350,3 +351,11 @@ def test_tools_of_mcp_servers_are_decided_by_server_and_tool(rules, expected):
 
 def test_a_question_about_a_tool_of_a_server_offers_this_tool_alone():
     assert decided("ask", "mcp__git__log", {}).rules_offered == ("mcp(git:log)",)
+
+
+@pytest.mark.parametrize("rule", ["edit_file(kept/**)", "edit(kept/**)", "edit_file"])
+def test_a_rule_about_edits_holds_for_every_part_of_a_patch(rule):
+    rules = Rules(deny=parse_all([rule]))
+    for tool in (patch_file, delete_file):
+        call = make_call(rules, "auto-edit", tool, {"path": "kept/a.py"}, workplace(PROJECT))
+        assert decide_call(call).outcome == "deny"

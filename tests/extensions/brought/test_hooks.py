@@ -1,6 +1,7 @@
 """Hooks of settings files: found, pinned with the programs they name, matched, read."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kode.extensions.hook_answer import answer_of, join_answers
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.extensions.program import Ran
+from kode.tools.apply_patch import apply_patch
 from tests.extensions.brought.conftest import Open, World
 
 
@@ -282,3 +284,19 @@ def test_a_byte_order_mark_costs_no_hook(world: World) -> None:
     world.write("~/.claude/settings.json", "\ufeff" + settings("Stop", "x"))
 
     assert len(in_use(world.find().hooks)) == 1
+
+
+def test_a_hook_about_edits_sees_what_each_part_of_a_patch_writes(tmp_path: Path) -> None:
+    patch = (
+        "*** Begin Patch\n*** Update File: a.py\n@@\n-one\n+two\n@@\n-three\n+four\n"
+        "*** Update File: b.py\n@@\n kept\n-one\n+two\n*** Delete File: c.py\n*** End Patch"
+    )
+    parts = apply_patch.parts(apply_patch.check({"input": patch}))
+    seen = [call_fields(tool.name, tool.check(given), tmp_path) for tool, given in parts]
+    assert [one["tool_name"] for one in seen] == ["MultiEdit", "Edit", "Edit"]
+    assert [one["tool_input"]["file_path"] for one in seen] == [
+        str(tmp_path / name) for name in ("a.py", "b.py", "c.py")
+    ]
+    assert [edit["new_string"] for edit in seen[0]["tool_input"]["edits"]] == ["two", "four"]
+    assert seen[1]["tool_input"]["old_string"] == "kept\none"
+    assert seen[1]["tool_input"]["new_string"] == "kept\ntwo"
