@@ -283,6 +283,7 @@ def make_agent(
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=forced,
+        sandbox_network=config.sandbox.network,
         emit=emit,
         keep_first=keeper.keep_first,
     )

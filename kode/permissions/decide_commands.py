@@ -44,7 +44,9 @@ def run(call: Call) -> Decision:
         risk=line.risk,
         at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
         untrusted=outside_source(
-            line, call.where, private=decision.sandboxed and call.sandbox == "layered"
+            line,
+            call.where,
+            private=decision.sandboxed and call.sandbox == "layered" and not call.sandbox_network,
         ),
         reads=known_reads(line),
         checks=line.checks,

@@ -55,6 +55,8 @@ class Call:
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""
+    sandbox_network: bool = False
+    """Whether commands in it use this machine's network."""
 
     def first(self, among: Sequence[Rule], matches: Callable[[Rule], bool]) -> Rule | None:
         """The first rule about this tool that matches."""

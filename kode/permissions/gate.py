@@ -110,6 +110,8 @@ class PersonGate:
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False
     """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
+    sandbox_network: bool = False
+    """Whether commands in it use this machine's network."""
     emit: Emit = silent
     keep_first: KeepFirst | None = None
     _session: tuple[Rule, ...] = field(default=(), init=False)
@@ -301,6 +303,7 @@ class PersonGate:
             taint=self.tainted(),
             sandbox=self._sandbox_kind() if tool.effect == "run" else "none",
             sandbox_forced=self.sandbox_forced,
+            sandbox_network=self.sandbox_network,
         )
 
     @functools.cached_property

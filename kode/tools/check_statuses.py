@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from kode.contracts import CheckPart
 
 MAX_BYTES = 4_000_000
+MAX_EVENTS = 5_000
+"""The line's own programs can write to the file, too, and these are compared with each other."""
 MAX_SHOWN_CHARS = 80
 
 # `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set anew there. An
@@ -89,7 +91,7 @@ def finish(channel: int) -> list[Event]:
     finally:
         os.close(channel)
     told: list[Event] = []
-    for record in data.decode(errors="replace").split("\0.\0"):
+    for record in data.decode(errors="replace").split("\0.\0", MAX_EVENTS)[:MAX_EVENTS]:
         pid, parent, command, *before = [*record.split("\0"), "", ""]
         if command == "end":  # the last event was that of the trap, with a command of before
             at = next((at for at in range(len(told))[::-1] if told[at].pid == pid), None)
@@ -147,7 +149,7 @@ def _status_after(check: CheckPart, told: Sequence[Event]) -> int | None:
     # Further forks may have been another pipeline, of which nothing else tells.
     if len(forked) > check.forks or len(ended) != check.of:
         return None
-    return int(ended[check.at]) if ended[check.at].isdigit() else None
+    return int(ended[check.at]) if re.fullmatch("[0-9]{1,3}", ended[check.at]) else None
 
 
 def _is_same(told: str, command: str) -> bool:

@@ -1,6 +1,7 @@
 """Everyday lines of development: in the sandbox nothing asks but what leaves it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,12 @@ def test_a_refusal_names_one_part_and_one_way(row):
 @pytest.mark.parametrize("command", STAY)
 def test_what_runs_in_the_sandbox_brings_no_text_from_outside(command):
     assert not decided(command, "auto-edit").untrusted
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_the_loopback_of_the_machine_is_outside_text(network: bool) -> None:
+    line = "curl -s http://127.0.0.1:8000/page"
+    place = workplace(Path(WHERE.cwd))
+    call = make_call(Rules(), "auto-edit", shell, {"command": line}, place, sandbox="layered")
+    decision = decide_call(replace(call, sandbox_network=network))
+    assert (decision.sandboxed, bool(decision.untrusted)) == (True, network)

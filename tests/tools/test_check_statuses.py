@@ -1,5 +1,6 @@
 """bash tells how each check in a line ended, and the line is none the wiser."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.permissions.shell.pipes import look_at
+from kode.tools import check_statuses
 from kode.tools.shell import shell
 from tests.workplaces import workplace
 
@@ -206,3 +208,22 @@ async def test_a_line_prints_and_ends_the_same_whether_it_is_watched_or_not(
 def _printed(output: ToolOutput) -> str:
     """Without how it ended, process ids and times."""
     return re.sub(r"\b\d{3,}\b|\dm[\d.]+s", "N", output.text.rpartition("\n[")[0])
+
+
+@pytest.mark.parametrize("status", ["²", "9" * 5_000, "-1", "x"])
+def test_what_a_program_of_the_line_writes_among_the_events_is_not_believed_to_be_a_number(
+    status: str,
+) -> None:
+    checks = look_at("pytest | tail -3")[0]
+    channel, _ = check_statuses.begin(checks, {})
+    for command in ("cpytest", "ctail -3", "cend"):
+        os.write(channel, "\0".join(("1", "1", command, status, "0", ".", "")).encode())
+    told = check_statuses.finish(channel)
+    assert [event.command for event in told] == ["pytest", "tail -3", "end"]
+    assert check_statuses.statuses(checks, told, 0) == (("pytest", None),)
+
+
+def test_only_so_many_events_are_looked_at() -> None:
+    channel, _ = check_statuses.begin(look_at("pytest | tail -3")[0], {})
+    os.write(channel, b"1\x001\x00cpytest\x000\x00.\x00" * (check_statuses.MAX_EVENTS + 9))
+    assert len(check_statuses.finish(channel)) == check_statuses.MAX_EVENTS
