@@ -137,7 +137,7 @@ def _of_shell(own: dict[str, Any]) -> dict[str, Any]:
     if isinstance(command, str) and command.startswith("["):
         command = _parsed(command, "array")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
-        is_script = len(command) == 3 and command[1] in ("-c", "-lc")
+        is_script = len(command) == 3 and command[1] in ("-c", "-lc") and command[0][-2:] == "sh"
         command = command[2] if is_script else shlex.join(command)
     folder = next((own.pop(name) for name in _WORK_IN if name in own), "")
     if folder and isinstance(command, str):

@@ -19,6 +19,7 @@ EDIT = {"old_text": "a", "new_text": "b"}
         ("Bash", {"command": "ls", "timeout": 120_000}, "shell", {"timeout_s": 120}),
         ("bash", {"cmd": "ls", "timeout": 60}, "shell", {"command": "ls", "timeout_s": 60}),
         ("shell", {"command": ["bash", "-lc", "ls | wc"]}, "shell", {"command": "ls | wc"}),
+        ("shell", {"command": ["perl", "-c", "a b"]}, "shell", {"command": "perl -c 'a b'"}),
         ("shell", {"command": '["git", "log", "a b"]'}, "shell", {"command": "git log 'a b'"}),
         ("shell", {"command": "[ -f a ] && b"}, "shell", {"command": "[ -f a ] && b"}),
         (
