@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kode.contracts import ModelInfo, Request
 from kode.engine.agent import Agent
-from kode.engine.reply import ask
+from kode.engine.reply import ask, note_search
 from kode.engine.tokens import (
     ROOM_TO_THINK,
     chars_of,
@@ -129,6 +129,7 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
                     model=reply.model or agent.provider.model,
                 ),
             )
+        note_search(session, reply)
         text, calls = text_of(reply).strip(), calls_of(reply)
         if text or not calls:
             break

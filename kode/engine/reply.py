@@ -17,7 +17,9 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
-from kode.messages import Message, plural
+from kode.messages import Message, ServerItem, plural
+from kode.session.entries import TaintEntry
+from kode.session.log import Session
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
@@ -27,6 +29,12 @@ MAX_RETRY_AFTER_S = 120.0
 
 def nothing(text: str) -> None:
     """Ignores the partial text of a reply."""
+
+
+def note_search(session: Session, message: Message) -> None:
+    """Marks a session whose reply has what a search of the vendor found. Raises: StorageError."""
+    if any(isinstance(part, ServerItem) and part.text for part in message.parts):
+        session.append(TaintEntry(source="a web search of the model's vendor"))
 
 
 async def ask(

@@ -27,7 +27,7 @@ from kode.contracts import (
     WrapCommand,
 )
 from kode.engine.agent import Agent
-from kode.errors import SandboxError, ToolError
+from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of
 from kode.permissions import sensitive
@@ -213,7 +213,7 @@ def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
             command.agent.marks.record(made, command.context.untrusted)
             for note in about(command.cwd, settled):
                 tell(note, "info")
-        except (SandboxError, OSError) as error:
+        except (KodeError, OSError) as error:
             tell(f"[The changes of a background command were dropped: {error}]", "warning")
         finally:
             await asyncio.to_thread(attempt.close)

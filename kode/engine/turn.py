@@ -31,7 +31,7 @@ from kode.engine.context import (
     record_request,
     reduce_after_overflow,
 )
-from kode.engine.reply import ask
+from kode.engine.reply import ask, note_search
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
@@ -55,7 +55,6 @@ from kode.events import (
 from kode.messages import (
     Image,
     Message,
-    ServerItem,
     Text,
     ToolCall,
     Usage,
@@ -365,8 +364,7 @@ async def _ask(run: Run) -> Message:
 def _record_reply(run: Run, message: Message) -> None:
     agent, context = run.agent, run.context
     usage = message.usage or Usage()
-    if any(isinstance(part, ServerItem) and part.text for part in message.parts):
-        context.session.append(TaintEntry(source="a web search of the model's vendor"))
+    note_search(context.session, message)
     cost_usd = agent.cost_usd(usage)
     context.session.append_message(message, cost_usd)
     run.count(usage, cost_usd)

@@ -6,7 +6,7 @@ from pathlib import Path
 from kode.contracts import Drop
 from kode.engine.context import compact
 from kode.events import silent
-from kode.messages import results_of, text_of
+from kode.messages import Message, ServerItem, Text, results_of, text_of
 from kode.session.entries import CompactionEntry, RestoreEntry
 from kode.session.messages import EARLIER, LISTED_DROPPED, compaction_message
 from kode.session.plan import write_plan
@@ -119,3 +119,12 @@ async def test_an_undone_compaction_gives_the_model_every_message_again(bench: M
 
     assert run.session.messages[: len(before)] == before
     assert [text_of(m) for m in run.session.messages[len(before) :]] == ["second", "two"]
+
+
+async def test_a_search_of_the_vendor_for_a_note_marks_the_session(bench: MakeBench) -> None:
+    found = Message(role="assistant", parts=(ServerItem(text="a page"), Text(text="note")))
+    run = bench(says("one"), found)
+    await run.turn("first")
+    assert not run.session.tainted
+    await compacted(run)
+    assert run.session.tainted
