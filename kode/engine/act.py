@@ -185,7 +185,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     if untrusted:
         run.untrusted.append(untrusted)
     agent.marks.record(output.files_changed, untrusted)
-    text = _within(agent, call, mask(output.text, agent.secrets), share)
+    text = _within(agent, call, mask(output.text, agent.secrets), share, untrusted)
     room.left += max(0, share - _size(text))
     for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
     await settle_ended()
@@ -371,8 +371,9 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _within(agent: Agent, call: ToolCall, text: str, room: int) -> str:
-    """The text if it fits, else its two ends; then all of it is in a file, which is named."""
+def _within(agent: Agent, call: ToolCall, text: str, room: int, untrusted: str) -> str:
+    """The text if it fits, else its two ends; then all of it is in a file, which is named, and
+    marked: sessions without a file share a folder."""
     size = _size(text)
     if size <= room + NOTE_CHARS:
         return text
@@ -381,6 +382,7 @@ def _within(agent: Agent, call: ToolCall, text: str, room: int) -> str:
     try:
         durable.make_folder(path.parent)
         durable.replace(path, redact(text).encode("utf-8", "replace"))
+        agent.marks.record((str(path),), untrusted)
         where = f"[All of it is in {path}: read it with read_file, or search it.]"
     except (StorageError, OSError) as error:
         where = f"[It could not be kept whole: {error}]"

@@ -64,6 +64,9 @@ ALLOWED = (
 _OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
 """A server or its tool, as other agents write it and as the model calls it."""
 
+_FACES = {"apply_patch": "edit", "str_replace_based_edit_tool": "edit", "bash": "shell"}
+"""Tools as vendors' models know them → what rules call them: their calls are those of others."""
+
 _SYSTEM_FOLDERS = (
     "/bin/",
     "/sbin/",
@@ -113,6 +116,7 @@ def parse(text: str) -> Rule:
         raise ConfigError(f"{text!r} is not a permission rule. Allowed are {ALLOWED}.")
     name, pattern = match[1], match[2]
     if pattern is None:
+        name = _FACES.get(name, name)
         _check_spelling(name)
         return Rule(name)
     pattern = pattern.strip()

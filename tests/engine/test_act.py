@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ToolContext
+from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
-from kode.events import ToolStarted
+from kode.events import ToolStarted, silent
 from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall, results_of
+from kode.session.marks import Marks
 from tests.engine.conftest import MakeBench, calls, says
 
 
@@ -188,3 +189,16 @@ async def test_a_label_in_front_of_a_path_that_exists_without_it_is_dropped(
     meant = ("a.py", "a.py", "path:b.py", "path:c.py", "path:")
     assert texts == [f"{path} {tmp_path / path}" for path in meant]
     assert [event.subject for event in run.of(ToolStarted)] == list(meant)
+
+
+async def test_a_long_text_from_outside_is_marked_where_it_is_kept_whole(bench: MakeBench) -> None:
+    @tool(effect="none")
+    async def page(context: ToolContext) -> ToolOutput:
+        return ToolOutput(text="x" * 300_000, untrusted="a page")
+
+    run = bench(calls(("page", "{}")), says("ok"), tools=(page,))
+    await run.turn()
+    (kept,) = run.agent.place.outputs.iterdir()
+    home, folders = run.agent.place.home, (run.agent.place.cwd,)
+    later = Marks(home=home, folders=folders, source=lambda: "", emit=silent)
+    assert "a page" in later.among([str(kept)])

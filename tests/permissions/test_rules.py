@@ -215,3 +215,15 @@ def test_a_rule_that_matches_more_is_not_hidden(rule, other):
 def test_a_name_that_is_not_known_beforehand_matches_nothing():
     assert never_matches(parse("shell($CMD x:*)")) is not None
     assert never_matches(parse("shell(echo '$HOME')")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("apply_patch", "edit"),
+        ("str_replace_based_edit_tool", "edit"),
+        ("bash", "shell"),
+    ],
+)
+def test_a_rule_may_name_a_tool_as_the_model_is_shown_it(text, rule):
+    assert str(parse(text)) == rule
