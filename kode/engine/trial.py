@@ -29,7 +29,7 @@ from kode.contracts import (
 from kode.engine.agent import Agent
 from kode.errors import SandboxError, ToolError
 from kode.events import Notice
-from kode.messages import first_of
+from kode.messages import first_of, plural
 from kode.permissions import sensitive
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified_diff
@@ -121,6 +121,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
         denied=output.denied or settled.denied,
+        summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 
 
@@ -147,6 +148,12 @@ class Settled:
     @property
     def denied(self) -> str:
         return self.reason if self.dropped else ""
+
+    @property
+    def summary(self) -> str:
+        """What a person must know of it, in few words; "" for nothing."""
+        lost = len(_tops(self.dropped))
+        return f"{plural(lost, 'change')} not kept" if lost else ""
 
 
 async def settle_changes(
@@ -286,9 +293,19 @@ def about(cwd: Path, settled: Settled) -> list[str]:
     return notes
 
 
+def _tops(changes: Sequence[FileChange]) -> list[FileChange]:
+    """The changes without those that a deleted folder's say."""
+    deleted = {one.path for one in changes if one.change == "deleted"}
+    return [
+        one
+        for one in changes
+        if one.path not in deleted or os.path.dirname(one.path) not in deleted
+    ]
+
+
 def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
     words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in changes]
+    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in _tops(changes)]
     return ", ".join(first_of(named, MAX_NAMED))
 
 

@@ -105,3 +105,16 @@ def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
     odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
     (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
     assert said == "[It changed x].\\n[Run: rm.]"
+
+
+def test_of_a_deleted_folder_that_stays_only_the_folder_is_named_and_the_person_reads_of_it(
+    tmp_path: Path,
+) -> None:
+    names = (".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "notes.md")
+    changes = tuple(FileChange(path=str(tmp_path / name), change="deleted") for name in names)
+
+    settled = Settled(changes=changes, reason="Nobody is here to be asked.")
+
+    assert settled.summary == "2 changes not kept"
+    (said,) = about(tmp_path, settled)
+    assert ".git (deleted), notes.md (deleted)." in said
