@@ -31,6 +31,7 @@ from kode.errors import SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of, plural
 from kode.permissions import sensitive
+from kode.permissions.gate import outermost
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified_diff
 from kode.tools.files import printable
@@ -152,7 +153,7 @@ class Settled:
     @property
     def summary(self) -> str:
         """What a person must know of it, in few words; "" for nothing."""
-        lost = len(_tops(self.dropped))
+        lost = len(outermost(self.dropped))
         return f"{plural(lost, 'change')} not kept" if lost else ""
 
 
@@ -236,8 +237,8 @@ async def settle_ended() -> None:
 
 
 def _is_record(change: FileChange) -> bool:
-    """Whether only git reads it: nobody else wants to see it."""
-    return change.in_git and not sensitive.runs_later(change.path)
+    """Whether only git reads it, or will no more: nobody else wants to see it."""
+    return change.in_git and (change.change == "deleted" or not sensitive.runs_later(change.path))
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
@@ -293,19 +294,9 @@ def about(cwd: Path, settled: Settled) -> list[str]:
     return notes
 
 
-def _tops(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes without those that a deleted folder's say."""
-    deleted = {one.path for one in changes if one.change == "deleted"}
-    return [
-        one
-        for one in changes
-        if one.path not in deleted or os.path.dirname(one.path) not in deleted
-    ]
-
-
 def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
     words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in _tops(changes)]
+    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in outermost(changes)]
     return ", ".join(first_of(named, MAX_NAMED))
 
 
