@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from kode.events import Check, Checked
 
+NOT_RUN = (126, 127)
+"""bash's exit statuses for a program that it could not run or find."""
+
 
 @dataclass
 class Evidence:
@@ -20,6 +23,8 @@ class Evidence:
         whether it changed files."""
         self.edits += files_changed
         for command, status in checks:
+            if status in NOT_RUN:
+                continue
             self._checks.pop(command, None)
             self._checks[command] = (status, self.edits)
 

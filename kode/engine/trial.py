@@ -29,8 +29,9 @@ from kode.contracts import (
 from kode.engine.agent import Agent
 from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
-from kode.messages import first_of
+from kode.messages import first_of, plural
 from kode.permissions import sensitive
+from kode.permissions.gate import outermost
 from kode.session.keeper import Keeper
 from kode.tools.diffs import unified_diff
 from kode.tools.files import printable
@@ -121,6 +122,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
         denied=output.denied or settled.denied,
+        summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 
 
@@ -147,6 +149,12 @@ class Settled:
     @property
     def denied(self) -> str:
         return self.reason if self.dropped else ""
+
+    @property
+    def summary(self) -> str:
+        """What a person must know of it, in few words; "" for nothing."""
+        lost = len(outermost(self.dropped))
+        return f"{plural(lost, 'change')} not kept" if lost else ""
 
 
 async def settle_changes(
@@ -233,8 +241,8 @@ async def settle_ended() -> None:
 
 
 def _is_record(change: FileChange) -> bool:
-    """Whether only git reads it: nobody else wants to see it."""
-    return change.in_git and not sensitive.runs_later(change.path)
+    """Whether only git reads it, or will no more: nobody else wants to see it."""
+    return change.in_git and (change.change == "deleted" or not sensitive.runs_later(change.path))
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
@@ -292,7 +300,7 @@ def about(cwd: Path, settled: Settled) -> list[str]:
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> str:
     words = {"created": " (new)", "deleted": " (deleted)"}
-    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in changes]
+    named = [_relative(cwd, one.path) + words.get(one.change, "") for one in outermost(changes)]
     return ", ".join(first_of(named, MAX_NAMED))
 
 

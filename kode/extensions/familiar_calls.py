@@ -31,6 +31,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "read_file": {**_PATH, "start_line": "offset", "end_line": "", "pages": ""},
     "write_file": {**_PATH, **dict.fromkeys(("contents", "file_text", "text"), "content")},
     "edit_file": {**_PATH, **_EDIT, "changes": "edits"},
+    "apply_patch": dict.fromkeys(("patchText", "patch"), "input"),
     "search_files": {
         **_PATH,
         **dict.fromkeys(("query", "regex"), "pattern"),

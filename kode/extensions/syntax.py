@@ -91,7 +91,7 @@ def _javascript(text: str) -> str:
     if node.is_missing:
         return f"line {line}: `{node.type}` is missing"
     shown = shorten(data[node.start_byte : node.end_byte].decode(errors="replace"), MAX_SHOWN_CHARS)
-    return f"line {line}: `{shown}` does not fit here"
+    return f"line {line}: syntax error at `{shown}`"
 
 
 FINDERS: Mapping[str, Callable[[str], str]] = {

@@ -42,7 +42,7 @@ ABOUT = (
 
 _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_SENTENCE = re.compile(r"(?<=[.!?;。！？；])\s+|\n+|(?<=[。！？])")
 _COLON = re.compile(r": |：")
 _CUES = frozenset(terms.terms_of("please remember note that this keep in mind for later sessions"))
 

@@ -21,7 +21,7 @@ _INSTEAD: dict[Leaves, str] = {
     "": "",
     "keys": "Leave the file to the person: say in your answer what you need of it.",
     "push": "Commit, and leave the push to the person.",
-    "host": "Use what is installed; of the network there is only 127.0.0.1.",
+    "host": "Use what is installed: only 127.0.0.1 can be reached.",
     "machine": "Say in your answer what the person should run.",
     "place": "Use the project or /tmp, which commands have for themselves.",
 }

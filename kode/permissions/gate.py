@@ -251,7 +251,7 @@ class PersonGate:
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
         records = [one for one, decision in asked if one.in_git and decision.reason == default]
-        shown = [one for one, _ in asked if one not in records]
+        shown = outermost([one for one, _ in asked if one not in records])
         names = [f"{one.change} {os.path.relpath(one.path, self.place.cwd)}" for one in shown]
         names += ["what git records (.git)"] if records else []
         of_files = {rule for _, decision in asked for rule in decision.rules_offered}
@@ -399,6 +399,12 @@ def visible(text: str) -> str:
         for c in text
     )
     return _RUNS.sub(_spelt_run, shown)
+
+
+def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
+    """The changes without what goes with a deleted folder."""
+    gone = {one.path for one in changes if one.change == "deleted"}
+    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
 def _spelt_run(run: re.Match[str]) -> str:

@@ -76,7 +76,7 @@ def continued(agents: Path, task: Task) -> Task:
     folder = agents / task.resume if task.resume in ended else None
     if folder is None or not (folder / "transcript.jsonl").exists():
         known = ", ".join(ended) or "none"
-        raise ToolError(f"No ended subagent has the id {task.resume!r}. Those that have: {known}.")
+        raise ToolError(f"No finished subagent has the id {task.resume!r}. Finished: {known}.")
     before = _json(folder / "task.json")
     return task.model_copy(
         update={"agent": before.get("agent"), "effort": task.effort or before.get("effort")}
@@ -198,9 +198,7 @@ def room(count: int) -> int:
 def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result for the model: clipped to `limit` characters, the full text in a named file."""
     tokens = f"{plural(result.steps, 'step')}, {result.tokens_used} tokens"
-    more = (
-        f"; `resume`: {id} goes on with it" if result.status != "success" and result.steps else ""
-    )
+    more = "; `resume` goes on with it" if result.status != "success" and result.steps else ""
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}{more}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")

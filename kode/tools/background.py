@@ -117,7 +117,7 @@ class BackgroundCommands:
             if known.name == wanted:
                 return known
         there = ", ".join(known.name for known in self.commands) or "none"
-        raise UserError(f"There is no {name!r} in the background: {there}.")
+        raise UserError(f"No background command is called {name!r}. Known: {there}.")
 
     async def wait(self, job: Job, limit_s: float) -> None:
         watch = self.find(job.name).watch

@@ -157,7 +157,7 @@ def _picture(context: ToolContext, path: Path, data: bytes) -> ToolOutput:
         image = _kept(context, Picture(path.name, data))
     except (UserError, StorageError) as error:
         raise ToolError(str(error)) from error
-    text = f"{files.shown(context, path)} is an image: {describe(image)}, {image.media_type}."
+    text = f"{describe(image)}, {image.media_type}."
     return _output(context, path, text, describe(image), (image,))
 
 
@@ -326,7 +326,11 @@ def _render(window: _Window, offset: int, limit: int, room: int) -> tuple[str, i
             "Search it to find a place in it.]"
         )
     elif last < window.total and (len(shown) < limit or limit > MAX_LINES):
-        most = "2,000 lines or 50 KB a call" if page == MAX_BYTES else f"{page:,} bytes for now"
+        most = (
+            "2,000 lines or 50 KB a call"
+            if page == MAX_BYTES
+            else f"{page:,} bytes, its share of this reply"
+        )
         notes.append(
             f"[Lines {offset}-{last} of {window.total:,} ({most}). To go on: offset={last + 1}]"
         )

@@ -95,7 +95,7 @@ def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(rep
     terminal.type("/bg kill bg1", "enter")
     terminal.until("Stopped bg1: echo serving")
     terminal.type("/bg kill bg9", "enter")
-    terminal.until("There is no 'bg9' in the background: bg1.")
+    terminal.until("No background command is called 'bg9'. Known: bg1.")
     terminal.type("ctrl-d")
 
     terminal.until("Resume with")

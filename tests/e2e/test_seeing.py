@@ -125,5 +125,5 @@ def test_a_model_that_cannot_see_is_told_what_a_picture_is(place: Place, picture
 
     assert encoded(SHOT) not in last
     assert encoded(PLOT) not in last
-    assert "shot.png is an image" in last
+    assert "shot.png, " in last
     assert last.count("is not shown: this model cannot see images") == 2

@@ -32,6 +32,15 @@ def test_a_check_whose_end_is_not_known_shows_nothing() -> None:
     assert evidence.checks() == ()
 
 
+def test_a_check_whose_program_could_not_be_run_is_none() -> None:
+    evidence = Evidence()
+    evidence.note([], True)
+    evidence.note([("ruff check .", 127), ("./check.sh", 126)], False)
+
+    assert evidence.checks() == ()
+    assert evidence.checked() == "not_since_last_edit"
+
+
 EDIT, PASS, FAIL, OPEN = None, ("pytest", 0), ("mypy", 1), ("pytest", None)
 
 

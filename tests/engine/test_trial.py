@@ -175,3 +175,16 @@ def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:
     call = make_call(Rules(), "plan", shell, {"command": "pytest"}, workplace(tmp_path))
     decision = decide_call(replace(call, sandbox="layered"))
     assert (decision.outcome, decision.keeps) == ("allow", False)
+
+
+def test_of_a_deleted_folder_that_stays_only_the_folder_is_named_and_the_person_reads_of_it(
+    tmp_path: Path,
+) -> None:
+    names = (".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "notes.md")
+    changes = tuple(FileChange(path=str(tmp_path / name), change="deleted") for name in names)
+
+    settled = Settled(changes=changes, reason="Nobody is here to be asked.")
+
+    assert settled.summary == "2 changes not kept"
+    (said,) = about(tmp_path, settled)
+    assert ".git (deleted), notes.md (deleted)." in said

@@ -59,6 +59,7 @@ EDIT = {"old_text": "a", "new_text": "b"}
         ("list_directory", {"dir_path": "d"}, "list_files", {"path": "d"}),
         ("BashOutput", {"bash_id": "job-1"}, "shell_job", {"id": "job-1", "stop": False}),
         ("KillShell", {"shell_id": "job-1"}, "shell_job", {"id": "job-1", "stop": True}),
+        ("apply_patch", {"patchText": "p"}, "apply_patch", {"input": "p"}),
         ("WebFetch", {"url": "https://a.b", "prompt": "p"}, "fetch_url", {"url": "https://a.b"}),
     ],
 )

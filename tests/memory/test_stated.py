@@ -297,6 +297,22 @@ async def test_what_the_model_has_kept_in_words_of_its_own_does_not_wait(tmp_pat
         assert proposed(tmp_path) == ([QUEUE] if call_error else [])
 
 
+async def test_of_a_task_that_also_asks_to_remember_how_nothing_waits_once_the_model_has(tmp_path):
+    said = "Find out why and fix it; remember how to run this project's tests."
+    fact = "Run the project's tests with `python -m pytest -q`."
+    call = ToolCall(id="c", name="memory", arguments=json.dumps({"content": fact}))
+    messages = (
+        user_message(said),
+        Message(role="assistant", parts=(call,), stop="tool_calls"),
+        Message(role="tool", parts=(ToolResult(call_id="c", name="memory", text=""),)),
+    )
+    memory = await opened(tmp_path)
+
+    await memory.after_turn(replace(turn(1, said), messages=messages))
+
+    assert proposed(tmp_path) == []
+
+
 async def test_what_memory_or_the_message_says_since_is_not_contradicted_by_a_quotation(tmp_path):
     memory = await opened(tmp_path)
     await memory.after_turn(turn(1, QUEUE))

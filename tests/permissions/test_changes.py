@@ -57,6 +57,17 @@ async def test_a_folder_that_has_to_stay_keeps_what_is_in_it(room):  # noqa: F81
     assert kept_names == ["src", "src/a.py"]
 
 
+async def test_a_question_about_a_deleted_folder_does_not_list_what_is_in_it(room):  # noqa: F811
+    person = Person(Answer(choice="once"))
+    made = changes(room, ".git", ".git/hooks", ".git/hooks/pre-commit", change="deleted")
+
+    names, _ = await kept(room, room.gate(person, mode="auto-edit"), made)
+
+    assert names == [".git", ".git/hooks", ".git/hooks/pre-commit"]
+    assert "deleted .git\n" in person.questions[0].preview
+    assert ".git/hooks" not in person.questions[0].preview
+
+
 async def test_in_auto_edit_what_an_edit_may_change_becomes_real_at_once(room):  # noqa: F811
     person = Person(Answer(choice="no"))
     made = [

@@ -107,6 +107,12 @@ def test_a_refusal_names_the_part_that_leaves_not_those_that_stay():
     assert "break" not in decision.decides
 
 
+def test_a_refusal_of_a_place_outside_names_it_in_a_line_of_other_parts_too():
+    decision = decide_call(call("for f in $(ls -d /home/other/notes); do echo $f; done"))
+
+    assert "outside the project" in decision.decides
+
+
 @pytest.mark.parametrize("command", ASKED)
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 def test_what_sends_destroys_or_lies_elsewhere_asks_at_once(command, mode):

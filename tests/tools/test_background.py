@@ -131,7 +131,7 @@ async def test_a_name_that_is_not_there_is_answered_with_those_that_are(
         background.find("bg1")
     await _moved(context, background, "touch begun; sleep 60", project / "begun")
 
-    with pytest.raises(UserError, match=r"There is no '7' in the background: bg1\."):
+    with pytest.raises(UserError, match=r"No background command is called '7'\. Known: bg1\."):
         background.find("7")
 
 

@@ -219,9 +219,11 @@ class _Walk:
             undo = " ".join(filter(None, (rule.undo, touched.undo)))
             if rule.spares and self.spares(words, rule):
                 risk, reason = "write", "deletes build output"
-        heavier = _GRAVITY.index(touched.risk) - _GRAVITY.index(risk)
-        if heavier > 0 or (heavier == 0 and touched.leaves):
-            risk, reason = touched.risk, touched.reason
+        heavier = _GRAVITY.index(touched.risk) > _GRAVITY.index(risk)
+        if heavier or (touched.leaves and not (rule and rule.leaves)):
+            reason = touched.reason  # what decides, be the program's own risk greater
+        if heavier:
+            risk = touched.risk
         if rule is not None and rule.own:
             touched = replace(touched, protected=True)
         offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
