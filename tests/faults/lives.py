@@ -529,7 +529,7 @@ NOTES = Life(
 # ── subagents ────────────────────────────────────────────────────────────────────────────────
 
 WRITES = {
-    "match": "^# Goal\nWrite",
+    "match": "(?m)^# Goal\nWrite",
     "calls": [call("write_file", path="boats.txt", content="boats\n")],
     "then": [
         {"calls": [call("shell", command="sleep 0.3; echo late > late.txt")]},
@@ -537,7 +537,7 @@ WRITES = {
     ],
 }
 LOOKS = {
-    "match": "^# Goal\nLook",
+    "match": "(?m)^# Goal\nLook",
     "calls": [call("list_files", pattern="*")],
     "then": [{"text": "There is little.", "delay_s": 0.2}],
 }

@@ -42,7 +42,7 @@ def waited_for(pids: Path, count: int) -> bool:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
 @pytest.mark.parametrize(
     "script",
-    [[RUNS], [IN_BACKGROUND, WAITS], [{"match": "^# Goal", **RUNS}, DELEGATES]],
+    [[RUNS], [IN_BACKGROUND, WAITS], [{"match": "(?m)^# Goal", **RUNS}, DELEGATES]],
     ids=["its own", "in the background", "of a subagent"],
 )
 def test_no_command_outlives_a_kode_that_was_killed(tmp_path: Path, script: list[object]) -> None:
