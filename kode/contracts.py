@@ -326,6 +326,8 @@ class FileChange:
     """`created`, `changed` or `deleted`."""
     ignored: bool = False
     """Whether git ignores the file or a tool regenerates it: a cache, a build product."""
+    is_link: bool = False
+    """Whether it is a symlink now, which may stand for a folder."""
 
     @property
     def in_git(self) -> bool:

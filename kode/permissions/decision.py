@@ -52,6 +52,8 @@ class Call:
     """Whether the session has read outside text."""
     by_command: bool = False
     """Whether a command has made the edit, so that nobody has seen where the text is from."""
+    makes_link: bool = False
+    """Whether the edit puts a symlink there, which may stand for a folder."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""

@@ -233,7 +233,8 @@ class PersonGate:
 
     def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
-        call = replace(self._call(edit, {"path": change.path}), by_command=True)
+        call = self._call(edit, {"path": change.path})
+        call = replace(call, by_command=True, makes_link=change.is_link)
         decision = decide_call(call)
         free = self.mode in ("auto-edit", "full")
         if decision.outcome == "ask" and change.ignored and not free:

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kode.permissions import places
@@ -65,6 +65,18 @@ _KEY_FOLDER = _pattern(places.KEY_FOLDERS, _BEGIN, _END)
 _IN_KEY_FOLDER = _pattern(places.KEY_FOLDERS, _BEGIN, _OR_BELOW)
 _KEY_OF_MACHINE = _pattern((*places.KEYS_OF_THE_MACHINE, *places.OTHER_PROCESSES), "^", _OR_BELOW)
 _RUNS_LATER = _pattern(places.RUNS_LATER, _BEGIN, _OR_BELOW)
+_ABOVE_RUNS_LATER = _pattern(
+    tuple(
+        dict.fromkeys(
+            str(above)
+            for entry in (*places.RUNS_LATER, *places.STEERS_AGENTS)
+            for above in PurePosixPath(entry).parents
+            if above.name
+        )
+    ),
+    _BEGIN,
+    _END,
+)
 _STEERS_AGENTS = _pattern(places.STEERS_AGENTS, _BEGIN, _OR_BELOW)
 
 _NOT_ENTERED = frozenset((*places.FILLED_BY_BUILDS, ".git"))
@@ -190,6 +202,12 @@ def runs_later(path: str) -> bool:
     """Whether another program later runs what is written there, unseen: hooks, rc files, CI
     workflows, editor tasks."""
     return any(_runs_later(known) for known in {path, real(path)})
+
+
+def may_hold_what_runs(path: str) -> bool:
+    """Whether a folder of this name may hold what runs later or steers agents: with a link in its
+    place, that may lie anywhere."""
+    return _ABOVE_RUNS_LATER.search(_fold(path)) is not None
 
 
 def steers_agents(path: str) -> bool:

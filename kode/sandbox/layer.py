@@ -84,7 +84,8 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
     found: list[FileChange] = []
     try:
         for path, change in _walk(layer, Path()):
-            found.append(FileChange(path=str(layer.root / path), change=change))
+            is_link = change != "deleted" and (layer.upper / path).is_symlink()
+            found.append(FileChange(path=str(layer.root / path), change=change, is_link=is_link))
             if len(found) > MAX_CHANGES:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:

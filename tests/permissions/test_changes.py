@@ -1,5 +1,7 @@
 """What a command in the sandbox may change for real, and whether it may run again outside."""
 
+from dataclasses import replace
+
 import pytest
 
 from kode.contracts import FileChange
@@ -143,3 +145,16 @@ async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: 
     assert not in_plan.allowed
     assert not alone.allowed
     assert "--allow 'shell(pytest:*)'" in alone.reason
+
+
+@pytest.mark.parametrize("name", [".cargo", ".github", "a/.yarn", "gradle", ".config", "src/.hg"])
+async def test_a_link_in_the_place_of_a_folder_that_programs_obey_is_asked_about(
+    room,  # noqa: F811
+    name,
+):
+    (link,) = changes(room, name, change="created")
+    gate = room.gate(mode="auto-edit")
+    assert (await kept(room, gate, [link]))[0] == [name]  # a folder: what is in it is judged
+    assert (await kept(room, gate, [replace(link, is_link=True)]))[0] == []
+    (other,) = changes(room, "docs", change="created")
+    assert (await kept(room, gate, [replace(other, is_link=True)]))[0] == ["docs"]

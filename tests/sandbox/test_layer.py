@@ -593,3 +593,10 @@ def test_an_attempt_that_is_closed_leaves_nothing(made: Sandbox, work: Path) -> 
     attempt.close()
     assert os.listdir(store) == ["tmp"]  # that of all commands
     assert os.listdir(work) == [".git"]
+
+
+def test_a_change_says_whether_a_link_is_there_now(made: Sandbox) -> None:
+    attempt = tried(made, "mkdir c && touch c/config.toml && ln -s c .cargo")
+    found = {Path(one.path).name: one.is_link for one in attempt.changes()}
+    attempt.close()
+    assert (found[".cargo"], found["config.toml"]) == (True, False)
