@@ -198,7 +198,7 @@ def room(count: int) -> int:
 def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result for the model: clipped to `limit` characters, the full text in a named file."""
     tokens = f"{plural(result.steps, 'step')}, {result.tokens_used} tokens"
-    more = "; `resume` goes on with it" if result.status != "success" and result.steps else ""
+    more = f"; to go on: `resume`: {id}" if result.status != "success" and result.steps else ""
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}{more}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")

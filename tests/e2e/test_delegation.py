@@ -343,7 +343,7 @@ def test_a_child_at_its_limit_reports_and_goes_on_by_its_id(place: Place) -> Non
                 return {"text": "Half is found."}
             again = "# Goal\nthe rest" in said[-1]
             return {"text": "All is found."} if again else {"calls": [{"name": "list_files"}]}
-        resumed = re.search(r"`resume`: (\S+) ", said[-1])
+        resumed = re.search(r"`resume`: (\S+)\]", said[-1])
         if messages[-1]["role"] == "user" or resumed:
             task = {"goal": "the rest", "resume": resumed[1]} if resumed else {"goal": "find"}
             return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": [task]}}]}

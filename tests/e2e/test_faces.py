@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,11 +103,11 @@ def test_a_patch_is_applied_whole_or_not_at_all(place: Place, patch: str) -> Non
 
 
 def test_the_gate_judges_each_file_of_a_patch(place: Place) -> None:
-    patch = PATCH.replace("new/b.py", "../outside.py")
+    patch = PATCH.replace("new/b.py", "/nowhere/outside.py")
     with strict(place, "openai", patching(patch)):
         done = run(place, "openai", "gpt-6.1-sol")
     assert [denial["tool"] for denial in done.json["denials"]] == ["edit_file"]
-    assert not (place.project.parent / "outside.py").exists()
+    assert not Path("/nowhere").exists()
     assert (place.project / "a.py").read_text() == A
 
 
