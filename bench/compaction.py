@@ -4,7 +4,7 @@ Files hold a fact each. The model reads some of them in every turn, several in o
 none aloud; whatever the window can hold, the person's next words always come. After one, two and
 three compactions, by window:
 
-facts     share of the facts in results so far that the next request of the session still holds
+kept      share of the facts in results so far that the next request of the session still holds
 words     the same of what the person said
 repeated  share of the request before that the request for the note begins with, byte for byte;
           the least of all
@@ -40,11 +40,15 @@ WORDS = re.compile(r"Task number \d+\.")
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    figures = {str(window): kept(window) for window in WINDOWS}
+    rows = {str(window): kept(window) for window in WINDOWS}
+    names = {"kept": "facts", "words": "words", "repeated": "repeated"}
+    figures = {
+        name: {window: row[own] for window, row in rows.items()} for name, own in names.items()
+    }
     if "--json" in argv:
         print(json.dumps(figures))
         return 0
-    report("compaction", {f"{w}: {n}": v for w, row in figures.items() for n, v in row.items()}, [])
+    report("compaction", {f"{n} {w}": v for n, of in figures.items() for w, v in of.items()}, [])
     return 0
 
 

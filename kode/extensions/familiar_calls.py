@@ -53,7 +53,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("with_escalated_permissions", "sandbox_permissions"), ""),
         "max_output_tokens": "",
     },
-    "shell_job": {
+    "job": {
         **dict.fromkeys(("bash_id", "shell_id", "task_id"), "id"),
         **{"timeout": "wait_s", "block": "", "filter": ""},
     },
@@ -113,7 +113,7 @@ def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in own.items() if value is not None or name in required}
     if tool.name == "shell":
         return _of_shell(own)
-    if tool.name == "shell_job" and "shell_id" in arguments:  # only Claude Code's KillShell has it
+    if tool.name == "job" and "shell_id" in arguments:  # only Claude Code's KillShell has it
         own["stop"] = True
     if tool.name == "delegate_tasks" and "tasks" not in own and "prompt" in own:
         return _of_task(own, properties)

@@ -16,7 +16,7 @@ NAMES = (
     "search_files",
     "list_files",
     "shell",
-    "shell_job",
+    "job",
     "fetch_url",
     "todo",
 )

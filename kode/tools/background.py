@@ -2,7 +2,7 @@
 
 `shell` starts a command, knows how to end it, and hands it over: because the person moved it there,
 or because the model started it there. The person reads and kills all of them at the prompt, the
-model those of its session with `shell_job`, and it gets a message when one ends. Nothing outlives
+model those of its session with `job`, and it gets a message when one ends. Nothing outlives
 the process; what the model started does not outlive its session.
 """
 

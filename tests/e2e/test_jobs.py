@@ -61,7 +61,7 @@ def test_a_server_in_the_background_is_asked_by_later_commands_and_serves_later_
         call("read_file", path="page"),
         call("edit_file", path="page", old_text="second", new_text="third"),
         call("shell", command="python3 ask.py page"),
-        call("shell_job", id="bg1", start=0, stop=True),
+        call("job", id="bg1", start=0, stop=True),
         call("shell", command="python3 connect.py"),
     )
 
@@ -84,7 +84,7 @@ def test_what_a_job_wrote_in_the_project_is_kept_when_it_ends(place: Place) -> N
         place,
         call("shell", command="bash wait.sh", background=True),
         call("shell", command="bash go.sh"),
-        call("shell_job", id="bg1", wait_s=60),
+        call("job", id="bg1", wait_s=60),
     )
     assert "bg1" in begun
     assert "exit status 3" in seen

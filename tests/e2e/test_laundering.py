@@ -98,7 +98,7 @@ def test_what_a_command_in_the_background_wrote_is_marked_too(tmp_path: Path) ->
         place,
         call("read_file", path=str(foreign)),
         call("shell", command="bash late.sh", background=True),
-        call("shell_job", id="bg1", wait_s=60),
+        call("job", id="bg1", wait_s=60),
         flags=("--allow", f"read({foreign})"),
     )
     assert (place.project / "notes.md").read_text() == f"{ORDER}\n"

@@ -17,7 +17,7 @@ STAYS = "sh -c 'echo $$ >> pids; exec sleep 58.75'"
 COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
 RUNS = {"calls": [call("shell", command=COMMAND)]}
 IN_BACKGROUND = {"calls": [call("shell", command=COMMAND, background=True)]}
-WAITS = {"calls": [call("shell_job", id="bg1", wait_s=60)]}
+WAITS = {"calls": [call("job", id="bg1", wait_s=60)]}
 DELEGATES = {"calls": [call("delegate_tasks", tasks=[{"goal": "Wait."}])]}
 
 

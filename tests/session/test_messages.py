@@ -72,6 +72,19 @@ def test_a_compaction_is_told_as_one_message_before_those_that_stay() -> None:
     assert texts(said(s.entries)) == ["one", "two", "three"]
 
 
+def test_a_compaction_keeps_every_message_from_its_first_one_on() -> None:
+    s = session()
+    s.append_message(user_message("one"))
+    kept = s.append_message(answer("two"))
+    s.append_message(user_message("three"))
+    s.append_message(answer("four"))
+
+    s.append(CompactionEntry(summary="did things", user_messages=("one",), kept_from=kept.id))
+    s.append_message(user_message("five"))
+
+    assert texts(s.messages)[1:] == ["two", "three", "four", "five"]
+
+
 def test_pruning_drops_the_text_of_old_results_and_keeps_the_newer() -> None:
     s = session()
     s.append_message(user_message("go"))

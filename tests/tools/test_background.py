@@ -10,8 +10,8 @@ from kode.contracts import ToolOutput as Output
 from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.tools.background import BackgroundCommands
+from kode.tools.job import job
 from kode.tools.shell import shell
-from kode.tools.shell_job import shell_job
 from tests.tools.conftest import lives
 
 
@@ -186,12 +186,12 @@ async def test_what_starts_in_the_background_has_an_id_and_is_read_from_a_positi
     assert begun.exit_status is None
     assert begun.summary == "runs in the background as bg1"
     assert begun.text.startswith("one\n")
-    assert (await _called(context, shell_job, id="bg1")).text.startswith("(nothing new)\n")
+    assert (await _called(context, job, id="bg1")).text.startswith("(nothing new)\n")
 
     (project / "go").touch()
-    ended = await _called(context, shell_job, id="1", wait_s=60)
+    ended = await _called(context, job, id="1", wait_s=60)
     assert ended.text.startswith("two\npart\n[bg1: exit status 3;")
-    assert (await _called(context, shell_job, id="bg1", start=0)).text.startswith("one\ntwo\n")
+    assert (await _called(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
     assert background.news("s") == ""
 
 
@@ -210,9 +210,9 @@ async def test_the_model_stops_its_job_and_a_wait_has_a_limit(
     context = dataclasses.replace(context, background=background)
     await _called(context, shell, command="echo on; sleep 60", background=True)
 
-    waited = await _called(context, shell_job, id="bg1", wait_s=0.05)
+    waited = await _called(context, job, id="bg1", wait_s=0.05)
     assert waited.summary == "bg1: running"
-    stopped = await _called(context, shell_job, id="bg1", stop=True)
+    stopped = await _called(context, job, id="bg1", stop=True)
     assert stopped.summary == "bg1: stopped"
     assert background.running() == []
 
@@ -227,7 +227,7 @@ async def test_of_a_long_output_the_middle_is_left_out_and_the_file_named(
     while known.last_line() != "last":
         await asyncio.sleep(0.01)
 
-    output = await _called(context, shell_job, id="bg1", start=0)
+    output = await _called(context, job, id="bg1", start=0)
 
     assert len(output.text) < 13_000
     assert output.text.startswith("on\n1\n")
@@ -243,7 +243,7 @@ async def test_a_job_ends_with_its_session_and_is_of_no_other(
     await _called(context, shell, command="echo on; sleep 60", background=True)
     other = dataclasses.replace(context, session_id="other")
     with pytest.raises(ToolError, match="another session"):
-        await _called(other, shell_job, id="bg2", stop=True)
+        await _called(other, job, id="bg2", stop=True)
 
     await background.leave("other")
     assert [known.name for known in background.running()] == ["bg1", "bg2"]
@@ -257,7 +257,7 @@ async def test_without_a_background_the_command_is_refused(context: ToolContext)
     with pytest.raises(ToolError):
         await _called(context, shell, command="echo on", background=True)
     with pytest.raises(ToolError):
-        await _called(context, shell_job, id="bg1")
+        await _called(context, job, id="bg1")
 
 
 async def _called(context: ToolContext, tool: Tool, /, **arguments: object) -> Output:

@@ -112,6 +112,17 @@ def test_spaces_become_the_tabs_of_the_file() -> None:
     assert replaced.text == ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n")
 
 
+def test_two_spaces_become_one_tab_where_the_edit_indents_by_two() -> None:
+    text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
+
+    replaced = replace(
+        text,
+        Edit("  if x {\n    return\n  }", "  if x {\n    call(\n        y,\n    )\n  }"),
+    )
+
+    assert replaced.text == "func f() {\n\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}\n}\n"
+
+
 def test_a_shallower_line_than_any_known_moves_as_the_others_did() -> None:
     text = "{\n    a\n        b\n"
 

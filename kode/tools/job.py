@@ -1,4 +1,4 @@
-"""`shell_job`: the model's way to a command that it started in the background; see `background`."""
+"""`job`: the model's way to a command that it started in the background; see `background`."""
 
 import os
 from typing import Annotated
@@ -14,7 +14,7 @@ _HALF = MAX_CHARS // 2
 
 
 @tool(effect="none", subject="id")
-async def shell_job(
+async def job(
     context: ToolContext,
     id: str,
     wait_s: Annotated[float, "Wait so long for its end"] = 0,
