@@ -25,7 +25,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
 }
 """Wire format → flags; without any, the default model answers."""
 
-TASK = "Find out why tests/test_dates.py fails, and mend it."
+TASK = "Find out why tests/test_dates.py fails, and fix it."
 BYTES_PER_TOKEN = 4
 
 

@@ -59,10 +59,10 @@ def located(place: Workplace, path: str) -> str:
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))
-    if any(_below(path, one) or (path != TMP and _below(one, path)) for one in seen):
+    if any(below(path, one) or (path != TMP and below(one, path)) for one in seen):
         return path
     folder = place.private_tmp()
-    if folder is None or _below(path, str(folder)):
+    if folder is None or below(path, str(folder)):
         return path
     own = os.path.normpath(f"{folder}{path[len(TMP) :]}")
     return own if os.path.lexists(own) or not os.path.lexists(path) else path
@@ -70,10 +70,10 @@ def located(place: Workplace, path: str) -> str:
 
 def as_seen(place: Workplace, path: str) -> str:
     """A path of this machine as commands know it, the reverse of `located`."""
-    if any(_below(path, str(root)) for root in (place.cwd, *place.roots)):
+    if any(below(path, str(root)) for root in (place.cwd, *place.roots)):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()
-    return f"{TMP}{path[len(str(folder)) :]}" if folder and _below(path, str(folder)) else path
+    return f"{TMP}{path[len(str(folder)) :]}" if folder and below(path, str(folder)) else path
 
 
 def real_path(place: Workplace, path: str) -> str:
@@ -82,5 +82,6 @@ def real_path(place: Workplace, path: str) -> str:
     return os.path.realpath(located(place, os.path.join(place.cwd, os.path.expanduser(path))))
 
 
-def _below(path: str, folder: str) -> bool:
+def below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or inside it, comparing text only."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

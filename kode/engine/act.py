@@ -130,7 +130,14 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
 
 async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: Room) -> None:
     agent, started, share = run.agent, time.monotonic(), room.share()
-    name, subject, untrusted, refused, is_work, ran_ill = call.name, "", "", False, False, False
+    name, subject, untrusted, refused, is_work, command_failed = (
+        call.name,
+        "",
+        "",
+        False,
+        False,
+        False,
+    )
     try:
         tool = _tool_named(agent, call.name)
         name = tool.name
@@ -161,7 +168,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             outputs.append(output)
             run.files_changed.update(dict.fromkeys(output.files_changed))
             run.evidence.note(output.checks, bool(output.files_changed))
-            ran_ill = ran_ill or _ran_ill(output, verdict)
+            command_failed = command_failed or _is_failure(output, verdict)
             untrusted = (
                 output.untrusted or untrusted or _outside_source(agent, tool, output, verdict)
             )
@@ -214,7 +221,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             diff=mask(output.diff, agent.secrets),
             duration_ms=int(took_s * 1000),
             refused=refused,
-            failed=ran_ill,
+            failed=command_failed,
         )
     )
 
@@ -260,7 +267,7 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-def _ran_ill(output: ToolOutput, verdict: Verdict) -> bool:
+def _is_failure(output: ToolOutput, verdict: Verdict) -> bool:
     """Whether a command failed, or a check in it."""
     well = (None, 0, 1) if verdict.answers else (None, 0)
     return output.exit_status not in well or any(status for _, status in output.checks)

@@ -74,19 +74,19 @@ async def note_on(
         ),
         aside=True,
     )
-    # What the messages take stands behind the beginning, too.
-    room = behind + sum(map(tokens_of, conversation.messages)) - least
-    transcript = clip_middle(
-        transcript_of(conversation.messages), chars_of(max(room, info.context_window // 8))
-    )
-    if behind < least:
-        request = _about(request, transcript, question)
+
+    def on_transcript(parts: int) -> Request:
+        # What the messages take stands behind the beginning, too.
+        room = behind + sum(map(tokens_of, conversation.messages)) - least
+        most = chars_of(max(room, info.context_window // 8))
+        transcript = clip_middle(transcript_of(conversation.messages), most)
+        return _about(request, clip_middle(transcript, len(transcript) // parts), question)
+
     try:
-        return await _answer(agent, session, request)
+        return await _answer(agent, session, request if behind >= least else on_transcript(1))
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
-        part = clip_middle(transcript, len(transcript) // 4)
-        return await _answer(agent, session, _about(request, part, question))
+        return await _answer(agent, session, on_transcript(4))
 
 
 def note_tokens(info: ModelInfo) -> int:

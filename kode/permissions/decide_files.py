@@ -16,7 +16,7 @@ from kode.permissions.decision import (
     shown,
 )
 from kode.permissions.rules import Rule
-from kode.workplace import located
+from kode.workplace import below, located
 
 
 def read(call: Call) -> Decision:
@@ -93,7 +93,7 @@ def _folder_rule(call: Call, path: str) -> Rule | None:
     """The rule for a file's folder; None in the project's own folder, where it would be a rule for
     everything (use mode `auto-edit`), and outside of it."""
     project, folder = sensitive.real(call.place.project), os.path.dirname(sensitive.real(path))
-    if folder == project or not sensitive.below(folder, project):
+    if folder == project or not below(folder, project):
         return None
     return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
 
@@ -135,6 +135,6 @@ def _expand_glob(call: Call, path: str) -> list[str]:
 def _file_rule(name: str, call: Call, path: str) -> Rule:
     project = sensitive.real(call.place.project)
     real = sensitive.real(path)
-    if real != project and sensitive.below(real, project):
+    if real != project and below(real, project):
         return Rule(name, "./" + os.path.relpath(real, project))
     return Rule(name, real)

@@ -9,7 +9,7 @@ from kode.contracts import PermissionMode, Ruling, Tool
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
-from kode.workplace import Workplace, as_seen
+from kode.workplace import Workplace, as_seen, below
 
 Outcome = Literal["allow", "ask", "deny"]
 
@@ -120,6 +120,6 @@ def ask_by(rule: Rule) -> Decision:
 
 
 def shown(call: Call, path: str) -> str:
-    if sensitive.below(path, call.where.cwd):
+    if below(path, call.where.cwd):
         return os.path.relpath(path, call.where.cwd)
     return as_seen(call.place, path)

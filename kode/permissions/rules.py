@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from kode.contracts import Effect, Tool
 from kode.errors import ConfigError
 from kode.permissions.sensitive import real
+from kode.workplace import below
 
 Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]
 
@@ -346,9 +347,7 @@ def _dead_host(pattern: str) -> str | None:
 
 
 def _is_below(path: str, folder: Path) -> bool:
-    return any(
-        path == base or path.startswith(base.rstrip("/") + "/") for base in _spellings(folder)
-    )
+    return any(below(path, base) for base in _spellings(folder))
 
 
 def _spellings(folder: Path) -> set[str]:

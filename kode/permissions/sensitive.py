@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kode.permissions import places
-from kode.workplace import Workplace
+from kode.workplace import Workplace, below
 
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
 """Where a path lies: in kode's own folders, the working folders, the temporary folder, the user's
@@ -239,11 +239,6 @@ def real(path: str | Path) -> str:
         return os.path.realpath(path)
     except (OSError, ValueError):
         return str(path)
-
-
-def below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or inside it, comparing text only."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _both(folders: Iterable[Path]) -> tuple[str, ...]:

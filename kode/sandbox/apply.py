@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kode.contracts import FileChange
+from kode.durable import TEMPORARY_PREFIX
 from kode.sandbox.layer import Layer, is_opaque, is_plain, version
 
 
@@ -129,7 +130,7 @@ def _move(new: Path, real: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = real.with_name(f".kode-tmp-{secrets.token_hex(4)}")
+        beside = real.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}")
         try:
             shutil.copy2(new, beside, follow_symlinks=False)
             os.rename(beside, real)

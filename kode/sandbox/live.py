@@ -13,6 +13,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from kode.durable import TEMPORARY_PREFIX
+
 
 def show(view: int, root: Path, path: Path) -> None:
     """Makes a file below the folder of the descriptor `view` what it is below `root`: there with
@@ -52,7 +54,7 @@ def _folder(top: int, steps: list[str], *, make: bool) -> int:
 
 
 def _show(folder: int, name: str, real: int, status: os.stat_result) -> None:
-    beside = f".kode-tmp-{secrets.token_hex(4)}"
+    beside = f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}"
     try:
         if stat.S_ISLNK(status.st_mode):
             os.symlink(os.readlink(name, dir_fd=real), beside, dir_fd=folder)

@@ -29,7 +29,6 @@ SHOWN_IN_HOME = (
 GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Git's settings for commits; not shown if they contain a key."""
 
-TEMPORARY = ("/tmp", "/var/tmp")
 
 MAX_BESIDE = 1000
 """Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
@@ -150,7 +149,7 @@ def _readable(ground: Ground) -> list[Path]:
 def _own_hidden(ground: Ground) -> list[Path]:
     """Files of the launcher that the mounts would hide, or leave writable."""
     kode = (ground.kode_home, *ground.elsewhere)
-    covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, TEMPORARY)}
+    covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, places.TEMPORARY)}
     shown = {*_visible_paths(ground), *ground.own}
     return [
         path
@@ -292,7 +291,7 @@ def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
         *map(str, (ground.kode_home, *ground.elsewhere)),
         *map(str, _hidden_homes(ground)),
         *map(str, ground.folders),
-        *(*TEMPORARY, "/dev", "/run/user"),
+        *(*places.TEMPORARY, "/dev", "/run/user"),
         *_secrets_of_system(ground),
     }
     shown = (*_visible_paths(ground), ground.outputs, *_readable(ground), *ground.own)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kode.sandbox.limits import SOCKET, WATCHED
+from kode.workplace import below
 
 MAX_HITS = 20
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
@@ -167,8 +168,8 @@ class Wall:
 
     def _may_change(self, path: str) -> bool:
         """The narrowest folder decides."""
-        free = [one for one in (*self.view.writable, "/dev", "/proc") if _below(path, one)]
-        fixed = [one for one in self.view.fixed if _below(path, one)]
+        free = [one for one in (*self.view.writable, "/dev", "/proc") if below(path, one)]
+        fixed = [one for one in self.view.fixed if below(path, one)]
         return max(map(len, free), default=0) > max(map(len, fixed), default=0)
 
     def _of_address(self, pid: int, address: bytes) -> str:
@@ -200,10 +201,6 @@ def _display_path(path: str) -> str:
 
 _HERE = (1 << 64) - 100
 """AT_FDCWD."""
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _path(pid: int, folder: int, address: int) -> str:

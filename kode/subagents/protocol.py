@@ -60,7 +60,7 @@ class Task(_Given):
     agent: str | None = None
     """The name of the agent definition to use, which the child looks up itself."""
     resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
-    """The id of an ended child that goes on with this; for its parent, not for its file."""
+    """The id of an ended child that continues with this; for its parent, not for its file."""
 
 
 class Section(_Given):

@@ -58,7 +58,7 @@ class Record:
 def create(
     folder: Path, task: Task, snapshot: Snapshot, *, mark: str, call_id: str, at: str
 ) -> None:
-    """Writes what a child starts from; one that goes on loses its last result. Raises:
+    """Writes what a child starts from; one that continues loses its last result. Raises:
     StorageError."""
     durable.make_folder(folder)
     about = {"mark": mark, "call_id": call_id, "created_at": at}
@@ -160,7 +160,7 @@ def unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
         for part in entry.parts if isinstance(entry, MessageEntry) else ():
             if isinstance(part, (Text, ToolResult)):
                 seen.update(id for id in ended if id in part.text)
-            elif isinstance(part, ToolCall) and part.name == "delegate_tasks":  # it goes on
+            elif isinstance(part, ToolCall) and part.name == "delegate_tasks":  # it continues
                 seen.difference_update(id for id in ended if id in part.arguments)
     return [record for id, record in ended.items() if id not in seen]
 
@@ -198,7 +198,7 @@ def room(count: int) -> int:
 def report_text(id: str, goal: str, result: Result, output_dir: Path, limit: int) -> str:
     """A result for the model: clipped to `limit` characters, the full text in a named file."""
     tokens = f"{plural(result.steps, 'step')}, {result.tokens_used} tokens"
-    more = f"; to go on: `resume`: {id}" if result.status != "success" and result.steps else ""
+    more = f"; to continue: `resume`: {id}" if result.status != "success" and result.steps else ""
     lines = [f"## {shorten(goal, GOAL_CHARS)}", f"[agent {id}: {result.status}, {tokens}{more}]"]
     if result.error:
         lines.append(f"Error: {result.error[:1000]}")

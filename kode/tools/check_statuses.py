@@ -22,8 +22,8 @@ MAX_EVENTS = 5_000
 """The line's own programs can write to the file, too, and these are compared with each other."""
 MAX_SHOWN_CHARS = 80
 
-# `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set anew there. An
-# ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
+# `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set again there.
+# An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
 # tell. `$_` is the last word of the DEBUG trap, so it stays what it was.
 _SCRIPT = rb"""exec 251>&0 </dev/null
 unset BASH_ENV
@@ -132,7 +132,7 @@ def _status_of(check: CheckPart, told: Sequence[Event]) -> int | None:
 
 
 def _status_after(check: CheckPart, told: Sequence[Event]) -> int | None:
-    """The check's status, by what is told from its beginning on: with the next command of its shell
+    """The check's status, by what is told from its start: with the next command of its shell
     that is not part of its pipeline."""
     own, forked = told[0].pid, set[str]()
     rest = check.behind + 1

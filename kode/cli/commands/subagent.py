@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 LAST_WORDS = (
     "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
-    "what is left open, and where you would go on.]"
+    "what is left open, and what you would do next.]"
 )
 PARENT_GONE = "The kode that started it has ended."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

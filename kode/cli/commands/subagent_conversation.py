@@ -190,7 +190,7 @@ def _narrower(wanted: str, limit: str) -> str:
 
 
 def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Session:
-    """A session whose file is among this child's records; of one that goes on, its own. Raises:
+    """A session whose file is among this child's records; of one that continues, its own. Raises:
     KodeError."""
     from kode import durable
     from kode.session.entries import Header, line_of, timestamp

@@ -9,6 +9,7 @@ from kode.permissions import sensitive
 from kode.permissions.sensitive import Ground
 from kode.permissions.shell.line import Leaves, Risk, worst
 from kode.permissions.shell.plain import Word
+from kode.workplace import below
 
 MAX_PATH_CHARS = 1_000
 MAX_NAME_CHARS = 255
@@ -163,6 +164,6 @@ def _is_device(path: str) -> bool:
 
 
 def _short(path: str, where: Ground) -> str:
-    if sensitive.below(path, where.cwd) and not glob.has_magic(path):
+    if below(path, where.cwd) and not glob.has_magic(path):
         return os.path.relpath(path, where.cwd)
     return path
