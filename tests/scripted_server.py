@@ -129,6 +129,8 @@ class ScriptedServer:
         """Of the requests, over the server's life."""
         self.open_connections = 0
         self.disconnects = 0
+        self.streamed = 0
+        """How many streams of a reply with a `wire` or a delay went out to their end."""
         """Connections that the client closed before its answer was whole."""
         self.next_reply = 0
         self.cache = PrefixCache() if prefix_cache else None
@@ -385,6 +387,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         await asyncio.sleep(reply.get("wire", {}).get("linger_s", 0))
         self.transport.write(b"0\r\n\r\n")
+        self.server.streamed += 1
 
 
 def is_plain(reply: Reply) -> bool:

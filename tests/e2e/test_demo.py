@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,9 @@ def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
     assert left_behind(tmp_path) == []
 
 
-def answer(terminal: Terminal, word: str) -> None:
-    """Answers the question on the screen, whose keys are ignored for a moment."""
-    terminal.until("yes, once")
-    time.sleep(0.6)
+def answer(terminal: Terminal, word: str, *, question: int) -> None:
+    """Answers a question once its line is there; what is typed before is dropped."""
+    terminal.until_count("answer:", question)
     terminal.type(word, "enter")
 
 
@@ -66,10 +64,9 @@ def test_the_person_answers_stops_and_undoes(tmp_path: Path, environ: dict[str, 
     with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ, width=100, height=50) as terminal:
         terminal.until("1 of 6", "any key: next")
         terminal.type(" ")
-        answer(terminal, "n")
+        answer(terminal, "n", question=1)
         terminal.until("You refused, so nothing was changed.", "Make the edit after all.")
-        terminal.until_count("yes, once", 2)
-        answer(terminal, "y")
+        answer(terminal, "y", question=2)
         for stop in ("2 of 6", "3 of 6"):
             terminal.until(stop)
             terminal.until_count("any key: next", 1)

@@ -93,11 +93,14 @@ def test_what_a_command_in_the_background_wrote_is_marked_too(tmp_path: Path) ->
     needs_a_whole_sandbox(place)
     foreign = tmp_path / "mail.txt"
     foreign.write_text(ORDER)
-    (place.project / "late.sh").write_text(f"echo on; sleep 1.5; echo {ORDER} > notes.md")
+    wait = "until [ -e /tmp/go ]; do sleep 0.02; done"
+    (place.project / "late.sh").write_text(f"echo on; {wait}; echo {ORDER} > notes.md")
+    (place.project / "go.sh").write_text("touch /tmp/go")
     said(
         place,
         call("read_file", path=str(foreign)),
         call("shell", command="bash late.sh", background=True),
+        call("shell", command="bash go.sh"),
         call("job", id="bg1", wait_s=60),
         flags=("--allow", f"read({foreign})"),
     )

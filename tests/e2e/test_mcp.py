@@ -111,11 +111,17 @@ def test_a_server_that_was_tested_offers_its_tools_without_being_waited_for(
     place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
     assert "tool      read" in place.run("mcp", "test", "files").out
     config = place.home / "config.json"
-    slow = ["-c", f"import time, runpy; time.sleep(5); runpy.run_path({SERVER.name!r})"]
-    entry = {"command": PLAIN_PYTHON, "args": slow}
+    slow = (
+        "import os, runpy, time\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
+        f"runpy.run_path({SERVER.name!r})"
+    )
+    go = {"calls": [{"name": "shell", "arguments": {"command": "touch go"}}]}
+    entry = {"command": PLAIN_PYTHON, "args": ["-c", slow]}
     config.write_text(json.dumps({"mcpServers": {"files": entry}}))
 
-    done = place.run("run", "hello", "--allow", "mcp(files)", *model(CALL, {"text": "done"}))
+    allowed = ("--allow", "mcp(files)", "--allow", "shell(touch go)")
+    done = place.run("run", "hello", *allowed, *model(go, CALL, {"text": "done"}))
 
     assert done.code == 0
     assert taken_in(place) == ["the MCP server files"]

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from kode.cli.prompt.editor import ALT_S
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
@@ -49,9 +51,7 @@ def test_arrows_numbers_and_esc_choose(repl, keys, choice):
     terminal = repl()
     asked(terminal)
 
-    for key in keys:
-        terminal.type(key)
-        time.sleep(0.15)
+    terminal.type(*keys)
 
     terminal.until(f"The answer was {choice}")
 
@@ -69,7 +69,6 @@ def test_enter_takes_the_entry_of_the_menu(repl):
 
     terminal.type("/mo")
     terminal.until("/model")
-    time.sleep(0.3)
     terminal.type("enter")
 
     terminal.until("> /model", "Model: big-model")
@@ -88,7 +87,6 @@ def test_enter_takes_the_name_of_a_file_and_sends_nothing_yet(repl):
 
     terminal.type("look at @calcu")
     terminal.until("calculator.py")
-    time.sleep(0.3)
     terminal.type("enter")
     terminal.until("> look at @calculator.py")
     assert "I see" not in terminal.text
@@ -103,7 +101,8 @@ def test_esc_that_closes_a_menu_begins_no_new_line(repl):
     terminal.type("/cos")
     terminal.until("tokens and money")
     terminal.type("esc")
-    time.sleep(0.3)
+    terminal.until_gone("tokens and money")
+    time.sleep(2 * ALT_S)  # no sooner, or it is Alt and Enter
     terminal.type("enter")
 
     terminal.until("> /cos", "today")
@@ -140,7 +139,6 @@ def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
     terminal.until("Go back to before", "› 2  count a", "1  echo")
     terminal.type("ech")
     terminal.until("› 1  echo")
-    time.sleep(0.2)
     terminal.type("enter")
     terminal.until("files and conversation")
     terminal.type("c")

@@ -133,7 +133,7 @@ def test_a_stop_in_a_stream_costs_nothing(
     with place.start("run", "hi") as process:
         until(lambda: server.requests)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
+        until(lambda: server.streamed)
         process.send_signal(signal.SIGCONT)
         out, _ = process.communicate(timeout=20)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -164,12 +163,14 @@ def test_a_terminal_of_twenty_columns_may_change_its_size_in_a_stream(place: Pla
         ) as terminal:
             terminal.until("kode in", "ask")
             terminal.type("hi", "enter")
-            for height, width in ((10, 40), (5, 20)):
-                time.sleep(0.3)
+            for word, height, width in ((b"word2", 10, 40), (b"word6", 5, 20)):
+                while word not in terminal.raw and terminal.read():
+                    pass
                 terminal.process.setwinsize(height, width)
                 terminal.screen.resize(height, width)
                 terminal.read()
-            terminal.until("step", words[-1])
+            while not (b"word59" in terminal.raw and b"step" in terminal.raw) and terminal.read():
+                pass
             terminal.type("ctrl-d")
             assert terminal.ended() == 0
             shown = terminal.raw.decode()

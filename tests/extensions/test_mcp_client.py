@@ -129,8 +129,9 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
         over_stdio() as server,
         mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
     ):
-        calling = asyncio.ensure_future(connection.call("forever", {}, print))
-        await asyncio.sleep(0.2)
+        begun = asyncio.Event()
+        calling = asyncio.ensure_future(connection.call("forever", {}, lambda line: begun.set()))
+        await begun.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
@@ -140,7 +141,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
 async def test_a_server_that_goes_away_and_comes_back_is_reached_again(
     home, project, place, monkeypatch
 ):
-    monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 20)
+    monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 200)
 
     async def answer(one):
         while True:

@@ -1,6 +1,5 @@
 """A cassette of somebody else: what its calls, its answers and its live model may reach."""
 
-import asyncio
 import hashlib
 import json
 import subprocess
@@ -222,7 +221,6 @@ async def test_a_repository_that_a_stranger_puts_into_the_copy_moves_no_branch_o
     theirs = await record(
         reads("a.py"), {"calls": [{"name": "edit_file", "arguments": edit}]}, DONE
     )
-    await asyncio.sleep(1.1)
     git("commit", "-qam", "two")
     mine = f"{project}/.git\n".encode()
     state = hashlib.sha256(mine).hexdigest()

@@ -324,10 +324,12 @@ async def test_what_left_its_session_and_environment_ends_with_the_command(
     if why := fault(made, kind):
         pytest.skip(why)
     mark = f"{60_000 + os.getpid()}.75"
-    start = f"setsid -f env -i sh -c 'trap \"\" TERM; sleep {mark}; :' > /dev/null 2>&1"
+    hides = f"trap '' TERM; : > $TMPDIR/begun; sleep {mark}; :"
+    start = f'setsid -f env -i sh -c "{hides}" > /dev/null 2>&1'
+    begins = "until [ -e $TMPDIR/begun ]; do sleep 0.01; done"
     attempt = begun(made, kind)
     inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
-    output = await shell.run(inside, shell.check({"command": f"{start}; sleep 0.3; exit 4"}))
+    output = await shell.run(inside, shell.check({"command": f"{start}; {begins}; exit 4"}))
     attempt.close()
     assert output.summary == "exit status 4"
     assert end_of_all(f"sleep {mark}")

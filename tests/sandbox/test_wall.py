@@ -193,7 +193,10 @@ async def test_a_command_that_is_killed_while_it_writes_ends_at_once(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
     of(made, kind)
-    for command in ("kill -9 $$", "(while :; do : > $TMPDIR/x; done) & sleep 0.1; kill -9 $$"):
+    for command in (
+        "kill -9 $$",
+        "(while :; do : > $TMPDIR/x; done) & until [ -e $TMPDIR/x ]; do :; done; kill -9 $$",
+    ):
         _, output = await in_shell(context, made, kind, command)
         assert output.exit_status != 0
 
@@ -205,7 +208,9 @@ async def test_one_that_hides_from_being_ended_does_not_hold_it_up(
     of(made, kind)
     writing = "SECONDS=0; while ((SECONDS < 5)); do : > $TMPDIR/x; done"
     hidden = f"(env -i TMPDIR=$TMPDIR setsid bash -c '{writing}' &)"
-    command = f"{hidden}; sleep 0.2; while :; do : > $TMPDIR/x; done & exit 1"
+    command = (
+        f"{hidden}; until [ -e $TMPDIR/x ]; do :; done; while :; do : > $TMPDIR/x; done & exit 1"
+    )
     _, output = await asyncio.wait_for(in_shell(context, made, kind, command), 30)
     assert output.exit_status == 1
 
@@ -215,7 +220,8 @@ async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sa
     task = asyncio.ensure_future(
         in_shell(context, made, "layered", "while :; do : > $TMPDIR/x; done")
     )
-    await asyncio.sleep(0.3)
+    while not [one for one in threading.enumerate() if one.name == "kode-wall"]:
+        await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,8 +17,35 @@ from kode.subagents.protocol import Answer, Question, Task
 from kode.tools import processes
 from tests.subagents.conftest import Family
 
-LONG_ENOUGH_S = 2.0
-"""For a child's Python to start and get to its point, also on a busy machine."""
+AN_AGE_S = 1_000.0
+
+
+class Clocks:
+    """The time that children's clocks count; it passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = time.monotonic()
+        self.reads = 0
+
+    def monotonic(self) -> float:
+        self.reads += 1
+        return self.now_s
+
+    async def pass_by(self, *, after: Path | None = None) -> None:
+        """Lets an age pass, once a file is there, and waits until it was counted."""
+        while after is not None and not after.exists():
+            await asyncio.sleep(0.01)
+        self.now_s += AN_AGE_S
+        counted = self.reads + 2
+        while self.reads < counted:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    made = Clocks()
+    monkeypatch.setattr("kode.subagents.clock.time", made)
+    return made
 
 
 def alive(mark: str) -> list[processes.Process]:
@@ -39,7 +66,7 @@ async def test_at_most_max_concurrency_live_and_results_keep_the_order(family: F
     code = """
 open("log", "a").write(f"+ {time.monotonic()}\\n")
 while open("log").read().count("+") < 3: time.sleep(0.01)
-time.sleep(0.4 if task()["goal"] == "0" else 0)
+while task()["goal"] == "0" and open("log").read().count("- ") < 7: time.sleep(0.01)
 open("log", "a").write(f"- {time.monotonic()}\\n")
 result(task()["goal"])
 """
@@ -109,7 +136,7 @@ async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
 
 @pytest.mark.slow
 async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(
-    family: Family, monkeypatch: pytest.MonkeyPatch
+    family: Family, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent, "TERM_GRACE_S", 0.2)
     monkeypatch.setattr(processes, "GRACE_S", 0.2)
@@ -117,9 +144,12 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(
 import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.Popen(["sleep", "600"], start_new_session=True)
+open("ready", "w")
 time.sleep(600)
 """
-    (child,) = await family.run(code, timeout_s=0.5)
+    passing = asyncio.create_task(clocks.pass_by(after=family.folder / "ready"))
+    (child,) = await family.run(code)
+    passing.cancel()
 
     assert child.result is not None
     assert child.result.status == "timeout"
@@ -127,14 +157,17 @@ time.sleep(600)
 
 
 @pytest.mark.slow
-async def test_a_child_asked_to_end_tells_how_far_it_came(family: Family) -> None:
+async def test_a_child_asked_to_end_tells_how_far_it_came(family: Family, clocks: Clocks) -> None:
     code = """
 import signal
 def end(*_): result("half of it", "interrupted", "Interrupted."); sys.exit(130)
 signal.signal(signal.SIGTERM, end)
+open("ready", "w")
 time.sleep(60)
 """
-    (child,) = await family.run(code, timeout_s=LONG_ENOUGH_S)
+    passing = asyncio.create_task(clocks.pass_by(after=family.folder / "ready"))
+    (child,) = await family.run(code)
+    passing.cancel()
 
     assert child.result is not None
     assert (child.result.status, child.result.summary) == ("timeout", "half of it")
@@ -194,9 +227,9 @@ result(line["choice"])
 
 
 @pytest.mark.slow
-async def test_the_time_a_person_takes_does_not_count(family: Family) -> None:
+async def test_the_time_a_person_takes_does_not_count(family: Family, clocks: Clocks) -> None:
     async def slow(question: Question, asker: str) -> Answer:
-        await asyncio.sleep(LONG_ENOUGH_S + 0.5)
+        await clocks.pass_by()
         return Answer(id=0, choice="once")
 
     code = """
@@ -205,7 +238,7 @@ say(type="question", id=1, tool="shell", subject="make", title="Run", preview="m
 while json.loads(sys.stdin.readline())["type"] != "answer": pass
 result()
 """
-    (child,) = await family.run(code, ask=slow, timeout_s=LONG_ENOUGH_S)
+    (child,) = await family.run(code, ask=slow)
 
     assert child.result is not None
     assert child.result.status == "success"
@@ -241,10 +274,11 @@ async def test_what_one_child_uses_is_counted_and_told_to_the_others(family: Fam
     code = """
 if task()["goal"] == "spends":
     say(type="used", input_tokens=100, output_tokens=10, cost_usd=0.5, steps=2)
-    time.sleep(0.3)
+    while not os.path.exists("heard"): time.sleep(0.01)
     result()
 else:
     while (line := json.loads(sys.stdin.readline())).get("cost_usd") != 0.75: pass
+    open("heard", "w")
     result(json.dumps(line))
 """
     spend = Spend(cost_usd=0.25, steps=1)
@@ -266,13 +300,23 @@ async def test_a_child_gets_no_more_time_than_the_parents_turn_has_left(family: 
     assert 7 < float(child.result.summary) - started < 9
 
 
-async def test_a_child_that_waits_for_the_model_is_not_ended(family: Family) -> None:
+async def test_a_child_that_waits_for_the_model_is_not_ended(
+    family: Family, clocks: Clocks
+) -> None:
     code = """
 say(type="event", event={"type": "step_started", "step": 1})
-time.sleep(1)
+open("asked", "w")
+while not os.path.exists("replied"): time.sleep(0.01)
 result("slow, but whole")
 """
-    (child,) = await family.run(code, timeout_s=0.3)
+
+    async def reply() -> None:
+        await clocks.pass_by(after=family.folder / "asked")
+        (family.folder / "replied").touch()
+
+    replying = asyncio.create_task(reply())
+    (child,) = await family.run(code)
+    await replying
 
     assert child.result is not None
     assert child.result.status == "success"

@@ -115,7 +115,8 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     await _moved(context, background, "touch begun; sleep 60", project / "begun")
     context = dataclasses.replace(context, background=background, call_id="call-2")
     other = asyncio.ensure_future(shell.run(context, shell.check({"command": "sleep 60"})))
-    await asyncio.sleep(0.05)
+    while not background.movable:
+        await asyncio.sleep(0.01)
 
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kode.permissions.gate import Answer, Question
 from kode.session.entries import HookEntry, TaintEntry
 from tests.extensions.brought.conftest import Open, World
 from tests.needs import needs
+from tests.sandbox.sandboxed import running
 
 EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}
 LIST = {"name": "shell", "arguments": {"command": "echo one"}}
@@ -349,12 +351,12 @@ async def test_hooks_of_a_repository_run_after_a_yes_and_never_after_a_change(
 async def test_stopping_the_hooks_of_a_turns_end_does_not_lose_the_turn(
     world: World, opened: Open
 ) -> None:
-    hooks(world, ("Stop", "", "sleep 60"))
+    command = f"sleep {80_000 + os.getpid()}"
+    hooks(world, ("Stop", "", command))
     conversation = await opened({"text": "the answer"})
     turn = asyncio.ensure_future(conversation.turn("ask"))
-    while conversation.session.turns == 0 or conversation.last_answer() == "":
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.3)
+    while command not in running():
+        await asyncio.sleep(0.05)
 
     turn.cancel()
 

@@ -67,8 +67,9 @@ async def slow(context: Context) -> str:
 
 
 @server.tool()
-async def forever() -> str:
+async def forever(context: Context) -> str:
     """Never answers."""
+    await context.report_progress(1, 2, "begun")
     await asyncio.sleep(3600)
     return ""
 

@@ -54,7 +54,8 @@ def test_letters_of_all_scripts_are_read():
     assert parts[-1].text == "rm -rf süß"
 
 
-def test_a_long_text_for_a_file_is_one_part():
+def test_a_long_text_for_a_file_is_one_part(monkeypatch):
+    monkeypatch.setattr(tree, "MAX_PARSE_S", 60.0)
     body = "print('x')\n" * 1_000
 
     assert judged(f"cat > a.py <<'E'\n{body}E\n").parts[-1].writes == ("/home/user/project/a.py",)
