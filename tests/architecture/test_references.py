@@ -65,7 +65,7 @@ def missing(path: Path) -> list[str]:
     return sorted(gone - INVENTED)
 
 
-def test_what_is_referred_to_is_in_the_repository() -> None:
+def test_every_reference_names_something_in_the_repository() -> None:
     gone = {str(path.relative_to(ROOT)): names for path in READ if (names := missing(path))}
     assert gone == {}
 

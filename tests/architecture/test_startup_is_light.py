@@ -37,13 +37,13 @@ def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
     }
 
 
-def test_the_repl_imports_no_sdk_no_numpy_and_no_rich_before_the_prompt() -> None:
+def test_the_repl_imports_nothing_heavy_before_the_prompt() -> None:
     cli = "kode.cli.prompt.repl, kode.cli.prompt.editor, kode.cli.screen.question"
     loaded = imported_by(f"import kode.conversation, {cli}")
     assert not loaded & {"openai", "anthropic", "httpx2", "numpy", "rich", "tree_sitter", "apsw"}
 
 
-def test_what_runs_inside_harbor_needs_nothing_that_kode_is_installed_with() -> None:
+def test_code_inside_harbor_needs_only_the_standard_library() -> None:
     module = ast.parse((Path(kode.__file__).parent / "harbor.py").read_text())
     own = {
         node.module
