@@ -28,7 +28,7 @@ def said(conversation: Conversation) -> list[str]:
     return [text_of(message) for message in conversation.session.messages]
 
 
-async def test_a_taken_back_message_is_told_no_more_and_stays_in_the_file(opened: Open) -> None:
+async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "better"})
     await conversation.turn("first")
     await conversation.turn("secnod")
@@ -51,7 +51,7 @@ async def test_with_no_message_there_is_none_to_take_back(opened: Open) -> None:
     assert not conversation.past.take_back_last_message()
 
 
-async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
+async def test_undo_takes_back_the_last_edit_and_tells_the_model(
     opened: Open, tmp_path: Path
 ) -> None:
     path = tmp_path / "project" / "a.txt"
@@ -69,7 +69,7 @@ async def test_undo_takes_back_the_last_turns_edit_and_tells_the_model(
     assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
 
 
-async def test_what_is_said_while_a_turn_runs_goes_to_the_model_with_its_next_step(
+async def test_words_said_during_a_turn_reach_its_next_step(
     opened: Open,
 ) -> None:
     said = [[], ["use tabs"], ["and a test"], []]
@@ -100,7 +100,7 @@ def writing(name: str, content: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("files", "conversation"), [(True, True), (True, False), (False, True)])
-async def test_rewind_goes_back_to_before_a_prompt_in_files_conversation_or_both(
+async def test_rewind_restores_files_conversation_or_both_to_before_a_prompt(
     opened: Open, tmp_path: Path, files: bool, conversation: bool
 ) -> None:
     path = tmp_path / "project" / "a.txt"
@@ -117,7 +117,7 @@ async def test_rewind_goes_back_to_before_a_prompt_in_files_conversation_or_both
     assert talk.past.prompts()[-1] == "four"
 
 
-async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_before(
+async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(
     opened: Open, tmp_path: Path
 ) -> None:
     path = tmp_path / "project" / "a.txt"
@@ -137,7 +137,7 @@ async def test_a_rewind_of_files_ends_at_the_prompt_though_numbers_were_used_bef
     ("path", "told"),
     [("a\0b", "has a NUL character"), ("", "The path is empty"), (".", "is a folder")],
 )
-async def test_a_path_that_can_be_no_file_is_the_tools_to_refuse(
+async def test_an_impossible_path_is_left_for_the_tool_to_refuse(
     opened: Open, path: str, told: str
 ) -> None:
     call = {"name": "write_file", "arguments": {"path": path, "content": "new\n"}}
@@ -148,7 +148,7 @@ async def test_a_path_that_can_be_no_file_is_the_tools_to_refuse(
 
 
 @needs("git")
-async def test_work_that_a_command_discards_is_kept_first_and_comes_back(
+async def test_work_that_a_command_discards_is_kept_and_comes_back(
     opened: Open, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -193,7 +193,7 @@ async def test_work_that_a_command_deletes_in_the_sandbox_comes_back(
 
 
 @pytest.mark.parametrize("broken", [False, True])
-async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not(
+async def test_discarded_work_is_kept_though_nobody_can_be_asked(
     opened: Open, events: list[Event], tmp_path: Path, broken: bool
 ) -> None:
     draft = tmp_path / "project" / "draft.txt"
@@ -212,7 +212,7 @@ async def test_with_nobody_to_ask_it_is_kept_all_the_same_or_said_that_it_is_not
     assert any("could not be saved first" in text for text in told) == broken
 
 
-async def test_a_new_session_leaves_the_old_one_whole_and_resume_returns_to_it(
+async def test_a_new_session_leaves_the_old_whole_and_resume_returns(
     opened: Open,
 ) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"})
@@ -266,7 +266,7 @@ async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> N
     assert window.used == status.context_tokens
 
 
-async def test_a_resumed_session_shows_how_full_its_context_is_before_its_first_turn(
+async def test_a_resumed_session_shows_at_once_how_full_it_is(
     opened: Open,
 ) -> None:
     usage = {"input_tokens": 5000, "output_tokens": 20}
@@ -292,7 +292,7 @@ async def in_background(conversation: Conversation, begun: Path, text: str) -> N
     assert (await turn).status == "success"
 
 
-async def test_the_model_learns_of_the_end_of_a_background_command_with_the_next_message(
+async def test_the_next_message_reports_the_end_of_a_background_command(
     opened: Open, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -311,7 +311,7 @@ async def test_the_model_learns_of_the_end_of_a_background_command_with_the_next
     assert "has ended: exit status 3" in told
 
 
-async def test_the_model_learns_of_it_with_the_next_result_of_the_same_turn(
+async def test_the_next_result_reports_the_end_of_a_background_command(
     opened: Open, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -394,7 +394,9 @@ def test_a_short_session_still_removes_what_crashes_left(
     assert not left.exists()
 
 
-async def test_what_takes_time_is_told_before_it_begins(opened: Open, events: list[Event]) -> None:
+async def test_a_notice_comes_before_work_that_takes_time_begins(
+    opened: Open, events: list[Event]
+) -> None:
     conversation = await opened({"text": "one"}, {"text": "a hand-over note"})
     await conversation.turn("first " * 20_000)
 
@@ -415,7 +417,7 @@ async def test_what_takes_time_is_told_before_it_begins(opened: Open, events: li
         ("model-of-no-known-name", "anthropic"),
     ],
 )
-async def test_a_model_is_asked_of_the_provider_that_its_name_belongs_to(
+async def test_a_model_is_asked_of_the_provider_its_name_names(
     model: str, provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -442,7 +444,7 @@ async def test_a_model_is_asked_of_the_provider_that_its_name_belongs_to(
         ("cat /srv/share/notes.txt", "outside"),
     ],
 )
-async def test_what_the_person_runs_is_from_outside_where_it_would_be_for_the_model(
+async def test_a_persons_command_brings_outside_text_like_the_models(
     opened: Open, command: str, source: str
 ) -> None:
     conversation = await opened({"text": "seen"})
@@ -454,7 +456,7 @@ async def test_what_the_person_runs_is_from_outside_where_it_would_be_for_the_mo
     assert conversation.session.tainted == (source == "outside")
 
 
-async def test_what_the_person_runs_over_what_a_marked_session_left_is_from_outside(
+async def test_a_persons_command_on_a_marked_file_is_from_outside(
     opened: Open,
 ) -> None:
     marked, later = await opened(), await opened()
@@ -470,7 +472,7 @@ async def test_what_the_person_runs_over_what_a_marked_session_left_is_from_outs
 
 
 @pytest.mark.parametrize("depth", ["", "1"])
-async def test_a_kode_inside_of_another_hears_that_one_and_no_person(
+async def test_an_inner_kode_hears_the_outer_one_and_no_person(
     opened: Open, monkeypatch: pytest.MonkeyPatch, depth: str
 ) -> None:
     """Else what a page has the outer one type would be the person's wish in the inner one."""
@@ -505,7 +507,7 @@ async def test_a_full_disk_that_ends_a_turn_is_reported_once(
     assert [event.text for event in events if isinstance(event, Notice)] == []
 
 
-async def test_the_time_of_a_command_is_without_that_of_the_answer_about_its_changes(
+async def test_a_commands_time_leaves_out_the_answer_about_its_changes(
     opened: Open, events: list[Event]
 ) -> None:
     took_ms: list[int] = []

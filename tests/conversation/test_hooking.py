@@ -11,7 +11,7 @@ BROKEN = SimpleNamespace(holds=lambda: False)
 
 
 @pytest.mark.parametrize(("scope", "runs"), [("project", False), ("home", True)])
-async def test_without_a_sandbox_a_hook_of_the_project_does_not_run(tmp_path, scope, runs):
+async def test_a_projects_hook_does_not_run_outside_a_sandbox(tmp_path, scope, runs):
     project = tmp_path / "project"
     project.mkdir()
     origin = project / ".claude" / "settings.json"

@@ -87,7 +87,7 @@ async def test_sessions_begin_alike_in_every_folder_and_on_every_day(
     assert "Use tabs." in second[len(same) :]
 
 
-async def test_a_session_resumed_on_another_day_is_told_the_day_and_nothing_else_changes(
+async def test_a_session_resumed_another_day_is_told_only_the_day(
     home: Path, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
@@ -107,7 +107,7 @@ async def test_a_session_resumed_on_another_day_is_told_the_day_and_nothing_else
     assert last[-1]["content"] == "three"
 
 
-async def test_instructions_that_are_gone_when_a_session_is_resumed_no_longer_count(
+async def test_instructions_gone_at_resume_no_longer_count(
     home: Path, tmp_path: Path, server: ScriptedServer
 ) -> None:
     project = tmp_path / "project"

@@ -29,7 +29,7 @@ def plan_file(talk) -> Path:
     return path
 
 
-async def test_in_mode_plan_the_answer_ends_with_a_plan_that_is_kept_as_a_file(opened, events):
+async def test_an_answer_in_mode_plan_ends_with_a_saved_plan(opened, events):
     talk = await opened({"text": f"I looked.\n\n{PLAN}"})
     talk.set_permission_mode("plan")
 
@@ -42,7 +42,7 @@ async def test_in_mode_plan_the_answer_ends_with_a_plan_that_is_kept_as_a_file(o
     assert talk.fresh_plan
 
 
-async def test_an_answer_without_a_plan_or_in_another_mode_leaves_the_plan_alone(opened):
+async def test_an_answer_elsewhere_or_lacking_a_plan_leaves_it_alone(opened):
     talk = await opened({"text": PLAN}, {"text": "It has two functions."}, {"text": "# Plan\n"})
     await talk.turn("plan this")
     assert read_plan(plan_file(talk)) == ""
@@ -57,7 +57,7 @@ async def test_an_answer_without_a_plan_or_in_another_mode_leaves_the_plan_alone
     assert "[The mode is now ask" in last_request(talk)
 
 
-async def test_approving_switches_the_mode_and_gives_the_model_the_plan_as_it_is_on_disk(opened):
+async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
     todo = {"name": "todo", "arguments": {"items": [{"text": "Write a.txt", "status": "done"}]}}
     talk = await opened({"text": PLAN}, {"calls": [todo]}, {"text": "done"})
     with pytest.raises(UserError, match="no plan yet"):
@@ -75,7 +75,7 @@ async def test_approving_switches_the_mode_and_gives_the_model_the_plan_as_it_is
     assert read_plan(plan_file(talk)) == edited.replace("[ ] write", "[x] write")
 
 
-async def test_an_edit_goes_to_the_model_with_the_next_message_once(opened):
+async def test_an_edited_plan_reaches_the_model_once(opened):
     talk = await opened({"text": PLAN}, {"text": "I see"}, {"text": "yes"}, {"text": "dropped"})
     talk.set_permission_mode("plan")
     await talk.turn("write a.txt")

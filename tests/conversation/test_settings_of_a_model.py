@@ -69,7 +69,7 @@ async def test_the_effort_reaches_the_next_request(
     assert sent == [None, "high", "max", None]
 
 
-async def test_a_switch_to_another_provider_takes_its_key_and_back_again(
+async def test_a_switch_of_provider_changes_its_key_and_back_again(
     opened: tuple[Open, list[Event]],
 ) -> None:
     make, _ = opened
@@ -109,7 +109,7 @@ async def test_memory_asks_the_model_that_is_named_for_small_work(
         assert big.count == 0
 
 
-async def test_the_named_model_stays_after_a_switch_of_the_session_s(
+async def test_the_named_small_model_survives_a_switch(
     opened: tuple[Open, list[Event]],
 ) -> None:
     make, events = opened
@@ -122,7 +122,7 @@ async def test_the_named_model_stays_after_a_switch_of_the_session_s(
         assert [one.json["model"] for one in big.requests] == ["tiny"]
 
 
-async def test_the_vendors_small_model_gives_way_to_the_sessions_where_it_is_refused(
+async def test_a_refused_small_model_gives_way_to_the_sessions(
     opened: tuple[Open, list[Event]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, events = opened
@@ -156,7 +156,7 @@ async def test_the_vendors_small_model_gives_way_to_the_sessions_where_it_is_ref
     assert "claude-sonnet-5-5" in said
 
 
-async def test_a_server_of_ones_own_does_small_work_with_the_sessions_model(
+async def test_ones_own_server_does_small_work_with_the_sessions_model(
     opened: tuple[Open, list[Event]],
 ) -> None:
     make, events = opened
@@ -168,7 +168,7 @@ async def test_a_server_of_ones_own_does_small_work_with_the_sessions_model(
         assert big.requests[0].json["model"] == "big-model"
 
 
-async def test_the_sessions_model_writes_the_note_of_a_compaction_whatever_is_named_for_small_work(
+async def test_the_sessions_model_writes_compaction_notes_despite_a_small_one(
     opened: tuple[Open, list[Event]],
 ) -> None:
     make, _ = opened
@@ -185,7 +185,7 @@ async def test_the_sessions_model_writes_the_note_of_a_compaction_whatever_is_na
         assert len(small.requests) == 0
 
 
-async def test_a_search_that_nobody_offers_is_said_once_with_what_to_configure(
+async def test_a_search_that_nobody_offers_is_explained_once(
     opened: tuple[Open, list[Event]],
 ) -> None:
     make, events = opened
@@ -198,7 +198,7 @@ async def test_a_search_that_nobody_offers_is_said_once_with_what_to_configure(
     assert len([text for text in notices(events) if "kode mcp add" in text]) == 1
 
 
-async def test_a_vendor_that_searches_is_allowed_to_only_if_the_person_wants_it(
+async def test_a_vendor_may_search_only_if_the_person_wants_it(
     opened: tuple[Open, list[Event]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, _ = opened

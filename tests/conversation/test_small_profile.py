@@ -53,7 +53,7 @@ def tools_of(talk: Conversation) -> set[str]:
     return {spec.name for spec in talk.context.specs}
 
 
-async def test_a_server_with_a_small_window_gets_few_tools_and_one_line_says_so(
+async def test_a_small_window_gets_few_tools_and_one_line(
     tmp_path: Path, server: ScriptedServer, events: list[Event]
 ) -> None:
     talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
@@ -64,7 +64,7 @@ async def test_a_server_with_a_small_window_gets_few_tools_and_one_line_says_so(
     assert talk.status().context_window == 8192
 
 
-async def test_prompt_and_tools_of_the_small_profile_take_about_800_tokens(
+async def test_the_small_profile_takes_about_800_tokens(
     tmp_path: Path, server: ScriptedServer, events: list[Event]
 ) -> None:
     talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
@@ -108,7 +108,7 @@ async def test_the_config_decides_before_the_window_does(
     assert not [one for one in server.questions if one.method == "POST"]
 
 
-def test_no_text_of_the_small_tools_names_a_tool_that_is_not_among_them() -> None:
+def test_small_tools_name_no_tool_that_is_not_among_them() -> None:
     """A weak model that is told to use one believes it."""
     others = {tool.name for tool in BUILTIN} - {*SMALL}
     shared = ("files", "output", "diffs", "replace_text", "processes")
@@ -124,7 +124,7 @@ SYSTEMS_TOOLS = ("tiered", "vault", "journal", "notes")
 
 
 @pytest.mark.parametrize("system", SYSTEMS_TOOLS)
-async def test_what_a_small_model_is_told_of_a_tool_is_a_part_of_what_the_tool_takes(
+async def test_a_small_models_tool_schema_is_part_of_the_whole(
     tmp_path: Path, server: ScriptedServer, events: list[Event], system: str
 ) -> None:
     talk = await opened(tmp_path, server, events, **{"memory.system": system})
@@ -139,7 +139,7 @@ async def test_what_a_small_model_is_told_of_a_tool_is_a_part_of_what_the_tool_t
     assert len(json.dumps([dict(s.parameters) for s in talk.context.specs])) < 2_000
 
 
-async def test_a_small_model_reads_what_memory_holds_apart_from_the_question(
+async def test_a_small_model_reads_memory_apart_from_the_question(
     tmp_path: Path, server: ScriptedServer, events: list[Event]
 ) -> None:
     facts = tmp_path / "kode-home/memory/facts/env.md"
@@ -161,7 +161,7 @@ async def test_a_small_model_reads_what_memory_holds_apart_from_the_question(
     assert [one["content"] for one in rest] == ["Yes.", "And why?"]
 
 
-async def test_a_small_model_gets_memory_again_only_when_it_has_changed(
+async def test_a_small_model_gets_memory_again_only_when_it_changed(
     tmp_path: Path, server: ScriptedServer, events: list[Event]
 ) -> None:
     facts = tmp_path / "kode-home/memory/facts/env.md"
@@ -185,7 +185,7 @@ async def test_a_small_model_gets_memory_again_only_when_it_has_changed(
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
-async def test_a_small_model_takes_the_likeliest_token_in_turns_and_questions_of_memory(
+async def test_a_small_model_takes_the_likeliest_token(
     tmp_path: Path, server: ScriptedServer, events: list[Event], wire: str
 ) -> None:
     flags = {"provider": wire, "base_url": getattr(server, f"{wire}_url"), "profile": "small"}
@@ -210,7 +210,7 @@ async def test_any_other_model_answers_at_the_temperature_of_its_server(
     assert all("temperature" not in request.json for request in server.requests)
 
 
-async def test_waiting_for_a_server_that_loads_its_model_counts_towards_the_time_limit(
+async def test_waiting_for_a_loading_server_counts_towards_the_limit(
     tmp_path: Path, server: ScriptedServer, events: list[Event]
 ) -> None:
     server.loading = True

@@ -16,7 +16,7 @@ NUMBER = form_of_schema({"type": "integer"}, "schema")
 TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 
 
-async def test_what_is_asked_again_is_part_of_the_turn(opened: Open) -> None:
+async def test_a_request_for_a_fitting_answer_belongs_to_the_turn(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "four"}, {"text": "4"}, {"text": "ok"})
 
     ended = await structured_turn(conversation, "Two and two?", NUMBER)
@@ -27,7 +27,7 @@ async def test_what_is_asked_again_is_part_of_the_turn(opened: Open) -> None:
     assert (await conversation.turn("Thanks")).result == "ok"
 
 
-async def test_what_the_person_says_meanwhile_comes_first(opened: Open) -> None:
+async def test_words_of_the_person_come_before_the_next_try(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "5"})
     said = ["I meant two and three"]
 
@@ -43,7 +43,7 @@ async def test_what_the_person_says_meanwhile_comes_first(opened: Open) -> None:
     assert conversation.steering is steering
 
 
-async def test_the_limits_of_the_turn_hold_for_what_is_asked_again(opened: Open) -> None:
+async def test_the_limits_of_a_turn_hold_for_its_further_tries(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "4"})
     limits = replace(conversation.agent.limits, max_steps=1)
     conversation.agent = replace(conversation.agent, limits=limits)
@@ -100,6 +100,6 @@ async def test_a_refusal_is_said_once_and_not_tried_again() -> None:
     assert "No schemas here" in notice.text
 
 
-def test_an_answer_that_is_nested_without_end_is_a_fault_of_the_answer() -> None:
+def test_an_endlessly_nested_answer_is_a_fault_of_the_answer() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         NUMBER.read("[" * 100_000)
