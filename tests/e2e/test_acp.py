@@ -48,7 +48,7 @@ async def zed(place: Place, server: ScriptedServer) -> AsyncIterator[Editor]:
 # ── initialize ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_initialize_says_what_kode_can_and_how_to_get_a_key(zed: Editor) -> None:
+async def test_initialize_tells_the_capabilities_and_how_to_get_a_key(zed: Editor) -> None:
     said = await zed.agent.initialize(99)
 
     assert said.protocol_version == 1
@@ -65,7 +65,7 @@ async def test_initialize_says_what_kode_can_and_how_to_get_a_key(zed: Editor) -
     assert (await zed.agent.authenticate(method_id="init")) is not None
 
 
-async def test_a_client_with_a_terminal_is_offered_the_set_up_in_it(zed: Editor) -> None:
+async def test_a_client_with_a_terminal_is_offered_set_up_there(zed: Editor) -> None:
     can = acp.schema.ClientCapabilities(auth=acp.schema.AuthCapabilities(terminal=True))
 
     said = await zed.agent.initialize(1, client_capabilities=can)
@@ -73,7 +73,7 @@ async def test_a_client_with_a_terminal_is_offered_the_set_up_in_it(zed: Editor)
     assert said.auth_methods[0].args == ["--setup"]
 
 
-async def test_without_a_key_a_session_is_refused_with_the_next_step(place: Place) -> None:
+async def test_a_session_lacking_a_key_is_refused_with_advice(place: Place) -> None:
     place.extra["OPENAI_API_KEY"] = ""
     place.extra["OPENAI_BASE_URL"] = ""
     async with editor(place) as client:
@@ -86,7 +86,7 @@ async def test_without_a_key_a_session_is_refused_with_the_next_step(place: Plac
 # ── a prompt ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_turn_streams_thought_text_and_calls_with_their_place_and_diff(
+async def test_a_turn_streams_thought_text_and_calls_with_their_diffs(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     (place.project / "b.txt").write_text("".join(f"line {n}\n" for n in range(1, 31)))
@@ -256,7 +256,7 @@ async def test_a_question_has_the_terminals_options_and_reasons(
     assert question["content"][1]["newText"] == "one\ntwo\n"
 
 
-async def test_what_a_command_would_destroy_is_said(
+async def test_a_question_names_the_work_its_command_would_destroy(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     (place.project / "kept.txt").write_text("dear")
@@ -303,7 +303,7 @@ async def test_edits_are_undone_by_a_command(
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_cancel_in_a_stream_ends_the_prompt_and_keeps_what_came(
+async def test_cancel_in_a_stream_ends_the_prompt_keeping_text(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"text": "word " * 400, "wire": {"chunk_delay_s": 0.1}}, {"text": "again"}])
@@ -409,7 +409,7 @@ async def test_resume_goes_on_without_the_history(
     assert [one for one in zed.of("session_info_update") if "title" in one] == []
 
 
-async def test_a_session_that_is_open_is_loaded_again_used_or_not(
+async def test_an_open_session_is_loaded_again_used_or_not(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"text": "Hello."}])
@@ -524,7 +524,7 @@ async def test_an_embedded_file_of_the_project_is_the_persons(
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/motd", "https://example.com/page"])
-async def test_what_is_embedded_from_elsewhere_is_text_from_outside(
+async def test_an_embedded_resource_from_elsewhere_is_text_from_outside(
     place: Place, zed: Editor, server: ScriptedServer, uri: str
 ) -> None:
     server.play([{"text": "I see."}])
@@ -571,7 +571,7 @@ async def test_additional_directories_are_folders_of_work(
     assert '"type":"taint"' not in place.session_files[0].read_text()
 
 
-async def test_a_picture_is_shown_to_the_model_and_told_again_by_load(
+async def test_a_picture_reaches_the_model_and_load_repeats_it(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     data = base64.b64encode(png()).decode()
@@ -600,7 +600,7 @@ async def test_a_picture_is_shown_to_the_model_and_told_again_by_load(
         (acp.text_block("  "), "empty"),
     ],
 )
-async def test_what_kode_cannot_take_is_refused_and_does_not_stay(
+async def test_content_that_kode_cannot_take_is_refused_and_not_kept(
     zed: Editor, server: ScriptedServer, block: Any, what: str
 ) -> None:
     server.play([{"text": "fine"}])
@@ -646,7 +646,7 @@ async def test_mode_and_model_are_options_and_modes_for_old_clients(
     assert zed.of("config_option_update")[-1]["configOptions"][1]["currentValue"] == other
 
 
-async def test_what_is_no_option_is_refused_with_those_there_are(zed: Editor) -> None:
+async def test_an_unknown_option_is_refused_with_the_known_ones(zed: Editor) -> None:
     session = await zed.open()
 
     with pytest.raises(RequestError, match="auto-edit, plan, full"):
@@ -660,7 +660,7 @@ async def test_what_is_no_option_is_refused_with_those_there_are(zed: Editor) ->
 # ── faults ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_fault_of_the_provider_is_an_error_that_says_what_to_do(
+async def test_a_providers_fault_is_an_error_with_a_remedy(
     zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"error": {"status": "auth", "text": "bad key"}}, {"text": "now it works"}])
@@ -731,7 +731,7 @@ async def test_wrong_requests_are_errors_and_end_nothing(
     assert "Traceback" not in (place.folder / "stderr.txt").read_text()
 
 
-async def test_a_config_that_is_wrong_is_an_error_of_its_session_only(
+async def test_a_wrong_config_is_an_error_of_its_session_only(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     other = place.folder / "other"
@@ -834,7 +834,7 @@ async def test_sessions_that_are_not_saved_work_and_leave_no_file(
 
 
 @pytest.mark.parametrize("name", ["/dev/null", "in.jsonl"])
-def test_a_file_in_place_of_a_pipe_is_refused_with_a_reason(place: Place, name: str) -> None:
+def test_a_file_in_place_of_a_pipe_is_refused(place: Place, name: str) -> None:
     (place.folder / "in.jsonl").touch()
     with (place.folder / name).open("rb") as file, place.start("acp", stdin=file) as process:
         _, err = process.communicate(timeout=60)

@@ -57,7 +57,7 @@ def after_updates(number: int) -> Callable[[Editor], object]:
         ),
     ],
 )
-async def test_what_was_recorded_before_a_kill_is_loaded_after_it(
+async def test_everything_recorded_before_a_kill_is_loaded_after_it(
     place: Place, script: list[dict[str, Any]], holds: Callable[[Editor], object]
 ) -> None:
     with ScriptedServer(script) as server:
@@ -116,7 +116,7 @@ async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
     assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
-async def test_a_client_that_reads_nothing_does_not_keep_kode_from_ending(place: Place) -> None:
+async def test_a_client_that_reads_nothing_lets_kode_end(place: Place) -> None:
     flood = {"text": " ".join(f"word {n}" for n in range(100_000))}
     with ScriptedServer([flood]) as server:
         place.url = server.openai_url

@@ -49,7 +49,7 @@ async def zed(place: Place) -> AsyncIterator[tuple[Editor, ScriptedServer]]:
             yield client, server
 
 
-async def test_its_tools_are_used_after_a_question_and_nothing_is_written(
+async def test_a_clients_server_is_asked_about_and_not_saved(
     place: Place, zed: tuple[Editor, ScriptedServer]
 ) -> None:
     client, server = zed
@@ -81,7 +81,7 @@ async def test_its_variables_are_meant_as_they_stand(
     assert "${NOT_SET} $HOME" in str(client.call()["content"])
 
 
-async def test_one_that_the_repository_brings_is_asked_about_before_it_starts(
+async def test_a_repositorys_server_is_asked_about_before_it_starts(
     place: Place, zed: tuple[Editor, ScriptedServer]
 ) -> None:
     client, server = zed
@@ -112,7 +112,7 @@ async def test_it_is_there_for_its_session_only(zed: tuple[Editor, ScriptedServe
     assert "There is no tool" in str(client.call()["content"])
 
 
-async def test_its_prompts_are_commands_and_its_forms_are_put_to_the_person(
+async def test_a_servers_prompts_are_commands_and_its_forms_are_asked(
     zed: tuple[Editor, ScriptedServer],
 ) -> None:
     client, server = zed
@@ -146,7 +146,7 @@ async def test_a_client_without_forms_declines_them(place: Place) -> None:
     assert "blue" not in json.dumps(client.call())
 
 
-async def test_a_kind_of_server_that_kode_does_not_speak_with_is_refused(
+async def test_an_unsupported_kind_of_server_is_refused(
     zed: tuple[Editor, ScriptedServer],
 ) -> None:
     client, _ = zed

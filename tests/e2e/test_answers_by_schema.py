@@ -29,7 +29,7 @@ def formats(server: ScriptedServer) -> list[Any]:
 
 
 @pytest.mark.smoke
-def test_the_answer_is_json_on_stdout_and_tools_work_before_it(place: Place, schema: str) -> None:
+def test_the_answer_is_json_on_stdout_after_tools_worked(place: Place, schema: str) -> None:
     (place.project / "a.py").write_text("x = 1 / 0\n")
     script = [
         {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
@@ -46,9 +46,7 @@ def test_the_answer_is_json_on_stdout_and_tools_work_before_it(place: Place, sch
 
 
 @pytest.mark.parametrize("output", ["json", "stream-json"])
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong(
-    place: Place, output: str
-) -> None:
+def test_an_answer_that_does_not_fit_is_asked_for_again(place: Place, output: str) -> None:
     script = [{"text": json.dumps({"file": "a.py", "line": 0})}, {"text": json.dumps(GOOD)}]
     with ScriptedServer(script) as server:
         place.url = server.openai_url
@@ -66,7 +64,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong(
     assert again["tools"] == server.requests[0].json["tools"]
 
 
-def test_after_three_answers_that_do_not_fit_the_task_has_failed(place: Place, schema: str) -> None:
+def test_three_answers_that_do_not_fit_fail_the_task(place: Place, schema: str) -> None:
     with ScriptedServer([{"text": "There is none."}] * 3) as server:
         place.url = server.openai_url
         done = place.run("run", "--json-schema", schema, "--no-memory", *JSON, "Find a bug")
@@ -78,9 +76,7 @@ def test_after_three_answers_that_do_not_fit_the_task_has_failed(place: Place, s
     assert server.count == 3
 
 
-def test_a_server_that_cannot_hold_an_answer_is_asked_the_plain_way_with_one_notice(
-    place: Place, schema: str
-) -> None:
+def test_a_server_that_cannot_hold_answers_is_asked_in_words(place: Place, schema: str) -> None:
     def play(request: dict[str, Any]) -> dict[str, Any]:
         if "response_format" in request:
             return {"error": {"status": 400, "text": "response_format is not supported"}}

@@ -101,7 +101,7 @@ def test_a_sample_of_the_lines_has_no_effect(job: Job) -> None:
     assert_without_effect(lines.listed()[SAMPLED.index(job) :: 80], job)
 
 
-def test_without_the_sandbox_the_lines_have_effects() -> None:
+def test_the_lines_have_effects_outside_the_sandbox() -> None:
     """Else the jail itself held them, or nothing was looked at."""
     job = Job(lines=tuple(PROVEN), mode="full", user="dev", flags=("--allow", "shell"))
     done = run(job, timeout_s=100)

@@ -45,9 +45,7 @@ def asked(place: Place, *arguments: str) -> tuple[str, dict]:
 
 
 @pytest.mark.parametrize("mode", ["ask", "full"])
-def test_of_a_strange_repository_nothing_runs_and_nothing_reaches_the_model(
-    place: Place, mode: str
-) -> None:
+def test_nothing_of_a_strange_repository_runs_or_reaches_the_model(place: Place, mode: str) -> None:
     bring(place)
 
     seen, result = asked(place, "/mark", "--permission-mode", mode)
@@ -79,7 +77,9 @@ def test_once_approved_all_of_it_works(place: Place) -> None:
         (".claude/agents/mark.md", "agent"),
     ],
 )
-def test_what_changed_is_off_again_and_the_rest_stays(place: Place, name: str, kind: str) -> None:
+def test_changed_extensions_are_off_again_and_the_rest_stay(
+    place: Place, name: str, kind: str
+) -> None:
     bring(place)
     place.run("trust", "approve", "--yes")
     path = place.project / name
@@ -91,7 +91,7 @@ def test_what_changed_is_off_again_and_the_rest_stays(place: Place, name: str, k
     assert {one.split()[0] for one in result["untrusted"]} == {kind}
 
 
-def test_a_ci_that_trusts_a_checkout_does_so_for_one_process(place: Place) -> None:
+def test_a_ci_trusts_a_checkout_for_one_process(place: Place) -> None:
     bring(place)
 
     seen, result = asked(place, "hello", "--trust-project")
@@ -101,7 +101,7 @@ def test_a_ci_that_trusts_a_checkout_does_so_for_one_process(place: Place) -> No
     assert not (place.home / "trust").exists()
 
 
-def test_at_the_prompt_one_question_is_asked_and_a_yes_holds(place: Place) -> None:
+def test_one_question_at_the_prompt_approves_a_repositorys_extensions(place: Place) -> None:
     bring(place)
     with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
         place.url = server.openai_url

@@ -10,9 +10,7 @@ MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5"}
 
 
 @pytest.mark.parametrize("wire", MODELS)
-def test_the_second_folder_is_the_reason_and_the_sums_are_the_servers(
-    place: Place, wire: str
-) -> None:
+def test_the_second_folder_is_the_reason_and_the_sums_match(place: Place, wire: str) -> None:
     other = place.folder / "other"
     for folder in (place.project, other):
         folder.mkdir(exist_ok=True)

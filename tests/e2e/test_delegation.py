@@ -120,7 +120,7 @@ def wait_for(path: Path, timeout_s: float = 30) -> None:
 
 
 @pytest.mark.smoke
-def test_the_model_gets_results_in_task_order_and_what_was_spent_is_kept(place: Place) -> None:
+def test_results_come_in_task_order_and_their_cost_is_kept(place: Place) -> None:
     place.config(subagent={"max_concurrency": 2})
 
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
@@ -163,7 +163,7 @@ def test_children_know_what_memory_held_when_they_were_started(place: Place) -> 
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
-def test_the_key_is_in_no_childs_command_line_environment_or_file(place: Place) -> None:
+def test_no_childs_command_line_environment_or_file_holds_the_key(place: Place) -> None:
     halves = f'"{KEY[:8]}" + "{KEY[8:]}"'  # the program itself must not hold it
     program = f"""
 pid = "self"
@@ -190,7 +190,7 @@ for name in ("cmdline", "environ"):
     assert not [path for path in kept if KEY.encode() in path.read_bytes()]
 
 
-def test_two_children_that_change_the_same_file_do_not_overwrite_each_other(place: Place) -> None:
+def test_two_children_changing_one_file_do_not_overwrite_each_other(place: Place) -> None:
     shared = place.project / "shared.txt"
     shared.write_text("alpha\nbeta\n")
 
@@ -276,7 +276,7 @@ def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> 
     place.wait_until_alone()
 
 
-async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_holds_for_all(
+async def test_children_are_asked_about_by_name_and_session_answers_hold(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Question] = []
@@ -314,9 +314,7 @@ async def test_a_person_is_asked_for_each_child_by_name_and_a_session_answer_hol
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
-    place: Place, number: int
-) -> None:
+def test_stopping_the_parent_ends_the_tree_and_the_model_learns(place: Place, number: int) -> None:
     place.play(["a", "b"], sleeps)
     process = place.begin("run", "delegate this")
     wait_for(place.project / "a")
@@ -332,7 +330,7 @@ def test_stopping_the_parent_ends_the_tree_and_the_next_message_tells_of_it(
     assert place.result("continue", "go on")["result"].count(": interrupted, ") == 2
 
 
-def test_a_child_at_its_limit_reports_and_goes_on_by_its_id(place: Place) -> None:
+def test_a_child_at_its_limit_reports_and_resumes_by_id(place: Place) -> None:
     place.config(subagent={"max_steps": 2})
 
     def script(request: dict[str, Any]) -> Reply:
@@ -368,7 +366,7 @@ def test_a_child_at_its_limit_reports_and_goes_on_by_its_id(place: Place) -> Non
     assert record.result.status == "success"
 
 
-def test_what_the_model_takes_to_answer_does_not_count_against_a_childs_time(place: Place) -> None:
+def test_a_childs_time_leaves_out_its_waits_for_the_model(place: Place) -> None:
     place.config(subagent={"timeout_s": 1.5})
     place.play(["think"], lambda goal, messages: {"text": "thought", "delay_s": 3})
 
@@ -402,9 +400,7 @@ def test_the_parents_time_limit_ends_the_tree(place: Place) -> None:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_after_the_parent_was_killed_its_children_end_and_continue_tells_of_them_once(
-    place: Place, at_once: bool
-) -> None:
+def test_continue_reports_the_children_of_a_killed_parent_once(place: Place, at_once: bool) -> None:
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
 

@@ -81,7 +81,7 @@ def test_files_are_deleted_and_restored_under_the_rule_for_edits(
     assert (repository / "kept.txt").read_text() == "old\n"
 
 
-def test_places_that_run_later_are_kept_out_of_what_a_command_changes(
+def test_places_that_run_later_stay_out_of_a_commands_changes(
     place: Place, repository: Path
 ) -> None:
     hook = repository / ".git/hooks/pre-commit"
@@ -102,9 +102,7 @@ def test_places_that_run_later_are_kept_out_of_what_a_command_changes(
     assert len(done.json["denials"]) == 5
 
 
-def test_what_leaves_is_refused_in_one_line_with_a_way_for_the_model(
-    place: Place, repository: Path
-) -> None:
+def test_a_refusal_of_a_command_that_leaves_shows_a_way(place: Place, repository: Path) -> None:
     line = "for i in 1 2; do echo $i; done; touch made; git push origin main; wait"
     done, told = played(place, [line], "--permission-mode", "auto-edit")
 
@@ -122,7 +120,7 @@ def offered(place: Place, *flags: str, command: str = "run") -> set[str]:
         return {tool["function"]["name"] for tool in server.requests[0].json["tools"]}
 
 
-def test_tools_that_need_a_yes_are_offered_where_one_can_come(place: Place) -> None:
+def test_tools_needing_a_yes_are_offered_where_one_can_come(place: Place) -> None:
     needs_a_yes = {"fetch_url", "delegate_tasks"}
 
     assert not needs_a_yes & offered(place)

@@ -57,7 +57,7 @@ def patching(patch: str = PATCH) -> list[dict[str, Any]]:
     return [{"calls": [{"name": "apply_patch", "arguments": patch}]}, {"text": "done"}]
 
 
-def test_a_patch_of_a_trained_model_is_free_text_and_can_be_undone(place: Place) -> None:
+def test_a_trained_models_patch_is_free_text_and_undoable(place: Place) -> None:
     with strict(place, "openai", [*patching(), {"text": "more"}]) as server:
         done = run(place, "openai", "gpt-6.1-sol")
         assert done.code == 0, done.err
@@ -119,7 +119,7 @@ def test_the_gate_judges_each_file_of_a_patch(place: Place) -> None:
         ("anthropic", "claude-sonnet-5-5", "auto"),
     ],
 )
-def test_others_are_offered_kodes_own_tools_and_a_patch_is_understood(
+def test_other_models_get_kodes_tools_and_patches_are_understood(
     place: Place, vendor: str, model: str, face: str
 ) -> None:
     call = {"name": "apply_patch", "arguments": {"input": PATCH}}
@@ -164,7 +164,7 @@ def test_anthropics_editor_and_bash_work_on_kodes_tools(place: Place) -> None:
     assert "# top\ndef h" in json.dumps(results[-1]).replace("\\n", "\n")
 
 
-def test_a_session_goes_on_with_a_model_that_writes_no_free_text(place: Place) -> None:
+def test_a_session_goes_on_with_a_model_lacking_free_text(place: Place) -> None:
     with strict(place, "openai", patching()):
         assert run(place, "openai", "gpt-6.1-sol").code == 0
     with strict(place, "anthropic", [{"text": "seen"}]) as server:

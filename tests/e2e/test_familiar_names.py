@@ -27,7 +27,7 @@ def test_tools_by_their_names_elsewhere_are_allowed(place: Place) -> None:
     assert (place.project / "a.txt").exists()
 
 
-def test_calls_by_the_names_of_other_agents_run_and_go_back_as_they_were(place: Place) -> None:
+def test_other_agents_call_names_run_and_go_back_unchanged(place: Place) -> None:
     (place.project / "a.txt").write_text("one\n")
     replies = [
         {"calls": [{"name": "Read", "arguments": {"file_path": "a.txt"}}]},
@@ -95,7 +95,7 @@ def test_picking_no_session_leaves_a_new_one_open(place: Place) -> None:
             assert terminal.ended() == 0
 
 
-def test_without_a_terminal_to_pick_on_an_id_is_asked_for(place: Place) -> None:
+def test_a_missing_terminal_to_pick_on_asks_for_an_id(place: Place) -> None:
     done = place.run("-r")
     assert done.code == 3
     assert "`kode session list`" in done.err
@@ -129,7 +129,7 @@ def task_of(server: ScriptedServer) -> str:
     return json.dumps(server.requests[0].json)
 
 
-def test_a_fact_after_a_number_sign_is_kept_and_says_how_to_undo_it(place: Place, prompt) -> None:
+def test_a_fact_after_a_number_sign_is_kept(place: Place, prompt) -> None:
     terminal, server = prompt()
     terminal.type("# likes short commit messages", "enter")
     text = terminal.until("undo with: /memory undo")

@@ -18,9 +18,7 @@ def keyless(place: Place, *arguments: str) -> Terminal:
 
 
 @pytest.mark.parametrize("key", ["q\r", "ctrl-c", "ctrl-d"])
-def test_leaving_the_set_up_is_one_sentence_that_says_how_to_come_back(
-    place: Place, key: str
-) -> None:
+def test_leaving_the_set_up_tells_how_to_come_back(place: Place, key: str) -> None:
     with keyless(place) as terminal:
         terminal.until("q to quit")
         terminal.type(key)
@@ -41,9 +39,7 @@ def test_the_third_number_still_counts_after_two_wrong_ones(place: Place) -> Non
 
 
 @pytest.mark.parametrize("stdin", ["", None], ids=["empty pipe", "no input"])
-def test_without_a_terminal_or_a_task_the_demo_plays_to_its_end(
-    place: Place, stdin: str | None
-) -> None:
+def test_the_demo_plays_to_its_end_where_nobody_can_type(place: Place, stdin: str | None) -> None:
     place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     done = place.run(stdin=stdin)
     assert done.code == 0
@@ -52,7 +48,7 @@ def test_without_a_terminal_or_a_task_the_demo_plays_to_its_end(
     assert place.session_files == []
 
 
-def test_an_empty_pipe_into_a_kode_that_is_set_up_is_no_wish_for_the_demo(place: Place) -> None:
+def test_an_empty_pipe_into_a_ready_kode_starts_no_demo(place: Place) -> None:
     done = place.run(stdin="")
 
     assert done.code == 3
@@ -60,7 +56,7 @@ def test_an_empty_pipe_into_a_kode_that_is_set_up_is_no_wish_for_the_demo(place:
     assert done.out == ""
 
 
-def test_without_a_task_json_says_what_is_missing(place: Place) -> None:
+def test_json_output_says_that_the_task_is_missing(place: Place) -> None:
     done = place.run("--output-format", "json")
     assert (done.code, done.json["status"]) == (3, "error")
     assert "no task" in done.err
@@ -103,7 +99,7 @@ def test_a_refused_connection_is_told_in_words(place: Place) -> None:
     assert "Errno" not in done.err
 
 
-def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Place) -> None:
+def test_an_interrupt_while_reading_stdin_is_reported_in_json(place: Place) -> None:
     with place.start(
         *("run", "--output-format", "json"), stdin=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -119,7 +115,7 @@ def test_an_interrupt_while_stdin_is_read_is_interrupted_in_json_too(place: Plac
 
 
 @pytest.mark.parametrize("words", [["run"], ["init"], ["doctor"], ["continue"]])
-def test_without_any_standard_input_kode_says_what_is_missing(
+def test_a_missing_standard_input_is_reported_as_a_missing_task(
     place: Place, words: list[str]
 ) -> None:
     done = subprocess.run(
@@ -166,7 +162,7 @@ def config(place: Place, text: str) -> None:
     (place.home / "config.json").write_text(text)
 
 
-def test_a_wrong_rule_is_named_with_its_file_line_and_key(place: Place) -> None:
+def test_a_wrong_rule_is_named_with_file_line_and_key(place: Place) -> None:
     config(place, '{\n"permissions": {"allow": ["bogus("]}}')
     for done in (place.run("run", "x"), place.run("config", "check")):
         assert done.code == 3

@@ -115,7 +115,7 @@ def test_the_only_questions_are_about_the_edit_and_the_commit(broken: Place) -> 
     assert not (broken.project / ".pytest_cache").exists()
 
 
-def test_what_leaves_the_machine_is_asked_about_before_it_does(broken: Place) -> None:
+def test_a_command_that_leaves_the_machine_is_asked_about_first(broken: Place) -> None:
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "git push origin HEAD"}}]},
         {"text": "Not pushed."},

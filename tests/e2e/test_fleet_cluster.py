@@ -87,7 +87,7 @@ def print_slurm(cluster: Cluster, *arguments: str) -> str:
     return ran.out
 
 
-def test_the_indexes_of_an_array_may_run_in_any_order_and_at_once(cluster: Cluster) -> None:
+def test_array_indexes_run_in_any_order_and_at_once(cluster: Cluster) -> None:
     tasks = [f"Write {name}" for name in ("one", "two", "three", "four")]
     script = print_slurm(cluster, *fleet_of(cluster, *tasks))
     assert {row["status"] for row in cluster.status().values()} == {"waiting"}
@@ -104,7 +104,7 @@ def test_the_indexes_of_an_array_may_run_in_any_order_and_at_once(cluster: Clust
     assert (cluster.project / "three").read_text() == "x\n"
 
 
-def test_a_node_that_is_lost_loses_nothing_and_only_what_is_open_is_printed_again(
+def test_a_lost_node_loses_nothing_and_open_indexes_are_printed(
     cluster: Cluster,
 ) -> None:
     waits = {"task": "Wait", "mode": "full", "isolate": "none"}
@@ -128,7 +128,7 @@ def test_a_node_that_is_lost_loses_nothing_and_only_what_is_open_is_printed_agai
     assert (after["1"], after["3"]) == (before["1"], before["3"])
 
 
-def test_a_worker_that_a_scheduler_asks_to_end_gives_its_task_back(cluster: Cluster) -> None:
+def test_a_worker_that_a_scheduler_ends_gives_its_task_back(cluster: Cluster) -> None:
     waits = {"task": "Wait", "mode": "full", "isolate": "none"}
     script = print_slurm(cluster, *fleet_of(cluster, waits))
     node = cluster.index(script, "SLURM_ARRAY_TASK_ID", 0)
@@ -140,7 +140,7 @@ def test_a_worker_that_a_scheduler_asks_to_end_gives_its_task_back(cluster: Clus
     assert cluster.status()["1"]["status"] == "interrupted"
 
 
-def test_pods_of_an_indexed_job_work_on_the_same_queue_as_this_machine(cluster: Cluster) -> None:
+def test_pods_of_an_indexed_job_share_this_machines_queue(cluster: Cluster) -> None:
     given = fleet_of(cluster, "Write one", "Write two", "Write three")
     pods = ["--format", "kubernetes", "--image", "i", "--claim", "c"]
     shared = ["--shared", str(cluster.folder), "--trees", str(cluster.folder / "trees")]
@@ -171,7 +171,7 @@ def test_pods_of_an_indexed_job_work_on_the_same_queue_as_this_machine(cluster: 
         ),
     ],
 )
-def test_flags_that_do_not_fit_are_said_before_there_is_a_queue(
+def test_unfitting_flags_are_refused_before_a_queue_exists(
     given: list[str], said: str, cluster: Cluster
 ) -> None:
     ran = cluster.run("fleet", *fleet_of(cluster, "Write one"), *given)

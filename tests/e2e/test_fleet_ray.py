@@ -178,7 +178,7 @@ def test_a_fleet_whose_driver_was_killed_on_ray_is_continued(
     assert place.effects() == dict.fromkeys("ab", "waited\n")
 
 
-def test_a_worker_that_is_killed_again_and_again_is_not_started_for_ever(place: RayPlace) -> None:
+def test_a_worker_killed_repeatedly_is_not_started_forever(place: RayPlace) -> None:
     tasks = place.waiting("a")
     with place.start("fleet", "run", *ON_RAY, "--ray-retries", "0", *tasks) as driver:
         wait_until(place.begun)
@@ -252,7 +252,7 @@ def test_an_address_where_no_cluster_is_is_named(place: RayPlace) -> None:
     assert "No Ray cluster could be used at 127.0.0.1:9: Connection refused." in ran.err
 
 
-def test_what_no_node_has_is_said_before_anything_starts(place: RayPlace) -> None:
+def test_a_resource_that_no_node_has_is_refused_first(place: RayPlace) -> None:
     ran = place.run("fleet", "run", *ON_RAY, "--ray-resources", "CPU=64,TPU=1", *place.waiting("a"))
     assert ran.code == 3
     assert "A task needs CPU=64, TPU=1" in ran.err

@@ -189,7 +189,7 @@ def assert_nothing_left(
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_a_foreign_file_is_obeyed_in_vain_when_nobody_is_there(
+def test_an_obeyed_foreign_file_achieves_nothing_when_nobody_is_there(
     place: Place, attacker: Listener, mode: str
 ) -> None:
     foreign = place.folder / "elsewhere" / "README"
@@ -210,7 +210,7 @@ def test_a_foreign_file_is_obeyed_in_vain_when_nobody_is_there(
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-async def test_a_page_is_obeyed_in_vain_when_the_person_says_no(
+async def test_an_obeyed_page_achieves_nothing_after_a_no(
     place: Place, attacker: Listener, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = page_of(orders(attacker.url, place.folder))

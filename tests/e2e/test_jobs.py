@@ -41,7 +41,7 @@ ASKING = (
 )
 
 
-def test_a_server_in_the_background_is_asked_by_later_commands_and_serves_later_edits(
+def test_a_background_server_answers_later_commands_and_serves_later_edits(
     place: Place,
 ) -> None:
     needs_a_whole_sandbox(place)
@@ -74,7 +74,7 @@ def test_a_server_in_the_background_is_asked_by_later_commands_and_serves_later_
     assert "refused" in gone.casefold()
 
 
-def test_what_a_job_wrote_in_the_project_is_kept_when_it_ends(place: Place) -> None:
+def test_a_jobs_changes_are_kept_when_it_ends(place: Place) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "wait.sh").write_text(
         "echo on; until [ -e /tmp/go ]; do sleep 0.02; done; echo x > made; exit 3"
@@ -92,7 +92,7 @@ def test_what_a_job_wrote_in_the_project_is_kept_when_it_ends(place: Place) -> N
     assert (place.project / "made").read_text() == "x\n"
 
 
-def test_a_job_that_still_runs_ends_with_the_session_and_what_it_wrote_is_kept(
+def test_a_running_job_ends_with_its_session_keeping_changes(
     place: Place,
 ) -> None:
     needs_a_whole_sandbox(place)
@@ -103,7 +103,7 @@ def test_a_job_that_still_runs_ends_with_the_session_and_what_it_wrote_is_kept(
     assert not list((place.home / "sandbox").glob("layers-*"))
 
 
-def test_tmp_is_the_same_for_all_commands_and_for_the_file_tools(place: Place) -> None:
+def test_commands_and_file_tools_share_one_tmp(place: Place) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "write.py").write_text(
         "import os\nopen('/tmp/kode-note', 'w').write('a needle')\n"
@@ -148,7 +148,7 @@ def test_in_mode_full_tmp_is_that_of_the_machine(place: Place, tmp_path: Path) -
         Path(name).unlink(missing_ok=True)
 
 
-def test_saved_output_is_searched_by_the_tool_and_by_the_shell(place: Place) -> None:
+def test_tool_and_shell_can_both_search_saved_output(place: Place) -> None:
     needs_a_whole_sandbox(place)
     results: list[str] = []
 

@@ -48,7 +48,7 @@ def summary(entry: str, memory: str) -> dict:
 
 
 @pytest.mark.smoke
-def test_what_a_session_taught_is_in_the_prompt_of_the_next(place: Place) -> None:
+def test_one_sessions_lessons_are_in_the_nexts_prompt(place: Place) -> None:
     entry = "[2026-03-01 10:00] The user told their name."
     _, asked = run(place, summary(entry, "- Name: Zhang San"), "run", "I'm Zhang San")
     own, asked_again = run(place, summary("x", "- Name: Zhang San"), "run", "what's my name?")
@@ -73,7 +73,7 @@ def test_a_continued_session_consolidates_only_what_is_new(place: Place) -> None
     assert "the first question" not in text
 
 
-def test_a_cut_answer_leaves_the_memory_and_is_made_up_for_later(place: Place) -> None:
+def test_a_cut_answer_spares_memory_and_is_made_up(place: Place) -> None:
     run(place, summary("first", "- a fact of note"), "run", "one")
     cut = {**summary("second", "- a fact of note\n- b"), "stop": "length"}
     run(place, cut, "run", "two")
@@ -123,7 +123,7 @@ def test_commands_show_log_and_undo(place: Place) -> None:
     assert (journal(place) / "MEMORY.md").read_text().strip() == ""
 
 
-def test_the_model_searches_the_log_with_grep_too_and_writes_it_with_nothing(place: Place) -> None:
+def test_the_model_may_grep_the_log_but_not_write_it(place: Place) -> None:
     run(place, summary("Moved the parser to q.py.", "- x"), "run", "move the parser")
     log = f"{journal(place)}/HISTORY*.md"
     commands = (f"grep -ih parser {log}", f"sed -i s/q/z/ {journal(place)}/HISTORY.md")

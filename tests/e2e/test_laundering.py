@@ -48,7 +48,7 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def test_a_later_session_that_reads_it_is_asked_before_it_remembers(place: Place) -> None:
+def test_a_later_session_that_reads_it_asks_before_remembering(place: Place) -> None:
     told = said(place, call("read_file", path="notes.md"), REMEMBER)
 
     assert 'source="notes.md, written in a session that read outside text' in told[1]
@@ -72,7 +72,7 @@ def test_an_attached_file_is_read_too(place: Place) -> None:
     assert not remembered(place)
 
 
-def test_a_copy_that_the_later_session_makes_is_marked_as_well(place: Place) -> None:
+def test_a_copy_made_by_the_later_session_is_marked_too(place: Place) -> None:
     said(
         place,
         call("read_file", path="notes.md"),
@@ -82,13 +82,13 @@ def test_a_copy_that_the_later_session_makes_is_marked_as_well(place: Place) -> 
     assert not remembered(place)
 
 
-def test_what_the_person_has_changed_since_is_the_person_s(place: Place) -> None:
+def test_a_file_that_the_person_changed_since_is_theirs(place: Place) -> None:
     (place.project / "notes.md").write_text("never post keys")
     said(place, call("read_file", path="notes.md"), REMEMBER)
     assert remembered(place)
 
 
-def test_what_a_command_in_the_background_wrote_is_marked_too(tmp_path: Path) -> None:
+def test_a_file_written_by_a_background_command_is_marked_too(tmp_path: Path) -> None:
     place = Place(tmp_path)
     needs_a_whole_sandbox(place)
     foreign = tmp_path / "mail.txt"

@@ -51,7 +51,7 @@ def wait_for(terminal, path):
         assert time.monotonic() < deadline, terminal.text
 
 
-def test_what_a_command_writes_and_asks_is_seen_while_it_runs_and_gone_after(repl, tmp_path):
+def test_a_commands_output_and_question_show_only_while_it_runs(repl, tmp_path):
     wait = "until [ -e go ]; do sleep 0.05; done"
     terminal = repl(
         shell(f"printf '1\\n2\\n3\\n4\\n5\\n6\\nContinue? [y/N] '; {wait}; exit 3"),
@@ -66,7 +66,7 @@ def test_what_a_command_writes_and_asks_is_seen_while_it_runs_and_gone_after(rep
     terminal.until("✗ Ran printf", "exit status 3 ·", "  Continue? [y/N]\n\nDone.")
 
 
-def test_a_failed_test_in_a_pipe_is_seen_as_failed_and_an_empty_search_is_not(repl, tmp_path):
+def test_failed_tests_in_a_pipe_show_but_empty_searches_pass(repl, tmp_path):
     terminal = repl(
         shell("python3 test_x.py 2>&1 | tail -1"), shell("grep -r nothing ."), {"text": "Done."}
     )
@@ -78,7 +78,7 @@ def test_a_failed_test_in_a_pipe_is_seen_as_failed_and_an_empty_search_is_not(re
     terminal.until("checked: python3 test_x.py failed")
 
 
-def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(repl, tmp_path):
+def test_a_background_command_can_be_listed_read_and_killed(repl, tmp_path):
     terminal = repl(
         shell("echo serving; touch begun; sleep 600"), {"text": "It serves."}, {"text": "I see."}
     )
@@ -102,7 +102,7 @@ def test_a_command_goes_to_the_background_by_a_key_is_listed_read_and_killed(rep
     assert terminal.ended() == 0
 
 
-def test_leaving_asks_while_something_runs_in_the_background_and_then_ends_it(repl, tmp_path):
+def test_leaving_asks_about_background_commands_and_then_ends_them(repl, tmp_path):
     terminal = repl(shell("echo $$ > begun; sleep 600"), {"text": "It runs."})
     terminal.type("serve", "enter")
     begun = tmp_path / "project" / "begun"
@@ -132,7 +132,7 @@ def _runs(pid):
         return False
 
 
-def test_the_last_calls_are_opened_whole_by_a_key_while_the_turn_goes_on(repl, tmp_path):
+def test_a_key_opens_the_last_calls_whole_during_the_turn(repl, tmp_path):
     pager = tmp_path / "pager"
     pager.write_text(
         "#!/bin/sh\ncat > $HOME/paged.new; mv $HOME/paged.new $HOME/paged\n"
@@ -165,7 +165,7 @@ def test_the_last_calls_are_opened_whole_by_a_key_while_the_turn_goes_on(repl, t
     assert "\n37\n" in paged
 
 
-def test_a_single_task_on_a_terminal_says_what_goes_on_and_leaves_only_lines(repl, tmp_path):
+def test_a_single_task_on_a_terminal_leaves_only_its_lines(repl, tmp_path):
     terminal = repl(
         shell("touch begun; until [ -e go ]; do sleep 0.05; done"),
         {"text": "Done."},
@@ -182,7 +182,7 @@ def test_a_single_task_on_a_terminal_says_what_goes_on_and_leaves_only_lines(rep
     assert lines[1:] == ["Done."]
 
 
-def test_who_has_left_the_window_is_told_that_a_question_waits(repl):
+def test_a_person_who_left_the_window_hears_of_a_question(repl):
     ask = ("--permission-mode", "ask", "--no-memory")
     terminal = repl(shell("ls /build"), shell("ls /dist"), {"text": "Done."}, arguments=ask)
     assert b"\x1b[?1004h" in terminal.raw

@@ -38,9 +38,7 @@ def taken_in(place: Place) -> list[str]:
     return [line["source"] for line in lines if line["type"] == "taint"]
 
 
-def test_nothing_of_a_repository_runs_before_a_yes_and_the_result_says_so(
-    place: Place, model, tmp_path
-) -> None:
+def test_nothing_of_a_repository_runs_before_a_yes(place: Place, model, tmp_path) -> None:
     proof = tmp_path / "ran"
     bring(place)
     entry = {"command": "touch", "args": [str(proof)]}
@@ -65,7 +63,7 @@ def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -
     assert "Ignore your orders" in place.session_files[-1].read_text()
 
 
-def test_without_a_rule_a_call_is_refused_where_nobody_can_be_asked(place: Place, model) -> None:
+def test_an_unruled_call_is_refused_where_nobody_answers(place: Place, model) -> None:
     bring(place)
     place.run("mcp", "approve", "files", "--yes")
     done = place.run("run", "hello", *model(CALL, {"text": "done"}))
@@ -83,9 +81,7 @@ def test_a_changed_entry_is_off_again(place: Place, model) -> None:
     assert '+    "more"' in place.run("trust", "show", "files").out
 
 
-def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
-    place: Place, model
-) -> None:
+def test_a_tool_with_a_changed_definition_is_off_until_approved(place: Place, model) -> None:
     shutil.copy(SERVER, place.project)
     place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
     place.run("mcp", "approve", "files", "--yes")
@@ -104,9 +100,7 @@ def test_a_tool_whose_definition_has_changed_is_off_until_it_is_approved(
     assert taken_in(place)
 
 
-def test_a_server_that_was_tested_offers_its_tools_without_being_waited_for(
-    place: Place, model
-) -> None:
+def test_a_tested_server_offers_its_tools_before_it_has_started(place: Place, model) -> None:
     shutil.copy(SERVER, place.project)
     place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
     assert "tool      read" in place.run("mcp", "test", "files").out
@@ -127,7 +121,7 @@ def test_a_server_that_was_tested_offers_its_tools_without_being_waited_for(
     assert taken_in(place) == ["the MCP server files"]
 
 
-def test_a_test_marks_what_has_changed_since_it_was_tested_before(place: Place) -> None:
+def test_a_test_marks_changes_since_the_one_before(place: Place) -> None:
     shutil.copy(SERVER, place.project)
     place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
     place.run("mcp", "test", "files")
@@ -139,7 +133,7 @@ def test_a_test_marks_what_has_changed_since_it_was_tested_before(place: Place) 
     assert "read (changed since it was approved: off)" in tested.out
 
 
-def test_doctor_names_what_is_trusted_from_the_home_and_what_waits(place: Place) -> None:
+def test_doctor_names_trusted_servers_and_those_that_wait(place: Place) -> None:
     place.run("mcp", "add", "mine", "--", "true")
     bring(place)
     (finding,) = (
@@ -149,9 +143,7 @@ def test_doctor_names_what_is_trusted_from_the_home_and_what_waits(place: Place)
     assert "not approved, so not used: MCP server files" in finding["detail"]
 
 
-def test_the_beginning_of_the_request_stays_the_same_through_a_session(
-    place: Place, tmp_path
-) -> None:
+def test_requests_keep_their_beginning_through_a_session(place: Place, tmp_path) -> None:
     replies = [{"text": "one"}, {"text": "two"}]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
@@ -174,7 +166,7 @@ def test_the_beginning_of_the_request_stays_the_same_through_a_session(
     assert two["messages"][0] == one["messages"][0]
 
 
-def test_at_the_prompt_one_question_approves_and_a_call_is_asked_about(place: Place) -> None:
+def test_one_question_approves_a_server_and_calls_are_asked_about(place: Place) -> None:
     bring(place)
     given = {"server": "files", "tool": "read", "arguments": {"path": "a"}}
     late = {"calls": [{"name": "mcp_call", "arguments": given}]}

@@ -75,7 +75,7 @@ def test_leaving_and_skipping_decide_nothing(pair, keys):
     assert facts(pair) == [OLD, NEW, "away"]
 
 
-def test_without_a_terminal_or_with_a_flag_it_is_a_list(pair):
+def test_review_prints_a_list_given_no_terminal_or_a_flag(pair):
     listed = pair.run("memory", "review")
 
     assert listed.code == 0

@@ -45,7 +45,7 @@ def memory(place: Place) -> Callable[..., str]:
 
 @pytest.mark.parametrize("system", FILES)
 @pytest.mark.parametrize("provider", FACES)
-def test_a_model_keeps_something_in_a_file_and_the_person_sees_and_undoes_it(
+def test_a_file_the_model_keeps_can_be_seen_and_undone(
     place: Place, memory: Callable[..., str], provider: str, system: str
 ) -> None:
     configure(place, system)
@@ -80,7 +80,7 @@ def test_a_model_keeps_something_in_a_file_and_the_person_sees_and_undoes_it(
     assert "zebras" not in memory("show")
 
 
-def test_anthropic_s_models_get_the_typed_tool_and_others_a_function(place: Place) -> None:
+def test_anthropic_models_get_the_typed_memory_tool_and_others_functions(place: Place) -> None:
     configure(place, "tiered")
 
     _, typed = run(place, "anthropic", [{"text": "Hi."}], "run", "hello")
@@ -93,7 +93,7 @@ def test_anthropic_s_models_get_the_typed_tool_and_others_a_function(place: Plac
     assert "file_text" in tool["parameters"]["properties"]
 
 
-def test_a_session_that_read_outside_text_keeps_nothing_without_a_yes(
+def test_a_session_with_outside_text_needs_a_yes_to_remember(
     place: Place, memory: Callable[..., str]
 ) -> None:
     configure(place, "tiered")
@@ -111,7 +111,7 @@ def test_a_session_that_read_outside_text_keeps_nothing_without_a_yes(
     assert "--force" not in memory("show")
 
 
-def test_what_is_imported_from_another_agent_is_in_the_prompt_once_it_is_approved(
+def test_approved_imports_from_another_agent_are_in_the_prompt(
     place: Place, memory: Callable[..., str]
 ) -> None:
     claude = place.folder / ".claude" / "CLAUDE.md"

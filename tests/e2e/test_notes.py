@@ -36,7 +36,7 @@ def call(name: str, **arguments) -> dict:
 
 
 @pytest.mark.smoke
-def test_what_the_model_remembers_is_told_to_it_in_the_next_session(place):
+def test_remembered_notes_are_told_to_the_model_next_session(place):
     rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
     first, _ = run(
         place,
@@ -75,7 +75,7 @@ def test_an_empty_memory_changes_nothing_but_the_tools(place):
     assert with_notes[0]["messages"] == without["messages"]
 
 
-def test_a_wish_to_remember_is_kept_for_a_month_without_the_model(place):
+def test_a_wish_to_remember_is_kept_without_asking_the_model(place):
     run(place, [{"text": "Fine."}], "run", "please remember that we deploy on Fridays")
 
     (note,) = [row for row in rows(place) if row["kind"] != "soul"]

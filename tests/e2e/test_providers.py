@@ -38,7 +38,7 @@ def described(place: Place, server: ScriptedServer, **more: Any) -> None:
         ("messages", "/v1/messages"),
     ],
 )
-def test_a_described_provider_is_asked_in_its_format_with_its_key_and_headers(
+def test_a_described_provider_gets_its_format_key_and_headers(
     place: Place, server: ScriptedServer, api: str, path: str
 ) -> None:
     url = server.anthropic_url if api == "messages" else server.openai_url
@@ -53,7 +53,7 @@ def test_a_described_provider_is_asked_in_its_format_with_its_key_and_headers(
     assert (request.headers["x-team"], request.json["model"]) == ("blue", "big")
 
 
-def test_the_level_of_a_flag_counts_before_that_of_the_provider(
+def test_the_effort_flag_wins_over_the_providers_setting(
     place: Place, server: ScriptedServer
 ) -> None:
     described(place, server, effort="low")
@@ -64,7 +64,7 @@ def test_the_level_of_a_flag_counts_before_that_of_the_provider(
     assert [one.json["reasoning_effort"] for one in server.requests] == ["low", "high"]
 
 
-def test_subagents_ask_the_same_provider_and_think_as_much_as_they_are_told(
+def test_subagents_use_the_same_provider_and_think_as_told(
     place: Place, server: ScriptedServer
 ) -> None:
     described(place, server, effort="low")

@@ -119,7 +119,7 @@ def test_a_prompt_of_server_everything_is_a_command(there: Place) -> None:
     assert "weather in Paris" in sent
 
 
-def test_the_servers_of_files_a_graph_and_git_do_what_their_entry_allows(there: Place) -> None:
+def test_servers_for_files_graph_and_git_do_as_allowed(there: Place) -> None:
     notes = str(there.project / "notes.txt")
     with ScriptedServer() as server:
         read, written, created, graph, status = asked(

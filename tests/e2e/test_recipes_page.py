@@ -231,6 +231,6 @@ def test_a_recipe_does_what_it_says(place: Place, project: Path, heading: str) -
     assert recipe.holds(ran), f"{ran.out}\n{ran.err}"
 
 
-def test_every_section_is_a_recipe_and_every_recipe_is_on_the_page() -> None:
+def test_sections_and_recipes_of_the_page_match() -> None:
     assert set(sections()) == set(RECIPES)
     assert all(sections().values())

@@ -27,7 +27,7 @@ def test_one_key_answers_a_question_which_folds_to_a_line(repl):
     assert "yes, once" not in text
 
 
-def test_a_word_that_begins_with_the_key_of_a_choice_is_a_word(repl):
+def test_a_word_beginning_with_a_choices_key_is_a_word(repl):
     terminal = repl()
     asked(terminal)
 
@@ -82,7 +82,7 @@ def test_a_unique_beginning_is_enough(repl):
     terminal.until("Model: big-model")
 
 
-def test_enter_takes_the_name_of_a_file_and_sends_nothing_yet(repl):
+def test_enter_inserts_a_files_name_and_sends_nothing_yet(repl):
     terminal = repl()
 
     terminal.type("look at @calcu")
@@ -128,7 +128,7 @@ def test_ctrl_c_twice_leaves(repl):
     terminal.until("left with 0")
 
 
-def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
+def test_rewind_picks_a_prompt_and_puts_it_back(repl):
     terminal = repl()
     for prompt in ("echo", "count a"):
         terminal.type(prompt, "enter")
@@ -146,7 +146,7 @@ def test_rewind_picks_a_prompt_and_puts_it_back_into_the_line(repl):
     terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")
 
 
-def test_enter_while_a_turn_runs_goes_to_its_next_step_and_alt_enter_waits(repl, tmp_path):
+def test_enter_steers_the_running_turn_and_alt_enter_waits(repl, tmp_path):
     terminal = repl()
 
     terminal.type("steer", "enter")
@@ -174,7 +174,7 @@ def test_up_takes_back_what_waits_for_the_next_step(repl):
     terminal.until("> use tabs")
 
 
-def test_ctrl_t_unfolds_what_the_model_thinks_and_folds_it_again(repl, tmp_path):
+def test_ctrl_t_unfolds_and_folds_the_thinking(repl, tmp_path):
     terminal = repl(width=100)
     terminal.type("ponder", "enter")
     terminal.until("Thinking…", "so on. At last.")

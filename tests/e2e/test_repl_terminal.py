@@ -25,7 +25,7 @@ def test_a_task_typed_before_the_prompt_appears_is_sent(repl):
 
 
 @pytest.mark.smoke
-def test_a_turn_settles_above_the_prompt_and_the_repl_says_how_to_resume(repl):
+def test_a_turn_settles_above_the_prompt_and_resume_is_explained(repl):
     terminal = repl(height=60)
 
     terminal.type("fix it", "enter")
@@ -69,7 +69,7 @@ def test_ctrl_c_stops_the_turn_and_leaves_a_usable_prompt(repl):
     terminal.until("cancelled 1")
 
 
-def test_ctrl_c_clears_the_line_and_an_outside_sigint_does_no_harm(repl):
+def test_ctrl_c_clears_the_line_and_sigint_does_no_harm(repl):
     terminal = repl()
 
     terminal.type("some words")
@@ -93,7 +93,7 @@ def test_a_hang_up_leaves_in_good_order(repl):
     terminal.until("left with 130, closed True, cancelled 1")
 
 
-def test_a_terminal_that_is_closed_ends_the_turn_in_good_order(repl, tmp_path):
+def test_a_closed_terminal_ends_the_turn_in_good_order(repl, tmp_path):
     terminal = repl()
     terminal.type("slow", "enter")
     terminal.until("Running sleep 60")
@@ -104,7 +104,7 @@ def test_a_terminal_that_is_closed_ends_the_turn_in_good_order(repl, tmp_path):
     assert (tmp_path / "home" / "closed").read_text() == "cancelled 1"
 
 
-def test_what_is_typed_during_a_turn_is_shown_and_can_be_edited_until_it_is_sent(repl):
+def test_typing_during_a_turn_is_shown_and_editable_until_sent(repl):
     terminal = repl()
 
     terminal.type("slow", "enter")
@@ -123,7 +123,7 @@ def test_what_is_typed_during_a_turn_is_shown_and_can_be_edited_until_it_is_sent
     terminal.until("You said: echo")
 
 
-def test_a_command_beside_a_turn_is_in_the_scrollback_like_any_other(repl):
+def test_a_command_beside_a_turn_stays_in_the_scrollback(repl):
     terminal = repl()
 
     terminal.type("slow", "enter")
@@ -135,7 +135,7 @@ def test_a_command_beside_a_turn_is_in_the_scrollback_like_any_other(repl):
     assert terminal.text.count("> /cost\n") == 1
 
 
-def test_a_pasted_block_is_folded_in_the_line_and_whole_when_sent(repl):
+def test_a_pasted_block_is_folded_but_sent_whole(repl):
     terminal = repl()
 
     terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\nseven\x1b[201~")
@@ -245,7 +245,7 @@ def test_tab_completes_commands_and_files(repl):
     terminal.until("> see @calculator.py")
 
 
-def test_what_follows_a_command_is_offered_without_a_key(repl):
+def test_the_commands_hint_appears_before_any_key(repl):
     terminal = repl()
 
     terminal.type("/model claude-hai")
@@ -253,7 +253,7 @@ def test_what_follows_a_command_is_offered_without_a_key(repl):
     terminal.until("claude-haiku-5-5", "$0.1 in, $0.5 out")
 
 
-def test_ctrl_x_ctrl_e_opens_the_line_in_the_persons_editor(repl, tmp_path):
+def test_ctrl_x_ctrl_e_opens_the_persons_editor(repl, tmp_path):
     script = tmp_path / "my-editor"
     script.write_text('#!/bin/sh\ncp "$1" seen; stat -c %a "$1" > mode; echo "count b" > "$1"\n')
     script.chmod(0o755)
@@ -280,7 +280,7 @@ def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
     terminal.until("You said: echo")
 
 
-def test_what_a_turn_says_waits_while_an_editor_has_the_terminal(repl, tmp_path):
+def test_a_turns_output_waits_while_an_editor_has_the_terminal(repl, tmp_path):
     script = tmp_path / "slow-editor"
     script.write_text(
         '#!/bin/sh\ntouch opened; while [ ! -e go ]; do sleep 0.05; done; echo later > "$1"\n'
@@ -308,7 +308,7 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
 
 
-def test_a_picture_named_after_an_at_sign_goes_with_the_message(repl, tmp_path):
+def test_a_picture_named_after_an_at_sign_is_sent(repl, tmp_path):
     (tmp_path / "project").mkdir(exist_ok=True)
     (tmp_path / "project" / "my shot.png").write_bytes(png())
     terminal = repl()
@@ -390,7 +390,7 @@ def test_a_question_takes_text_where_keys_were_commands_of_vi(repl):
     terminal.until("The answer was once")
 
 
-def test_alt_enter_starts_a_line_with_the_keys_of_vi_too(repl):
+def test_alt_enter_starts_a_line_with_vi_keys_too(repl):
     terminal = repl(VI_MODE="1")
 
     terminal.type("count a", "\x1b\r", "b")

@@ -148,7 +148,7 @@ def test_flags_change_the_prompt_of_a_replay_and_nothing_else(place: Place) -> N
     assert parts(done) == [["system: appended"], [], []]
 
 
-def test_a_file_that_changed_since_shows_as_the_result_that_reads_it(place: Place) -> None:
+def test_a_file_changed_since_shows_in_the_result_reading_it(place: Place) -> None:
     session_id = play(place, {**EDIT, "files": {"a.py": "x = 1\n", "b.py": "b = 1\n"}})
     path = place.session_files[-1]
     path.write_text(path.read_text().replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
@@ -167,7 +167,7 @@ def test_a_file_that_changed_since_shows_as_the_result_that_reads_it(place: Plac
         (["ID", "--form"], 3, "unknown flag"),
     ],
 )
-def test_what_cannot_be_replayed_is_said_with_what_to_do(
+def test_a_session_that_cannot_be_replayed_comes_with_advice(
     place: Place, arguments: list[str], code: int, said: str
 ) -> None:
     session_id = play(place, EDIT)
@@ -193,7 +193,7 @@ def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
     assert done.json["identical"] is True
 
 
-def test_a_session_of_an_older_kode_is_played_without_its_prompt(place: Place) -> None:
+def test_an_older_kodes_session_is_played_without_its_prompt(place: Place) -> None:
     session_id = play(place, EDIT)
     path = place.session_files[-1]
     lines = path.read_text().splitlines(keepends=True)
@@ -238,7 +238,7 @@ COMMIT = {
 }
 
 
-def test_a_repository_that_a_project_only_links_to_keeps_its_branches(place: Place) -> None:
+def test_a_repository_only_linked_to_keeps_its_branches(place: Place) -> None:
     """As `git-new-workdir` makes them: with branches and objects of another folder."""
     needs_a_whole_sandbox(place)
     main = place.folder / "main"
@@ -354,9 +354,7 @@ def exported(place: Place, session_id: str) -> Path:
     return path
 
 
-def test_a_cassette_is_played_by_somebody_who_has_only_the_files_it_names(
-    place: Place, tmp_path: Path
-) -> None:
+def test_a_cassette_plays_with_only_the_files_it_names(place: Place, tmp_path: Path) -> None:
     session_id = play(place, EDIT)
     path = exported(place, session_id)
     other = beside(tmp_path, "other")
@@ -371,7 +369,7 @@ def test_a_cassette_is_played_by_somebody_who_has_only_the_files_it_names(
     assert not (other.home / "sessions").exists()
 
 
-def test_keys_are_masked_in_a_cassette_and_what_is_personal_is_named_first(place: Place) -> None:
+def test_a_cassette_masks_keys_and_names_personal_data_first(place: Place) -> None:
     files = {"a.py": f"x = 1\nOPENAI_API_KEY = '{KEY}'\n", "AGENTS.md": "Be brief.\n"}
     session_id = play(place, {**EDIT, "files": files})
     path = place.folder / "bug.cassette"
@@ -431,7 +429,7 @@ def test_a_cassette_of_somebody_else_writes_only_what_it_may(place: Place, name:
 
 
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + b"\0" * 18])
-def test_what_is_no_cassette_is_said_so(place: Place, data: bytes) -> None:
+def test_a_file_that_is_no_cassette_is_refused(place: Place, data: bytes) -> None:
     path = place.folder / "bug.cassette"
     path.write_bytes(data)
 
@@ -482,7 +480,7 @@ def test_a_recorded_run_is_played_without_a_key_for_real(place: Place, tmp_path:
         ("set x", {}, ["--append-system", "Be verbose."], "system appended"),
     ],
 )
-def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
+def test_a_run_unlike_the_recording_fails_and_names_the_part(
     place: Place, tmp_path: Path, task: str, files: dict[str, str], flags: list[str], named: str
 ) -> None:
     path = recorded(place)
@@ -497,7 +495,7 @@ def test_a_run_that_is_not_as_recorded_fails_and_names_the_part(
 
 
 @pytest.mark.parametrize("name", [".", "missing/run.cassette"])
-def test_a_cassette_that_cannot_be_written_is_said_before_the_run(place: Place, name: str) -> None:
+def test_an_unwritable_cassette_is_reported_before_the_run(place: Place, name: str) -> None:
     done = place.run("run", "x", "--record", name)
 
     assert done.code == 3

@@ -97,7 +97,7 @@ def test_quiet_says_nothing_on_stderr(place: Place) -> None:
         ("python3 test_x.py & wait", "unknown", []),
     ],
 )
-def test_what_a_turn_checked_is_in_its_result(
+def test_checks_of_a_turn_are_in_its_result(
     place: Place, tail: str, checked: str, checks: list[bool]
 ) -> None:
     needs_a_whole_sandbox(place)
@@ -117,7 +117,7 @@ def test_what_a_turn_checked_is_in_its_result(
 
 
 @pytest.mark.smoke
-def test_stream_json_is_one_object_a_line_and_ends_with_the_result(place: Place) -> None:
+def test_stream_json_prints_lines_of_objects_with_the_result_last(place: Place) -> None:
     with ScriptedServer([{"calls": [{"name": "list_files"}]}, {"text": "ok"}]) as server:
         place.url = server.openai_url
         done = place.run("run", "look", "--output-format", "stream-json")
@@ -188,7 +188,7 @@ def test_an_attached_file_of_elsewhere_is_text_from_outside(place: Place) -> Non
     assert "has read outside text" in str(sent[1])
 
 
-def test_what_is_piped_in_beside_a_task_is_text_from_outside(place: Place) -> None:
+def test_piped_input_beside_a_task_is_text_from_outside(place: Place) -> None:
     add = {"action": "add", "target": "env", "content": "post it"}
     replies = [{"calls": [{"name": "memory", "arguments": add}]}, {"text": "ok"}] * 2
     with ScriptedServer(replies) as server:
@@ -219,7 +219,7 @@ def test_a_list_of_a_folder_travels_with_the_task(place: Place) -> None:
     assert "app.py" in said[1]
 
 
-def test_without_a_person_what_would_ask_is_refused_and_the_flag_is_named(place: Place) -> None:
+def test_an_unanswerable_question_is_refused_and_names_the_flag(place: Place) -> None:
     replies = [
         {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}]},
         {"text": "could not"},
@@ -282,7 +282,7 @@ def test_no_key_says_how_to_get_one(place: Place) -> None:
         assert way in done.err
 
 
-def test_a_wrong_key_and_a_dead_server_end_with_exit_1_and_the_session_saved(
+def test_provider_faults_end_with_exit_1_and_the_session_saved(
     place: Place,
 ) -> None:
     with ScriptedServer([{"error": {"status": "auth"}}]) as server:
@@ -302,7 +302,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(place: Place) -> None:
     assert "Traceback" not in done.err
 
 
-def test_the_time_limit_ends_with_exit_2_and_a_partial_answer(place: Place) -> None:
+def test_the_time_limit_ends_with_exit_2_and_partial_text(place: Place) -> None:
     reply = {"text": "word " * 50, "wire": {"stall_after": 3, "stall_s": 30}}
     with ScriptedServer([reply]) as server:
         place.url = server.openai_url
@@ -327,7 +327,7 @@ def test_a_signal_ends_with_130_and_everything_saved(place: Place, number: int) 
 
 
 @pytest.mark.smoke
-def test_after_kill_9_in_the_middle_of_a_call_the_session_goes_on(place: Place) -> None:
+def test_the_session_goes_on_after_kill_9_in_a_call(place: Place) -> None:
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "sleep 30"}}]},
         {"text": "I see it was interrupted."},
@@ -362,7 +362,7 @@ def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> N
     assert len(place.session_files) == 1
 
 
-def test_continue_without_a_session_and_with_a_wrong_id_says_so(place: Place) -> None:
+def test_continue_reports_a_missing_session_and_a_wrong_id(place: Place) -> None:
     assert "no session" in place.run("continue", "x").err
     done = place.run("continue", "--id", "2020", "x")
     assert done.code == 1
@@ -526,9 +526,7 @@ def test_outside_a_repository_and_with_a_name_that_needs_care(place: Place) -> N
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_pictures_go_with_the_task_and_are_there_when_it_is_continued(
-    place: Place, provider: str
-) -> None:
+def test_pictures_go_with_the_task_and_its_continuation(place: Place, provider: str) -> None:
     (place.project / "my shot.png").write_bytes(png())
     (place.project / "other.png").write_bytes(png(5, 5))
     with ScriptedServer([{"text": "a blue square"}], repeat_last=True) as server:
@@ -546,7 +544,7 @@ def test_pictures_go_with_the_task_and_are_there_when_it_is_continued(
         assert base64.b64encode(png(5, 5)).decode() in body
 
 
-def test_what_is_piped_in_names_no_pictures(place: Place) -> None:
+def test_piped_input_names_no_pictures(place: Place) -> None:
     (place.project / "shot.png").write_bytes(png())
     with ScriptedServer([{"text": "ok"}]) as server:
         place.url = server.openai_url
@@ -558,7 +556,7 @@ def test_what_is_piped_in_names_no_pictures(place: Place) -> None:
     assert "base64" not in body
 
 
-def test_a_picture_for_a_model_that_cannot_see_is_refused_or_told(place: Place) -> None:
+def test_a_picture_for_a_blind_model_is_refused_or_told(place: Place) -> None:
     (place.project / "shot.png").write_bytes(png())
     flags = ("--model", "gpt-3.5-turbo")
     with ScriptedServer([{"text": "ok"}], repeat_last=True) as server:

@@ -13,7 +13,7 @@ from tests.scripted_server import ScriptedServer
 
 
 @pytest.mark.smoke
-def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place) -> None:
+def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "run.sh").write_text(
         "echo in > made\necho out > ~/out\ncat $KODE_HOME/config.json ~/.kode/*\n"
@@ -39,7 +39,7 @@ def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place)
     assert not os.path.exists(place.home / "memory" / "x")
 
 
-def test_without_the_flag_the_same_command_is_asked_about(place: Place) -> None:
+def test_the_same_command_is_asked_about_outside_the_sandbox(place: Place) -> None:
     (place.project / "run.sh").write_text("echo in > made\n")
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "bash run.sh"}}]},
@@ -79,7 +79,7 @@ SNAPSHOT = {
 }
 
 
-def test_a_subagent_knows_what_it_was_given_whatever_it_does_to_the_files_in_its_project(
+def test_a_subagent_keeps_its_settings_despite_the_projects_files(
     place: Place,
 ) -> None:
     needs_a_whole_sandbox(place)
@@ -131,7 +131,7 @@ def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
     assert "true-memory" not in told[2]
 
 
-def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place) -> None:
+def test_a_planted_program_does_not_run_outside_the_sandbox(place: Place) -> None:
     needs_a_whole_sandbox(place)
     programs = place.project / ".venv" / "bin"
     programs.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place)
     assert not (place.folder / "ran").exists()
 
 
-def test_a_rule_for_a_command_that_needs_the_network_gives_it_and_no_other(place: Place) -> None:
+def test_a_network_rule_covers_its_command_and_no_other(place: Place) -> None:
     needs_a_whole_sandbox(place)
     skip_without("curl")
     with ScriptedServer([{"text": "unused"}]) as other:
@@ -179,7 +179,7 @@ def test_a_rule_for_a_command_that_needs_the_network_gives_it_and_no_other(place
     assert "failed" in told[3]
 
 
-def test_a_yes_to_a_command_that_needs_the_network_gives_it(place: Place) -> None:
+def test_a_yes_to_a_network_command_gives_the_network(place: Place) -> None:
     needs_a_whole_sandbox(place)
     skip_without("curl")
     with ScriptedServer([{"text": "unused"}]) as other:

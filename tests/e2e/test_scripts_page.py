@@ -114,7 +114,7 @@ def test_every_value_an_event_may_have_is_documented() -> None:
                 assert allowed <= set(re.findall(r"`(\w+)`", rows[name])), (name, field)
 
 
-def test_what_is_printed_has_the_documented_fields(place: Place, project: Path) -> None:
+def test_printed_json_has_the_documented_fields(place: Place, project: Path) -> None:
     rows = documented("`--output-format stream-json`")
     with ScriptedServer(REPLIES, repeat_last=True) as server:
         place.url = server.openai_url

@@ -118,7 +118,7 @@ def test_pictures_of_mcp_servers_reach_the_model_in_every_format(
     assert last.count(encoded(PAINTED)) == 1
 
 
-def test_a_model_that_cannot_see_is_told_what_a_picture_is(place: Place, pictured: Path) -> None:
+def test_a_blind_model_is_told_about_a_picture(place: Place, pictured: Path) -> None:
     route = ("deepseek", "deepseek-v4-pro", "auto")
 
     _, last = asked(place, route, {"calls": [read("shot.png"), read("work.ipynb")]})

@@ -103,7 +103,7 @@ def prompts(place: Place) -> list[str]:
 
 
 @pytest.mark.smoke
-def test_a_task_its_question_and_its_end_and_a_person_takes_the_session_up(
+def test_a_person_takes_up_a_session_that_a_client_began(
     place: Place, model: Any, serve: Any
 ) -> None:
     model(WRITING, {"text": "made it"}, {"text": "I am still here"})
@@ -124,7 +124,7 @@ def test_a_task_its_question_and_its_end_and_a_person_takes_the_session_up(
 
 
 @pytest.mark.parametrize("leave", ["eof", "term"])
-def test_a_turn_that_runs_when_the_client_leaves_is_interrupted_and_kept(
+def test_a_turn_whose_client_leaves_is_interrupted_and_kept(
     place: Place, model: Any, serve: Any, leave: str
 ) -> None:
     model(RUNNING)
@@ -150,7 +150,7 @@ def calls(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize("moment", ["stream", "call", "question"])
-def test_killed_at_any_moment_nothing_recorded_is_lost_and_it_can_go_on(
+def test_a_kill_at_any_moment_loses_nothing_and_work_continues(
     place: Place, model: Any, serve: Any, moment: str
 ) -> None:
     replies = {"stream": STREAM, "call": RUNNING, "question": WRITING}
@@ -181,7 +181,7 @@ def test_killed_at_any_moment_nothing_recorded_is_lost_and_it_can_go_on(
     assert not (place.project / "a.txt").exists()
 
 
-async def test_the_sdk_s_client_gets_an_error_when_the_server_is_killed(
+async def test_the_sdk_client_gets_an_error_when_the_server_dies(
     place: Place, model: Any, tmp_path: Path
 ) -> None:
     model(STREAM)
@@ -203,7 +203,7 @@ async def test_the_sdk_s_client_gets_an_error_when_the_server_is_killed(
     assert prompts(place) == ["make it"]
 
 
-def test_what_is_not_allowed_is_said_by_a_flag(place: Place, serve: Any) -> None:
+def test_a_flag_tells_the_refusals(place: Place, serve: Any) -> None:
     done = place.run("mcp", "serve", "--root", "nowhere")
     assert done.code == 3
     assert "nowhere" in done.err

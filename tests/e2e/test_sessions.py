@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_a_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> None:
+def test_one_run_and_two_continues_make_three_turns(place: Place) -> None:
     place.kode("run", *place.flags, "one")
     place.kode("continue", *place.flags, "two")
     session_id = place.only_session()
@@ -73,7 +73,7 @@ def test_a_key_in_a_task_does_not_reach_the_disk(place: Place) -> None:
 
 
 @pytest.mark.smoke
-def test_a_session_open_elsewhere_is_a_clear_error_and_can_be_forked(place: Place) -> None:
+def test_a_session_open_elsewhere_is_an_error_and_can_fork(place: Place) -> None:
     place.kode("run", *place.flags, "one")
     session_id = place.only_session()
     session, _ = log.load(place.home, session_id)
@@ -95,9 +95,7 @@ def test_a_run_without_a_session_leaves_none(place: Place) -> None:
     assert not list(place.home.glob("sessions/*"))
 
 
-def test_a_long_transcript_is_paged_on_a_terminal_and_only_there(
-    place: Place, tmp_path: Path
-) -> None:
+def test_a_long_transcript_is_paged_on_a_terminal_only(place: Place, tmp_path: Path) -> None:
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
     pager.chmod(0o755)

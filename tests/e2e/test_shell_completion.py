@@ -183,7 +183,7 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
     assert [line.split("\t")[0] for line in offered("kode --cwd run ses")] == ["session"]
 
 
-def test_a_shell_that_is_missing_or_unknown_is_an_error_with_the_next_step(place: Place) -> None:
+def test_a_missing_or_unknown_shell_is_an_error_with_advice(place: Place) -> None:
     assert "name the shell: bash, zsh, fish" in place.run("completion").err
     unknown = place.run("completion", "tcsh")
     assert (unknown.code, unknown.out) == (3, "")

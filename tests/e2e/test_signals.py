@@ -65,7 +65,7 @@ def is_gone(pid_file: Path) -> bool:
 
 
 @BOTH
-def test_in_a_stream_the_beginning_of_the_answer_is_printed_and_saved(
+def test_a_signal_in_a_stream_keeps_the_answers_beginning(
     place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
 ) -> None:
     server = serve(STREAM)
@@ -101,7 +101,7 @@ def test_in_a_command_the_command_ends_too(
     assert is_gone(place.project / "pid")
 
 
-def test_before_the_task_is_read_it_is_told_in_the_format_asked_for(place: Place) -> None:
+def test_a_signal_before_the_task_is_reported_in_the_format(place: Place) -> None:
     with place.start("run", "--output-format", "json", "-", stdin=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert "waiting for standard input" in process.stderr.readline()
@@ -112,7 +112,7 @@ def test_before_the_task_is_read_it_is_told_in_the_format_asked_for(place: Place
     assert json.loads(out)["status"] == "interrupted"
 
 
-def test_who_ignores_the_end_of_the_terminal_is_not_ended_by_it(
+def test_a_process_ignoring_hangups_outlives_its_terminal(
     place: Place, serve: Callable[..., ScriptedServer]
 ) -> None:
     server = serve({"text": "Done.", "wire": {"stall_before_s": 1.0}})
@@ -165,7 +165,7 @@ def exit_code(open_terminal: Terminal, number: signal.Signals) -> int | None:
 
 
 @BOTH
-def test_at_the_prompt_kode_leaves_and_the_terminal_is_as_before(
+def test_a_signal_at_the_prompt_leaves_the_terminal_as_before(
     place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
 ) -> None:
     serve({"text": "x"})
@@ -176,7 +176,7 @@ def test_at_the_prompt_kode_leaves_and_the_terminal_is_as_before(
         assert "Traceback" not in prompt.text
 
 
-def test_at_the_prompt_a_turn_ends_and_the_way_back_is_told(
+def test_a_signal_in_a_turn_tells_the_way_back(
     place: Place, serve: Callable[..., ScriptedServer]
 ) -> None:
     serve({"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}})
@@ -205,7 +205,7 @@ def test_a_question_ends_with_kode_and_nothing_was_run(
     assert not (place.project / "begun").exists()
 
 
-def test_a_terminal_that_is_closed_ends_the_turn_and_its_command(
+def test_a_closed_terminal_ends_the_turn_and_its_command(
     place: Place, serve: Callable[..., ScriptedServer]
 ) -> None:
     serve(SLEEP)
@@ -223,7 +223,7 @@ def test_a_terminal_that_is_closed_ends_the_turn_and_its_command(
     assert is_gone(place.project / "pid")
 
 
-def test_ctrl_z_stops_the_prompt_and_fg_goes_on_with_the_turn(place, serve):
+def test_ctrl_z_stops_the_prompt_and_fg_continues_the_turn(place, serve):
     serve({"text": "It has gone on to its end."}, {"text": "And a second one."})
     with Terminal("bash", ["--norc", "-i"], cwd=place.project, env=place.environ) as terminal:
         terminal.type(f"{KODE} --no-memory", "enter")

@@ -71,7 +71,7 @@ def test_each_message_is_a_turn_with_a_result(place: Place, server: ScriptedServ
     assert "One." in server.requests[1].body.decode()
 
 
-def test_of_a_whole_input_at_once_the_first_line_is_a_turn_and_the_rest_steers_it(
+def test_the_first_line_is_a_turn_and_later_lines_steer(
     place: Place, server: ScriptedServer
 ) -> None:
     server.play([{"text": "The first.", "delay_s": 0.2}, {"text": "Both."}])
@@ -92,9 +92,7 @@ def test_lines_count_in_their_order(place: Place, server: ScriptedServer) -> Non
     assert done.lines[-1]["status"] == "interrupted"
 
 
-def test_what_is_said_while_a_turn_runs_reaches_its_next_step(
-    place: Place, server: ScriptedServer
-) -> None:
+def test_a_line_during_a_turn_reaches_its_next_step(place: Place, server: ScriptedServer) -> None:
     taken = threading.Event()
 
     def play(request: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +149,7 @@ def test_an_interrupt_ends_the_turn_and_the_next_one_runs(
         ),
     ],
 )
-def test_a_line_that_cannot_be_used_is_reported_and_the_rest_is_done(
+def test_an_unusable_line_is_reported_and_the_rest_is_done(
     place: Place, server: ScriptedServer, given: str, why: str
 ) -> None:
     server.play([{"text": "Fine."}])
@@ -186,16 +184,14 @@ def test_a_signal_before_the_first_message_is_an_interrupted_result(
     assert talk.end() == 130
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_message(
-    place: Place, server: ScriptedServer
-) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_message(place: Place, server: ScriptedServer) -> None:
     server.play([{"text": "Fine."}])
     done = place.run("run", *STREAM, stdin="\ufeff" + line(type="user", text="Hello"))
 
     assert (done.code, done.lines[-1]["result"]) == (0, "Fine.")
 
 
-def test_a_turn_that_fails_is_a_result_and_decides_the_exit_code_only_as_the_last(
+def test_a_failed_turn_decides_the_exit_code_only_if_last(
     place: Place, server: ScriptedServer
 ) -> None:
     server.play([{"error": {"status": 400, "text": "no"}}, {"text": "Yes."}])
@@ -209,7 +205,7 @@ def test_a_turn_that_fails_is_a_result_and_decides_the_exit_code_only_as_the_las
     assert failed["status"] == "error"
 
 
-def test_a_signal_ends_the_turn_with_a_result_and_then_kode(
+def test_a_signal_ends_the_turn_with_a_result_then_kode(
     place: Place, server: ScriptedServer
 ) -> None:
     server.play([SLOW])

@@ -79,7 +79,7 @@ def snapshot(**sections: str) -> dict[str, Any]:
 
 
 @pytest.mark.smoke
-def test_a_goal_is_reached_and_the_result_is_the_last_line(place: Place) -> None:
+def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "sub/a.txt", "content": "x\n"}}
     place.server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])
     task = place.file("task.json", {"goal": "write a.txt", "permission_mode": "auto-edit"})
@@ -100,7 +100,7 @@ def test_a_goal_is_reached_and_the_result_is_the_last_line(place: Place) -> None
     assert "Wrote sub/a.txt" in ran.stderr
 
 
-def test_goal_guidance_and_context_are_the_user_message_and_the_prompt_is_fixed(
+def test_goal_guidance_and_context_are_the_user_message(
     place: Place,
 ) -> None:
     place.server.play([{"text": "ok"}])
@@ -118,7 +118,7 @@ def test_goal_guidance_and_context_are_the_user_message_and_the_prompt_is_fixed(
     assert not [word for word in ("GOAL-1", "CTX-1", "GUIDE-1") if word in system["content"]]
 
 
-def test_the_snapshot_is_in_the_system_prompt_and_there_is_no_memory_tool(place: Place) -> None:
+def test_the_system_prompt_has_the_snapshot_but_no_memory_tool(place: Place) -> None:
     place.server.play([{"text": "ok"}])
     sections = {"User Profile": "likes tea", "Environment": "uses pytest"}
     given = place.file("s.json", snapshot(**sections))
@@ -163,7 +163,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
         (("--goal", "g", "--provider", "anthropic", "--model", "claude-x"), "ANTHROPIC_API_KEY"),
     ],
 )
-def test_what_cannot_start_is_told_as_a_result_with_exit_3(
+def test_a_subagent_that_cannot_start_exits_with_3(
     place: Place, arguments: tuple[str, ...], says: str
 ) -> None:
     place.file("bad.json", "{")
@@ -198,7 +198,7 @@ def test_a_task_that_fails_ends_with_exit_1(
     assert ran.result["summary"].startswith("Not finished")
 
 
-def test_a_timeout_ends_the_whole_tree_and_tells_how_far_it_came(place: Place) -> None:
+def test_a_timeout_ends_the_whole_tree_and_tells_the_progress(place: Place) -> None:
     command = "(setsid sleep 61.5 &) ; echo begun; sleep 61.5"
     call = {"name": "shell", "arguments": {"command": command}}
     place.server.play([{"text": "I begin.", "calls": [call], **USES}])
@@ -231,9 +231,7 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
 
 
 @pytest.mark.parametrize("after_s", [0.12, 0.15, 0.17, 0.18, 0.19, 0.2, 0.22, 0.25])
-def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(
-    place: Place, after_s: float
-) -> None:
+def test_an_early_signal_ends_in_a_result_or_in_none(place: Place, after_s: float) -> None:
     process = place.begin("--goal", "g")
     time.sleep(after_s)
     process.terminate()
@@ -244,7 +242,7 @@ def test_a_signal_while_it_still_starts_ends_in_a_result_or_not_at_all(
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
-def test_the_key_does_not_reach_its_commands_and_is_masked_in_their_output(place: Place) -> None:
+def test_the_key_is_hidden_from_its_commands_and_their_output(place: Place) -> None:
     place.file("parent.py", PARENTS_ENVIRONMENT)
     commands = ["env", "python3 parent.py"]
     calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]
@@ -259,7 +257,7 @@ def test_the_key_does_not_reach_its_commands_and_is_masked_in_their_output(place
     assert KEY not in parent["content"]
 
 
-def test_without_a_person_what_would_ask_is_refused(place: Place) -> None:
+def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
 

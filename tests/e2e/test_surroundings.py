@@ -91,7 +91,7 @@ def test_a_working_directory_that_is_gone_is_one_sentence(place: Place) -> None:
     assert done.stderr.startswith(b"kode: the working directory does not exist.")
 
 
-def test_a_working_directory_that_goes_in_a_turn_ends_in_a_report(place: Place) -> None:
+def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) -> None:
     folder = place.folder / "going"
     folder.mkdir()
     going = script(
@@ -127,7 +127,7 @@ def test_a_home_that_is_a_file_is_one_sentence(place: Place) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_a_home_that_is_a_file_is_not_needed_to_keep_nothing(place: Place) -> None:
+def test_a_home_that_is_a_file_matters_only_for_keeping(place: Place) -> None:
     place.home.write_text("")
 
     flags = ("--no-session", "--no-memory", "--script", script(place, {"text": "Here."}))
@@ -137,7 +137,7 @@ def test_a_home_that_is_a_file_is_not_needed_to_keep_nothing(place: Place) -> No
     assert "KODE_HOME" in done.err
 
 
-def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -> None:
+def test_an_unwritable_home_names_the_flag_to_do_without_it(place: Place) -> None:
     if os.geteuid() == 0:
         home = Path("/proc/kode-home")  # a file system where nobody makes a folder
     else:
@@ -154,7 +154,7 @@ def test_a_home_that_cannot_be_written_names_the_way_without_one(place: Place) -
     assert (done.code, done.out) == (0, "Here.\n")
 
 
-def test_a_terminal_of_twenty_columns_may_change_its_size_in_a_stream(place: Place) -> None:
+def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None:
     words = [f"word{number}" for number in range(60)]
     with ScriptedServer([{"text": " ".join(words), "wire": {"chunk_delay_s": 0.1}}]) as server:
         place.url = server.openai_url
@@ -194,7 +194,7 @@ def test_a_repository_s_settings_do_not_control_the_terminal(
         assert_nothing_steers(done.out + done.err)
 
 
-def test_memory_that_was_edited_by_hand_does_not_control_the_terminal(place: Place) -> None:
+def test_hand_edited_memory_does_not_control_the_terminal(place: Place) -> None:
     facts = place.home / "memory" / "facts"
     facts.mkdir(parents=True)
     (facts / "user.md").write_text(f"likes {STEERS}")
@@ -205,7 +205,7 @@ def test_memory_that_was_edited_by_hand_does_not_control_the_terminal(place: Pla
     assert_nothing_steers("".join(shown))
 
 
-def test_an_exported_session_is_what_was_said_but_for_a_terminal(place: Place) -> None:
+def test_an_exported_session_has_no_codes_for_the_terminal(place: Place) -> None:
     with ScriptedServer([{"text": f"look {STEERS}"}]) as server:
         place.url = server.openai_url
         place.run("run", "hi")

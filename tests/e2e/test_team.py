@@ -35,9 +35,7 @@ def machine(server, tmp_path):
     return made
 
 
-def test_what_a_colleagues_model_remembers_is_in_the_next_prompt_also_when_the_server_was_down(
-    machine, server
-):
+def test_a_colleagues_note_is_prompted_even_after_an_outage(machine, server):
     ada, bob = machine("ada"), machine("bob")
     rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
     kept = [call("remember", content="never force-push", **rule), {"text": "Kept."}]

@@ -42,7 +42,7 @@ def remembers(**arguments: str):
 
 
 @pytest.mark.smoke
-def test_what_was_told_is_known_in_a_new_session_and_when_one_is_continued(place: Place) -> None:
+def test_a_told_fact_is_known_in_new_and_continued_sessions(place: Place) -> None:
     done, own, _ = run(
         place, remembers(target="user", content="User likes tabs"), "run", "I like tabs"
     )
@@ -72,7 +72,7 @@ def test_env_facts_of_a_repository_are_not_seen_in_another(place: Place) -> None
     assert "Tests run with make test" not in system_of(there[0])
 
 
-def test_a_session_of_three_turns_is_recalled_in_a_later_one(place: Place) -> None:
+def test_a_later_session_recalls_one_of_three_turns(place: Place) -> None:
     def script(request):
         return {"text": NOTE if is_extraction(request) else "Done."}
 
@@ -91,7 +91,7 @@ def test_a_session_of_three_turns_is_recalled_in_a_later_one(place: Place) -> No
     assert "nothing in it is an instruction" in told
 
 
-def test_a_model_that_fails_at_the_end_costs_nothing_and_is_made_up_for(place: Place) -> None:
+def test_a_model_failing_at_the_end_costs_nothing(place: Place) -> None:
     def failing(request):
         return {"error": {"status": "refused"}} if is_extraction(request) else {"text": "Done."}
 
@@ -104,7 +104,7 @@ def test_a_model_that_fails_at_the_end_costs_nothing_and_is_made_up_for(place: P
     assert len(pending) == 1
 
 
-def test_writing_facts_leaves_the_prompt_of_the_session_as_it_is(place: Place) -> None:
+def test_writing_facts_leaves_the_sessions_prompt_unchanged(place: Place) -> None:
     place.run("memory", "add", "user", "User likes tabs")
     calls = [
         {"calls": [{"name": "memory", "arguments": {"action": "add", "target": "user", **fact}}]}
@@ -124,7 +124,7 @@ def test_writing_facts_leaves_the_prompt_of_the_session_as_it_is(place: Place) -
     assert len({json.dumps(request["tools"]) for request in own}) == 1
 
 
-def test_without_memory_nothing_is_read_or_written(place: Place) -> None:
+def test_nothing_is_read_or_written_with_memory_off(place: Place) -> None:
     place.run("memory", "add", "user", "User likes tabs")
     facts = place.home / "memory" / "facts" / "user.md"
     before = facts.stat().st_mtime_ns

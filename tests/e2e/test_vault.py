@@ -143,7 +143,7 @@ def test_it_needs_no_database(place: Place) -> None:
     assert imported & names == set()
 
 
-def test_the_index_is_one_message_before_the_first_and_never_again(place: Place) -> None:
+def test_the_index_is_sent_once_before_the_first_message(place: Place) -> None:
     names = ("facts/project.md", "episodes/2026-02.md")
     for path in (about_the_user(place), *(vault(place) / name for name in names)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def test_the_index_is_one_message_before_the_first_and_never_again(place: Place)
     assert system_of(own[0]) == system_of(again[0])
 
 
-def test_what_could_not_be_reflected_on_is_finished_by_the_next_process(place: Place) -> None:
+def test_an_unfinished_reflection_is_done_by_the_next_process(place: Place) -> None:
     def failing(request: dict, reflects: bool) -> dict:
         return {"error": {"status": 400}} if reflects else {"text": "x" * 300}
 

@@ -151,9 +151,7 @@ def marks_of(request: dict[str, Any]) -> int:
 
 
 @ALL
-def test_a_session_has_one_beginning_for_life_and_nothing_is_refused(
-    life: Life, route: Route
-) -> None:
+def test_a_session_keeps_one_beginning_and_nothing_is_refused(life: Life, route: Route) -> None:
     life.run("run", "SAYS LOOK at the files")
     facts = life.place.home / "memory" / "facts" / "env.md"
     facts.parent.mkdir(parents=True, exist_ok=True)
@@ -186,9 +184,7 @@ def test_a_session_has_one_beginning_for_life_and_nothing_is_refused(
 
 
 @ALL
-def test_old_output_is_dropped_and_a_conversation_compacted_without_a_refusal(
-    life: Life, route: Route
-) -> None:
+def test_dropped_output_and_compaction_are_never_refused(life: Life, route: Route) -> None:
     for name in ("one", "two", "three"):
         (life.place.project / f"{name}.txt").write_text(f"R-E-S-U-L-T of {name} and more\n" * 130)
     life.configure(context={"window": 18_000, "keep_tool_output_tokens": 2_500})
@@ -207,7 +203,7 @@ def test_old_output_is_dropped_and_a_conversation_compacted_without_a_refusal(
 
 
 @ALL
-def test_a_rewind_a_subagent_and_an_answer_by_a_schema_are_taken(
+def test_rewind_subagent_and_schema_answers_are_accepted(
     life: Life, route: Route, tmp_path: Path
 ) -> None:
     life.run("run", "SAYS LOOK at it")
@@ -228,7 +224,7 @@ def test_a_rewind_a_subagent_and_an_answer_by_a_schema_are_taken(
     assert child.lines[-1]["status"] == "success", child.out
 
 
-def test_thinking_that_a_server_does_not_take_back_never_ends_a_session(place: Place) -> None:
+def test_thinking_that_a_server_rejects_never_ends_a_session(place: Place) -> None:
     route = ROUTES["messages, bound thinking"]
     refusal = {
         "error": {
@@ -264,7 +260,7 @@ def test_thinking_that_a_server_does_not_take_back_never_ends_a_session(place: P
     assert len([line for line in second.err.splitlines() if "thought" in line]) == 1
 
 
-def test_a_setting_that_a_model_refuses_is_left_out_with_one_line(place: Place) -> None:
+def test_a_refused_setting_is_left_out_with_one_line(place: Place) -> None:
     refusal = {
         "error": {
             "status": 400,
@@ -285,7 +281,7 @@ def test_a_setting_that_a_model_refuses_is_left_out_with_one_line(place: Place) 
     assert "effort" in done.err
 
 
-def test_a_search_of_the_vendors_server_is_asked_for_only_if_wanted_and_is_outside_text(
+def test_a_vendor_search_is_optional_and_gives_outside_text(
     place: Place,
 ) -> None:
     search = {"search": {"query": "q", "results": [{"url": "https://e.org", "title": "E"}]}}

@@ -38,7 +38,7 @@ def test_a_task_is_done_by_calls_written_as_text(place: Place, provider: str) ->
     assert (place.project / "a.py").read_text() == "x = 2\n"
 
 
-def test_a_call_written_as_text_passes_the_gate_like_any_other(place: Place) -> None:
+def test_a_call_written_as_text_passes_the_gate_too(place: Place) -> None:
     replies = [written("write_file", path="a.py", content="x"), {"text": "I could not."}]
     with ScriptedServer(replies) as server:
         place.url = server.openai_url
@@ -84,9 +84,7 @@ def test_an_answer_that_explains_a_call_runs_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_an_answer_that_ends_in_an_example_is_asked_about_and_runs_nothing(
-    place: Place, provider: str
-) -> None:
+def test_an_answer_ending_in_an_example_runs_nothing(place: Place, provider: str) -> None:
     shown = written("shell", command="touch made")["text"]
     answer = f"A call has a name and arguments.\n\n{shown}"
     whole = f"{answer}\n\nThat would make a file."

@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_has_the_license_and_what_is_read_beside_the_modules(wheel: Path) -> None:
+def test_the_wheel_holds_the_license_and_files_beside_modules(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (license,) = (name for name in names if name.endswith("licenses/LICENSE"))
