@@ -55,7 +55,7 @@ async def test_a_fault_in_a_tool_becomes_a_result(bench: MakeBench) -> None:
     assert "another way" in text
 
 
-async def test_neighbours_that_allow_it_run_side_by_side_and_others_alone(
+async def test_calls_that_allow_it_run_side_by_side_others_alone(
     bench: MakeBench,
 ) -> None:
     running, most = 0, []
@@ -100,7 +100,7 @@ def test_any_argument_text_is_an_object_or_a_tool_error(text: str) -> None:
         assert "t was not run" in str(error)
 
 
-async def test_the_key_in_use_is_masked_in_what_a_tool_tells_while_it_runs(
+async def test_running_tools_progress_masks_the_key_in_use(
     bench: MakeBench,
 ) -> None:
     @tool(effect="run")
@@ -119,7 +119,7 @@ async def test_the_key_in_use_is_masked_in_what_a_tool_tells_while_it_runs(
     assert (told.text, told.partial) == ("it is [redacted]\n", "[redacted]?")
 
 
-async def test_the_same_call_with_the_same_result_is_answered_with_what_to_do_instead(
+async def test_a_repeated_call_with_the_same_result_gets_advice(
     bench: MakeBench,
 ) -> None:
     same = calls(("echo", '{"text": "a"}'))
@@ -134,7 +134,7 @@ async def test_the_same_call_with_the_same_result_is_answered_with_what_to_do_in
     assert texts[3].startswith("echo a\n\n[Call 4 of echo")
 
 
-async def test_the_fifth_same_call_in_a_turn_ends_it_with_its_result_on_disk(
+async def test_the_fifth_same_call_ends_the_turn_after_its_result(
     bench: MakeBench,
 ) -> None:
     run = bench(*[calls(("echo", '{"text": "a"}'))] * 5, says("never"))
@@ -168,9 +168,7 @@ async def test_the_same_result_after_something_new_is_no_circle(bench: MakeBench
     assert not any("[Call" in result.text for m in run.session.messages for result in results_of(m))
 
 
-async def test_a_label_in_front_of_a_path_that_exists_without_it_is_dropped(
-    bench: MakeBench, tmp_path: Path
-) -> None:
+async def test_a_label_before_an_existing_path_is_dropped(bench: MakeBench, tmp_path: Path) -> None:
     @tool(effect="read", subject="path")
     async def look(context: ToolContext, path: str) -> str:
         """Look."""
@@ -191,7 +189,7 @@ async def test_a_label_in_front_of_a_path_that_exists_without_it_is_dropped(
     assert [event.subject for event in run.of(ToolStarted)] == list(meant)
 
 
-async def test_a_long_text_from_outside_is_marked_where_it_is_kept_whole(bench: MakeBench) -> None:
+async def test_a_long_text_from_outside_is_marked_in_its_file(bench: MakeBench) -> None:
     @tool(effect="none")
     async def page(context: ToolContext) -> ToolOutput:
         return ToolOutput(text="x" * 300_000, untrusted="a page")

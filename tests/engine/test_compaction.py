@@ -49,7 +49,7 @@ async def test_words_files_and_open_items_go_through_two_compactions(bench: Make
     assert "first note" not in text
 
 
-async def test_the_plan_goes_word_for_word_while_a_step_of_it_is_open(
+async def test_a_plan_with_open_steps_survives_word_for_word(
     bench: MakeBench, tmp_path: Path
 ) -> None:
     path = tmp_path / "plan.md"
@@ -63,7 +63,7 @@ async def test_the_plan_goes_word_for_word_while_a_step_of_it_is_open(
     assert "look  twice" not in await compacted(run)
 
 
-async def test_what_was_dropped_is_listed_and_read_again_by_its_id(bench: MakeBench) -> None:
+async def test_dropped_output_is_listed_and_read_by_id(bench: MakeBench) -> None:
     run = bench(
         calls(("echo", '{"text": "alpha beta"}')), says("I said it"), says("note"),
         tools=(read_file,),
@@ -91,7 +91,7 @@ async def test_what_was_dropped_is_listed_and_read_again_by_its_id(bench: MakeBe
     assert "take one of the list" in results[1].text
 
 
-async def test_a_long_list_is_cut_in_the_prompt_and_whole_by_the_id_of_the_compaction(
+async def test_a_long_list_is_cut_in_the_prompt_but_readable(
     bench: MakeBench,
 ) -> None:
     asked = LISTED_DROPPED
@@ -121,7 +121,7 @@ async def test_an_undone_compaction_gives_the_model_every_message_again(bench: M
     assert [text_of(m) for m in run.session.messages[len(before) :]] == ["second", "two"]
 
 
-async def test_a_search_of_the_vendor_for_a_note_marks_the_session(bench: MakeBench) -> None:
+async def test_a_vendor_search_for_a_note_marks_the_session(bench: MakeBench) -> None:
     found = Message(role="assistant", parts=(ServerItem(text="a page"), Text(text="note")))
     run = bench(says("one"), found)
     await run.turn("first")

@@ -31,7 +31,7 @@ def outputs(run: Bench) -> list[str]:
     return [r.text for m in run.session.messages for r in results_of(m)]
 
 
-async def test_the_oldest_results_go_first_one_by_one_and_those_of_the_newest_reply_stay(
+async def test_oldest_results_go_first_and_the_newest_replys_stay(
     bench: MakeBench,
 ) -> None:
     run = bench(
@@ -70,7 +70,7 @@ async def test_the_results_of_the_newest_reply_stay_whatever_they_take(bench: Ma
     assert [text == DROPPED_OUTPUT for text in outputs(run)] == [True, True, False, False]
 
 
-async def test_results_that_no_request_has_carried_go_through_a_compaction_whole(
+async def test_results_no_request_carried_survive_a_compaction_whole(
     bench: MakeBench,
 ) -> None:
     """Four large ones in one reply, in a window that is nearly full."""
@@ -93,7 +93,7 @@ async def test_results_that_no_request_has_carried_go_through_a_compaction_whole
     assert "the note" in str(run.provider.requests[-1].messages)
 
 
-async def test_the_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeBench) -> None:
+async def test_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeBench) -> None:
     run = bench(pages(100, *[40_000] * 4), says("done"), tools=(page,), window=50_000)
     await run.turn()
 
@@ -107,7 +107,7 @@ async def test_the_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeB
     assert {path.stat().st_size for path in kept} == {40_000}
 
 
-async def test_what_a_call_leaves_of_its_share_is_for_the_next_one(bench: MakeBench) -> None:
+async def test_a_call_passes_on_the_rest_of_its_share(bench: MakeBench) -> None:
     run = bench(
         calls(("touch", '{"path": "a"}'), ("page", '{"name": "b", "size": 60000}')),
         says("done"),
@@ -118,7 +118,7 @@ async def test_what_a_call_leaves_of_its_share_is_for_the_next_one(bench: MakeBe
     assert 39_000 < len(outputs(run)[1]) < 40_500
 
 
-async def test_a_message_that_no_reply_has_answered_is_sent_as_long_as_it_fits(
+async def test_an_unanswered_message_is_sent_as_long_as_it_fits(
     bench: MakeBench,
 ) -> None:
     """A compaction would free nothing, and lose what was attached."""
@@ -128,7 +128,7 @@ async def test_a_message_that_no_reply_has_answered_is_sent_as_long_as_it_fits(
     assert run.of(ContextReduced) == []
 
 
-async def test_a_compaction_keeps_the_note_the_words_of_the_person_and_the_files(
+async def test_a_compaction_keeps_note_persons_words_and_files(
     bench: MakeBench,
 ) -> None:
     run = bench(
@@ -151,7 +151,7 @@ async def test_a_compaction_keeps_the_note_the_words_of_the_person_and_the_files
     assert "and now the rest" in told
 
 
-async def test_what_is_told_after_a_reload_is_what_was_told_before(bench: MakeBench) -> None:
+async def test_a_reload_tells_the_same_as_before(bench: MakeBench) -> None:
     run = bench(
         calls(("echo", '{"text": "a"}')), says("long " * 900), says("note"), says("b"), window=2_500
     )
@@ -172,7 +172,7 @@ async def test_compactions_that_free_nothing_end_with_a_sentence(bench: MakeBenc
     assert "does not fit the window" in ended.error
 
 
-async def test_a_prompt_that_fills_most_of_the_window_leaves_the_words_of_the_person_less_room(
+async def test_a_prompt_filling_the_window_leaves_less_for_persons_words(
     bench: MakeBench,
 ) -> None:
     """As instructions and memory do in a window of 4,096 tokens."""
@@ -185,7 +185,7 @@ async def test_a_prompt_that_fills_most_of_the_window_leaves_the_words_of_the_pe
     assert "question 11: word" in str(run.provider.requests[-1].messages)
 
 
-async def test_memory_may_ask_for_a_drop_and_give_its_own_recap(bench: MakeBench) -> None:
+async def test_memory_may_ask_for_a_drop_and_give_a_recap(bench: MakeBench) -> None:
     class Windowed(NullMemory):
         dropped = 0
 
@@ -208,7 +208,7 @@ async def test_memory_may_ask_for_a_drop_and_give_its_own_recap(bench: MakeBench
     assert [e.kind for e in run.of(ContextReduced)] == ["compaction"]
 
 
-async def test_a_memory_that_fails_to_take_messages_in_costs_no_compaction(
+async def test_a_failing_memory_costs_no_compaction(
     bench: MakeBench,
 ) -> None:
     class Windowed(NullMemory):
@@ -242,7 +242,7 @@ async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
     assert event.tokens_after < before / 2
 
 
-async def test_a_compaction_by_hand_is_told_what_the_person_wants_to_keep(
+async def test_a_compaction_by_hand_hears_the_persons_wish(
     bench: MakeBench,
 ) -> None:
     run = bench(says("words " * 2_000), says("note"), says("another"), says("note"))
@@ -264,7 +264,7 @@ async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> 
     assert request.system == run.context.system
 
 
-async def test_the_note_of_a_compaction_fits_a_small_window_and_is_asked_of_a_small_model(
+async def test_a_note_fits_a_small_window_and_its_small_model(
     bench: MakeBench,
 ) -> None:
     run = bench(says("words " * 600), says("note"), window=4_096)
@@ -283,7 +283,7 @@ def asked(run: Bench) -> str:
     return part.text
 
 
-async def test_the_note_is_asked_for_at_the_end_of_the_conversation_with_the_same_beginning(
+async def test_the_note_request_ends_the_conversation_with_an_unchanged_beginning(
     bench: MakeBench,
 ) -> None:
     run = bench(calls(("echo", '{"text": "a"}')), says("one"), says("note"))
@@ -299,7 +299,7 @@ async def test_the_note_is_asked_for_at_the_end_of_the_conversation_with_the_sam
     )
 
 
-async def test_a_model_that_calls_a_tool_instead_of_writing_the_note_is_asked_once_more(
+async def test_a_model_calling_a_tool_instead_is_asked_again(
     bench: MakeBench,
 ) -> None:
     run = bench(
@@ -313,7 +313,7 @@ async def test_a_model_that_calls_a_tool_instead_of_writing_the_note_is_asked_on
     assert not (run.agent.place.cwd / "a").exists()
 
 
-async def test_a_conversation_that_leaves_no_room_for_the_note_loses_its_oldest_output_first(
+async def test_a_full_conversation_loses_its_oldest_output_before_the_note(
     bench: MakeBench,
 ) -> None:
     run = bench(
@@ -335,7 +335,7 @@ async def test_a_conversation_that_leaves_no_room_for_the_note_loses_its_oldest_
     assert texts[-1].startswith("e1")
 
 
-async def test_a_conversation_that_does_not_fit_at_all_is_told_as_a_transcript(
+async def test_a_conversation_that_never_fits_is_told_as_a_transcript(
     bench: MakeBench,
 ) -> None:
     run = bench(says("words " * 4_000), says("note"), window=4_000)

@@ -11,7 +11,7 @@ from kode.function_tool import tool
 from tests.engine.conftest import Bench, MakeBench, OpenGate, calls, says
 
 
-def test_a_check_counts_by_its_last_run_and_an_edit_makes_it_old() -> None:
+def test_a_check_counts_by_its_last_run_until_an_edit() -> None:
     evidence = Evidence()
     evidence.note([("pytest -q", 1)], False)
     evidence.note([("ruff check .", 0)], False)
@@ -60,7 +60,7 @@ EDIT, PASS, FAIL, OPEN = None, ("pytest", 0), ("mypy", 1), ("pytest", None)
         ([EDIT, FAIL, OPEN], "failed"),
     ],
 )
-def test_a_turn_ends_with_what_its_checks_since_the_last_edit_say(
+def test_a_turn_ends_with_its_checks_since_the_last_edit(
     calls: list[tuple[str, int | None] | None], checked: Checked
 ) -> None:
     evidence = Evidence()
@@ -94,7 +94,7 @@ def line(bench: MakeBench, verdict: Verdict, **arguments: int) -> Bench:
     return run
 
 
-async def test_a_check_that_failed_in_a_line_that_did_not_is_a_failure(bench: MakeBench) -> None:
+async def test_a_failed_check_in_a_passing_line_is_a_failure(bench: MakeBench) -> None:
     run = line(bench, Verdict(allowed=True, reason="", checks=(PART,)), status=0, check=1)
 
     ended = await run.turn()
@@ -109,7 +109,7 @@ async def test_a_check_that_failed_in_a_line_that_did_not_is_a_failure(bench: Ma
     ("status", "answers", "failed"),
     [(0, False, False), (1, False, True), (1, True, False), (2, True, True), (-1, True, True)],
 )
-async def test_a_command_fails_by_its_exit_status_unless_that_is_an_answer(
+async def test_a_command_fails_by_exit_status_unless_that_answers(
     bench: MakeBench, status: int, answers: bool, failed: bool
 ) -> None:
     run = line(bench, Verdict(allowed=True, reason="", answers=answers), status=status)

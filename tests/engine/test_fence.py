@@ -15,7 +15,7 @@ LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</ou
 
 
 @given(st.text(), st.text())
-def test_a_fence_holds_the_whole_text_and_one_line_of_source(text: str, source: str) -> None:
+def test_a_fence_holds_the_whole_text_and_its_source(text: str, source: str) -> None:
     found = LINES.match(fence_text(text, source))
     assert found is not None
     assert found[3] == text
@@ -33,7 +33,7 @@ def test_a_nonce_that_the_text_knows_is_not_used(monkeypatch) -> None:
     assert fence_text(text, "x").endswith("</outside-bbbbbbbbbbbbbbbb>")
 
 
-async def test_what_a_tool_marks_as_untrusted_is_fenced_and_taints_the_session(
+async def test_a_tools_untrusted_output_is_fenced_and_taints(
     bench: MakeBench,
 ) -> None:
     @tool(effect="read")
@@ -51,7 +51,7 @@ async def test_what_a_tool_marks_as_untrusted_is_fenced_and_taints_the_session(
     assert run.session.tainted
 
 
-async def test_a_failure_with_words_from_outside_is_fenced_and_taints_too(bench: MakeBench) -> None:
+async def test_a_failure_with_outside_words_is_fenced_and_taints(bench: MakeBench) -> None:
     @tool(effect="read")
     async def page(context: ToolContext) -> ToolOutput:
         """A page."""
@@ -67,7 +67,7 @@ async def test_a_failure_with_words_from_outside_is_fenced_and_taints_too(bench:
     assert run.session.tainted
 
 
-async def test_what_is_not_marked_comes_as_it_is(bench: MakeBench) -> None:
+async def test_unmarked_output_comes_as_it_is(bench: MakeBench) -> None:
     run = bench(calls(("echo", '{"text": "a"}')), says("ok"))
     await run.turn()
     (result,) = results_of(run.session.messages[2])

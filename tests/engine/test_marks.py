@@ -66,7 +66,7 @@ def sources(run):
 LEFT = "notes.md, written in a session that read outside text (https://evil.test/)"
 
 
-async def test_what_a_marked_session_writes_marks_the_next_that_reads_it(bench, tmp_path):
+async def test_a_marked_sessions_file_marks_its_next_reader(bench, tmp_path):
     first = equipped(
         bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
     )
@@ -79,7 +79,7 @@ async def test_what_a_marked_session_writes_marks_the_next_that_reads_it(bench, 
     assert f'source="{LEFT}"' in result.text
 
 
-async def test_the_mark_goes_on_through_a_session_that_only_read_it(bench, tmp_path):
+async def test_the_mark_passes_through_a_session_that_only_read(bench, tmp_path):
     first = equipped(
         bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
     )
@@ -97,7 +97,7 @@ async def test_the_mark_goes_on_through_a_session_that_only_read_it(bench, tmp_p
     assert sources(third) == [f"b.md, written in a session that read outside text ({LEFT})"]
 
 
-async def test_what_a_clean_session_writes_marks_nobody(bench, tmp_path):
+async def test_a_clean_sessions_file_marks_nobody(bench, tmp_path):
     first = equipped(bench(calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path)
     await first.turn()
     second = equipped(bench(calls(("look", '{"path": "notes.md"}')), says("ok")), tmp_path)
@@ -106,7 +106,7 @@ async def test_what_a_clean_session_writes_marks_nobody(bench, tmp_path):
     assert not second.session.tainted
 
 
-async def test_a_command_is_marked_by_its_verdict_and_what_it_wrote_too(bench, tmp_path):
+async def test_a_verdict_marks_a_command_and_the_files_it_wrote(bench, tmp_path):
     run = equipped(bench(calls(("command", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
     await run.turn()
     later = equipped(bench(calls(("look", '{"path": "out.md"}')), says("ok")), tmp_path)

@@ -18,7 +18,7 @@ def test_nothing_is_told_of_what_stayed_or_of_blank_lines() -> None:
     assert news_of({"kode": "Another version.", "memory": FACTS.replace("\n\n", "\n")}, known) == ()
 
 
-def test_only_the_lines_that_are_new_or_gone_are_told_and_memory_stays_data() -> None:
+def test_only_new_and_gone_lines_are_told_as_data() -> None:
     now = FACTS.replace("Use tabs.", "Use spaces.")
 
     ((entry, text),) = news_of({"memory": now}, {"memory": FACTS})

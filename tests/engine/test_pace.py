@@ -5,7 +5,7 @@ from kode.messages import Usage
 from tests.engine.conftest import MakeBench, says
 
 
-def test_a_reply_is_expected_to_take_as_long_as_the_last_ones_did() -> None:
+def test_expected_reply_time_follows_the_last_replies() -> None:
     pace = Pace()
     for _ in range(3):
         pace.note(Usage(input_tokens=1_000, output_tokens=100), 20)

@@ -44,7 +44,7 @@ def keeper_in(tmp_path: Path) -> Keeper:
     return Keeper(checkpoints=checkpoints, turn=lambda: 1, emit=lambda event: None)
 
 
-async def test_a_cancellation_while_changes_become_real_leaves_all_of_them_and_a_way_back(
+async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     made: Sandbox, tmp_path: Path
 ) -> None:
     if why := fault(made, "layered"):
@@ -104,7 +104,7 @@ def test_a_diff_names_a_binary_file_and_shows_the_others(tmp_path: Path) -> None
     assert "b/logo.png" in diff
 
 
-def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
+def test_git_records_are_one_word_and_names_one_line(
     tmp_path: Path,
 ) -> None:
     work = tmp_path / "work"
@@ -122,7 +122,7 @@ def test_what_git_records_is_said_in_a_word_and_a_name_of_two_lines_on_one(
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_what_was_begun_where_nothing_may_change_changes_nothing_in_a_later_mode(
+async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
     tmp_path: Path, keeps: bool
 ) -> None:
     change = FileChange(path=str(tmp_path / "a.py"), change="created")
@@ -177,7 +177,7 @@ def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:
     assert (decision.outcome, decision.keeps) == ("allow", False)
 
 
-def test_of_a_deleted_folder_that_stays_only_the_folder_is_named_and_the_person_reads_of_it(
+def test_a_kept_deleted_folder_alone_is_named_and_shown(
     tmp_path: Path,
 ) -> None:
     names = (".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "notes.md")

@@ -49,7 +49,7 @@ async def test_an_answer_ends_the_turn_and_everything_is_on_disk(bench: MakeBenc
     assert isinstance(on_disk(run.session)[-1], TurnEntry)
 
 
-async def test_the_persons_text_is_on_disk_before_the_model_is_asked(bench: MakeBench) -> None:
+async def test_the_persons_text_is_saved_before_the_model_is_asked(bench: MakeBench) -> None:
     def look(request, emit):
         assert [text_of(e) for e in on_disk(run.session) if isinstance(e, MessageEntry)] == ["hi"]
         return says("ok")
@@ -90,7 +90,7 @@ async def test_results_come_back_in_the_order_asked(bench: MakeBench) -> None:
     assert [r.is_error for r in results] == [False, True, False]
 
 
-async def test_a_result_is_on_disk_before_its_call_is_shown_as_done(bench: MakeBench) -> None:
+async def test_a_result_is_saved_before_its_call_shows_as_done(bench: MakeBench) -> None:
     run = bench(
         calls(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}'), ("fail", '{"text": "c"}')),
         says("done"),
@@ -110,7 +110,7 @@ async def test_a_result_is_on_disk_before_its_call_is_shown_as_done(bench: MakeB
 
 
 @pytest.mark.parametrize("tool", ["echo", "fail"])
-async def test_a_result_that_cannot_be_recorded_is_not_shown_as_done(
+async def test_an_unrecorded_result_is_not_shown_as_done(
     bench: MakeBench, monkeypatch, tool: str
 ) -> None:
     run = bench(calls((tool, '{"text": "a"}'), (tool, '{"text": "b"}')), says("then"))
@@ -163,7 +163,7 @@ async def test_calls_cut_again_and_again_end_the_turn(bench: MakeBench) -> None:
     assert "3 replies in a row" in ended.error
 
 
-async def test_an_answer_cut_by_the_token_limit_is_an_error_with_its_text(bench: MakeBench) -> None:
+async def test_an_answer_cut_by_the_token_limit_is_an_error(bench: MakeBench) -> None:
     ended = await bench(says("half an ans", stop="length")).turn()
     assert (ended.status, ended.result) == ("error", "half an ans")
 
@@ -205,7 +205,7 @@ async def test_the_time_limit_keeps_what_had_arrived(bench: MakeBench) -> None:
     assert (ended.status, ended.result) == ("timeout", "as far as I")
 
 
-async def test_an_interrupted_reply_keeps_its_text_and_the_session_goes_on(
+async def test_an_interrupted_reply_keeps_its_text(
     bench: MakeBench,
 ) -> None:
     async def slow(request, emit):
@@ -225,7 +225,7 @@ async def test_an_interrupted_reply_keeps_its_text_and_the_session_goes_on(
     assert said == ["first", "let me", "second"]
 
 
-async def test_an_interrupted_call_has_a_result_and_so_have_those_not_begun(
+async def test_an_interrupted_call_and_those_not_begun_have_results(
     bench: MakeBench,
 ) -> None:
     run = bench(calls(("wait", "{}"), ("echo", '{"text": "b"}')), says("ok"))
@@ -286,9 +286,7 @@ async def test_passing_faults_are_retried_and_shown(bench: MakeBench, monkeypatc
     assert retries[1].delay_s >= 0.01
 
 
-async def test_a_server_that_loads_its_model_is_waited_for_and_one_line_says_so(
-    bench: MakeBench, monkeypatch
-) -> None:
+async def test_a_loading_server_is_waited_for_with_one_line(bench: MakeBench, monkeypatch) -> None:
     monkeypatch.setattr("kode.engine.reply.LOADING_PAUSE_S", 0.0)
     run = bench(*[TransientError("503", loading=True)] * 9, says("there"))
 
@@ -299,9 +297,7 @@ async def test_a_server_that_loads_its_model_is_waited_for_and_one_line_says_so(
     assert ["loading" in notice.text for notice in run.of(Notice)] == [True]
 
 
-async def test_a_server_that_loads_for_too_long_is_waited_for_only_once(
-    bench: MakeBench, monkeypatch
-) -> None:
+async def test_a_server_loading_too_long_is_waited_for_once(bench: MakeBench, monkeypatch) -> None:
     monkeypatch.setattr("kode.engine.reply.LOADING_PAUSE_S", 0.0)
     monkeypatch.setattr("kode.engine.reply.MAX_LOADING_S", 0.0)
     run = bench(*[TransientError("503", loading=True)] * 9)
@@ -328,7 +324,7 @@ async def test_after_five_attempts_the_turn_ends_with_the_next_step(
     ("seconds", "told"),
     [(150, "150 s"), (2400, "40 minutes"), (3 * 3600, "3 hours"), (9 * 86400, "9 days")],
 )
-async def test_a_long_pause_is_told_in_the_unit_that_says_most(
+async def test_a_long_pause_is_told_in_its_largest_unit(
     bench: MakeBench, seconds: float, told: str
 ) -> None:
     run = bench(TransientError("429", retry_after_s=seconds))
@@ -368,7 +364,7 @@ async def test_a_second_overflow_in_a_row_ends_the_turn(bench: MakeBench) -> Non
     assert (ended.status, ended.error) == ("error", "still too big")
 
 
-async def test_kode_learns_that_a_server_counts_more_tokens_than_it_estimates(
+async def test_kode_learns_from_a_servers_larger_token_counts(
     bench: MakeBench,
 ) -> None:
     window = 4_000
@@ -393,7 +389,7 @@ async def test_kode_learns_that_a_server_counts_more_tokens_than_it_estimates(
     assert refused <= 3
 
 
-async def test_a_disk_that_says_no_ends_the_turn_and_confirms_nothing(
+async def test_a_full_disk_ends_the_turn_and_confirms_nothing(
     bench: MakeBench, monkeypatch
 ) -> None:
     run = bench(says("one"), says("two"))
@@ -446,7 +442,7 @@ async def test_each_request_is_on_record_before_its_answer(bench: MakeBench) -> 
     assert all(record.system is None and record.tools is None for record in records[1:])
 
 
-async def test_a_process_that_resumes_a_session_records_only_what_has_changed(
+async def test_a_resumed_session_records_only_its_changes(
     bench: MakeBench,
 ) -> None:
     run = bench(says("1"), says("2"))
@@ -460,7 +456,7 @@ async def test_a_process_that_resumes_a_session_records_only_what_has_changed(
 READ_ALOUD = '{"name": "echo", "arguments": {}}'
 
 
-async def test_a_call_that_cannot_be_read_is_explained_to_the_model_once(bench: MakeBench) -> None:
+async def test_an_unreadable_call_is_explained_to_the_model_once(bench: MakeBench) -> None:
     run = bench(
         says(READ_ALOUD, stop="malformed_call"), calls(("echo", '{"text": "a"}')), says("a")
     )
@@ -483,7 +479,7 @@ async def test_a_model_that_falls_silent_is_asked_once_more(bench: MakeBench) ->
     assert (ended.status, ended.result, ended.steps) == ("success", "a", 3)
 
 
-async def test_a_model_that_stays_silent_ends_the_turn_as_an_error(bench: MakeBench) -> None:
+async def test_a_silent_model_ends_the_turn_as_an_error(bench: MakeBench) -> None:
     run = bench(says(""), calls(("echo", '{"text": "a"}')), says(" "))
 
     ended = await run.turn()
@@ -492,7 +488,7 @@ async def test_a_model_that_stays_silent_ends_the_turn_as_an_error(bench: MakeBe
     assert "empty answer" in (ended.error or "")
 
 
-async def test_a_turn_of_calls_that_cannot_be_read_is_no_success(bench: MakeBench) -> None:
+async def test_a_turn_with_only_unreadable_calls_is_no_success(bench: MakeBench) -> None:
     run = bench(*[says(READ_ALOUD, stop="malformed_call")] * 2)
 
     ended = await run.turn()
@@ -503,7 +499,7 @@ async def test_a_turn_of_calls_that_cannot_be_read_is_no_success(bench: MakeBenc
     assert run.of(ToolStarted) == []
 
 
-async def test_a_call_written_as_text_goes_back_as_any_other_call(bench: MakeBench) -> None:
+async def test_a_call_written_as_text_is_resent_as_a_call(bench: MakeBench) -> None:
     """The right form, as an example: words about it were repeated as an answer."""
     call = ToolCall(id="w", name="echo", arguments='{"text": "a"}', written="...")
     run = bench(Message(role="assistant", parts=(call,), stop="tool_calls"), says("done"))

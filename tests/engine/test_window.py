@@ -5,7 +5,7 @@ from kode.messages import Usage
 from tests.engine.conftest import MakeBench, calls, says
 
 
-async def test_before_the_first_turn_the_window_holds_the_system_prompt_and_the_tools(
+async def test_the_window_first_holds_the_system_prompt_and_tools(
     bench: MakeBench,
 ) -> None:
     from kode.engine.context import open_context
@@ -17,7 +17,7 @@ async def test_before_the_first_turn_the_window_holds_the_system_prompt_and_the_
     assert window.used == sum(tokens for _, tokens in window.parts) > 0
 
 
-async def test_each_kind_has_its_share_and_the_sum_is_what_the_provider_counted(
+async def test_shares_of_all_kinds_add_up_to_the_providers_count(
     bench: MakeBench,
 ) -> None:
     big = '{"text": "' + "x" * 4_000 + '"}'
@@ -37,7 +37,7 @@ async def test_each_kind_has_its_share_and_the_sum_is_what_the_provider_counted(
     assert abs(sum(parts.values()) - 9_100) <= len(parts)
 
 
-async def test_what_a_compaction_would_free_is_counted(bench: MakeBench) -> None:
+async def test_the_gain_of_a_compaction_is_counted(bench: MakeBench) -> None:
     big = '{"text": "' + "x" * 8_000 + '"}'
     run = bench(*[calls(("echo", big)) for _ in range(3)], says("done"), window=40_000)
     await run.turn()
