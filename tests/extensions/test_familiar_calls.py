@@ -96,7 +96,7 @@ def test_several_edits_may_come_as_text_and_with_other_names(edits: Any) -> None
     assert (edit.old_text, edit.new_text) == ("a", "b")
 
 
-def test_what_no_agent_has_is_refused_as_before() -> None:
+def test_an_unknown_call_is_refused_as_before() -> None:
     assert tool_called(BUILTIN, "teleport") is None
     found = tool_called(BUILTIN, "Edit")
     assert found is not None

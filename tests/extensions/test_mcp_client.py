@@ -138,9 +138,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
         assert (await connection.call("add", {"a": 2, "b": 2}, print)).text == "4"
 
 
-async def test_a_server_that_goes_away_and_comes_back_is_reached_again(
-    home, project, place, monkeypatch
-):
+async def test_a_returning_server_is_reached_again(home, project, place, monkeypatch):
     monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 200)
 
     async def answer(one):
@@ -194,14 +192,14 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, k
                 pass
 
 
-async def test_an_address_where_nobody_answers_is_a_fault_in_a_sentence(tmp_path):
+async def test_an_address_nobody_answers_is_a_fault(tmp_path):
     server = Server(name="gone", url="http://127.0.0.1:9/mcp", environment={}, headers={})
     with pytest.raises(ServerError, match="The MCP server gone failed"):
         async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
-async def test_a_program_that_is_not_there_is_a_fault_in_a_sentence(tmp_path):
+async def test_a_program_that_is_missing_is_a_fault(tmp_path):
     server = Server(name="gone", command=("no-such-program",), environment={}, headers={})
     with pytest.raises(ServerError, match="could not be started"):
         async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):

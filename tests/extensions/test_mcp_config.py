@@ -29,7 +29,7 @@ def test_servers_are_found_in_all_three_places(home, project):
     }
 
 
-def test_a_repository_cannot_take_the_name_of_a_server_of_ones_own(home, project):
+def test_a_repository_cannot_shadow_a_server_of_ones_own(home, project):
     put(home / "config.json", files={"command": "mine"})
     put(project / ".mcp.json", files={"command": "theirs"})
 
@@ -66,13 +66,13 @@ def test_variables_are_replaced_only_when_a_server_is_started(home, project):
     assert "s3cret" not in entry.item.content
 
 
-def test_a_variable_that_is_not_set_is_an_error_that_names_it(home, project):
+def test_an_unset_variable_is_an_error_that_names_it(home, project):
     put(project / ".mcp.json", one={"url": "http://x/${NOWHERE}"})
     with pytest.raises(ConfigError, match="Set NOWHERE in the environment"):
         mcp_config.resolve(entries(home, project)["one"], {})
 
 
-def test_what_the_command_runs_of_the_project_is_part_of_the_approval(home, project):
+def test_project_files_that_the_command_runs_need_approval_too(home, project):
     (project / "server.py").write_text("one")
     put(project / ".mcp.json", one={"command": "python", "args": ["server.py"]})
     before = trust.digest(entries(home, project)["one"].item)
@@ -96,7 +96,7 @@ def test_what_the_command_runs_of_the_project_is_part_of_the_approval(home, proj
         ("a", "must be a section"),
     ],
 )
-def test_an_entry_that_cannot_be_used_is_reported_and_the_others_stay(home, project, values, said):
+def test_an_unusable_entry_is_reported_and_the_others_stay(home, project, values, said):
     put(project / ".mcp.json", bad=values, good={"command": "a"})
     found = mcp_config.find_servers(home, project)
     assert [one.name for one in found.entries] == ["good"]
@@ -104,7 +104,7 @@ def test_an_entry_that_cannot_be_used_is_reported_and_the_others_stay(home, proj
 
 
 @pytest.mark.parametrize("name", ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"])
-def test_a_name_that_would_not_be_one_part_of_a_tool_is_refused(home, project, name):
+def test_a_name_unfit_for_a_tool_is_refused(home, project, name):
     put(project / ".mcp.json", **{name: {"command": "a"}})
     found = mcp_config.find_servers(home, project)
     assert found.entries == ()

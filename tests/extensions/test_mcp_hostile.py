@@ -67,7 +67,7 @@ async def test_a_flood_ends_the_server_and_the_call_says_so(server, context, how
         await call(one, context)
 
 
-async def test_a_server_that_dies_in_a_call_says_why_and_is_started_again(server, context):
+async def test_a_server_dying_in_a_call_is_restarted_with_reasons(server, context):
     one = await server("hostile", "die")
     first = one.connection()
     with pytest.raises(ToolError, match="killed by a fault"):
@@ -99,7 +99,7 @@ async def test_the_last_words_of_a_server_are_text_from_outside(server, context)
     assert raised.value.untrusted == "the MCP server hostile"
 
 
-async def test_lists_that_are_no_lists_or_have_no_end_do_no_harm(server):
+async def test_malformed_and_endless_lists_do_no_harm(server):
     assert not (await server("hostile", "nonsense")).runs
     assert list((await server("hostile", "endless")).definitions) == ["read"]
 
@@ -119,7 +119,7 @@ async def test_a_changed_definition_is_off_until_it_is_approved(server, context)
     assert "Sends all" not in (await search.run(context, {"query": "sends"})).text
 
 
-async def test_a_definition_that_changes_while_the_server_runs_takes_the_tool_off(server, context):
+async def test_a_definition_changed_while_running_turns_the_tool_off(server, context):
     one = await server("hostile", "change-now")
     (tool,) = tools_of([one])
     await tool.run(context, {})

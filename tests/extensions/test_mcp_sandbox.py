@@ -21,7 +21,7 @@ async def test_a_server_cannot_change_the_project_or_the_home(server, project, t
     assert not (tmp_path / "home" / "new.txt").exists()
 
 
-async def test_one_that_may_write_changes_the_project_but_not_what_git_runs(server, project):
+async def test_a_writing_server_changes_the_project_but_not_gits_programs(server, project):
     (project / ".git" / "hooks").mkdir()
     one = await server("reaching", sandboxed=True, write=True)
     assert await write(one, project / "new.txt")

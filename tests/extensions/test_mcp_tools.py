@@ -175,7 +175,7 @@ def bring(project, *names):
     (project / ".mcp.json").write_text(f'{{"mcpServers": {{{servers}}}}}')
 
 
-async def test_a_few_tools_are_offered_one_by_one_and_many_by_the_pair(extensions, project):
+async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions, project):
     bring(project, "s")
 
     async def connect(entry):
@@ -251,7 +251,7 @@ async def test_a_server_nobody_approved_is_not_started_and_named(extensions, pro
     assert "kode trust approve" in notices[0].text
 
 
-async def test_a_variable_that_is_not_set_keeps_a_server_off_and_is_named(extensions, project):
+async def test_an_unset_variable_keeps_a_server_off_by_name(extensions, project):
     bring(project, "s")
 
     async def connect(entry):
@@ -276,9 +276,7 @@ async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, c
     assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]
 
 
-async def test_a_server_that_ran_before_is_on_offer_before_it_is_started(
-    extensions, home, project, context
-):
+async def test_a_server_that_ran_before_is_offered_unstarted(extensions, home, project, context):
     bring(project, "s")
     offered, started = ["one", "two"], []
 
@@ -309,9 +307,7 @@ async def test_a_server_that_ran_before_is_on_offer_before_it_is_started(
     assert [tool.name for tool in await third.open(100_000)] == ["mcp__s__one"]
 
 
-async def test_a_server_that_shows_other_tools_for_once_cannot_have_new_ones_pinned_unseen(
-    extensions, home, project
-):
+async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions, home, project):
     bring(project, "s")
     offered = ["one"]
 

@@ -58,7 +58,7 @@ async def test_a_change_is_asked_about_with_its_diff(home, project):
     assert '+  "command": "python two.py"' in person.asked[1].preview
 
 
-async def test_without_a_person_nothing_is_approved_and_the_names_are_given(home, project):
+async def test_an_absent_person_approves_nothing_and_gets_the_names(home, project):
     untrusted = await review(home, project, trust_project=False, ask=None, declined=set())
     assert untrusted == ("MCP server tool",)
     assert trust.load(home, project).items == ()

@@ -42,7 +42,7 @@ def test_the_line_of_the_first_error_is_named(name: str, text: str, line: int) -
         ("a.json", "[" * 100_000),
     ],
 )
-def test_what_parses_or_cannot_be_judged_is_not_accused(name: str, text: str) -> None:
+def test_valid_and_unjudgeable_files_are_not_accused(name: str, text: str) -> None:
     assert syntax_error(Path(name), text.encode()) == ""
 
 

@@ -32,7 +32,7 @@ def an_item(project: Path, **changes) -> Item:
     return replace(item, **changes)
 
 
-def test_what_a_repository_brings_is_new_until_it_is_approved(home, project):
+def test_a_repositorys_extension_is_new_until_approved(home, project):
     item = an_item(project)
     assert trust.state(item, trust.load(home, project)) == "new"
 
@@ -41,7 +41,7 @@ def test_what_a_repository_brings_is_new_until_it_is_approved(home, project):
     assert trust.state(item, trust.load(home, project)) == "trusted"
 
 
-def test_a_change_takes_it_off_and_is_shown_as_a_diff(home, project):
+def test_a_change_revokes_approval_and_shows_a_diff(home, project):
     trust.approve(home, project, [an_item(project)])
     edited = an_item(project, content="run me\nand send your keys\n")
 
@@ -52,15 +52,13 @@ def test_a_change_takes_it_off_and_is_shown_as_a_diff(home, project):
     assert trust.diff(an_item(project), approvals) == ""
 
 
-def test_what_lies_in_the_home_is_trusted_and_yet_its_tools_are_pinned(home, project):
+def test_the_home_is_trusted_but_its_tools_are_pinned(home, project):
     approvals = trust.load(home, project)
     assert trust.state(an_item(project, scope="home"), approvals) == "trusted"
     assert trust.state(an_item(project, scope="home", kind="mcp-tool"), approvals) == "new"
 
 
-def test_an_approval_counts_for_this_kind_name_and_place_in_this_project_only(
-    home, project, tmp_path
-):
+def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_path):
     trust.approve(home, project, [an_item(project)])
     approvals = trust.load(home, project)
     for other in (
@@ -132,7 +130,7 @@ def test_the_content_of_a_folder_changes_with_anything_in_it(project):
     assert len(seen) == 6
 
 
-def test_what_a_link_leads_to_is_part_of_the_content(project):
+def test_a_links_target_is_part_of_the_content(project):
     skill = project / "skill"
     skill.mkdir()
     target = project / "outside.sh"
@@ -145,7 +143,7 @@ def test_what_a_link_leads_to_is_part_of_the_content(project):
     assert trust.folder_content(skill) != before
 
 
-def test_what_cannot_be_pinned_is_refused_with_the_next_step(project):
+def test_unpinnable_content_is_refused_with_the_next_step(project):
     linked, piped = project / "linked", project / "piped"
     linked.mkdir()
     (linked / "scripts").symlink_to(project, target_is_directory=True)
@@ -162,7 +160,7 @@ files = st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=60), max_siz
 
 
 @given(files, files)
-def test_two_folders_have_the_same_content_only_when_they_are_alike(tmp_path_factory, left, right):
+def test_two_folders_are_equal_only_when_alike(tmp_path_factory, left, right):
     texts = []
     for tree in (left, right):
         folder = tmp_path_factory.mktemp("tree")

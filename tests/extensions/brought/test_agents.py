@@ -28,7 +28,7 @@ You review. Be strict.
 """
 
 
-def test_a_definition_says_what_it_is_for_and_what_it_may_use(world: World) -> None:
+def test_a_definition_states_its_purpose_and_its_permissions(world: World) -> None:
     world.write(".claude/agents/team/reviewer.md", REVIEWER)
     world.approve()
 
@@ -59,7 +59,7 @@ def test_a_definition_may_say_how_much_it_thinks(
     assert not found.problems.get("agents")
 
 
-def test_a_level_that_there_is_not_is_named_and_the_agent_works_without(world: World) -> None:
+def test_an_unknown_level_is_named_and_the_agent_still_works(world: World) -> None:
     world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: huge\n---\nbody")
 
     found = world.find()
@@ -71,7 +71,7 @@ def test_a_level_that_there_is_not_is_named_and_the_agent_works_without(world: W
 @pytest.mark.parametrize(
     ("flags", "effort"), [((), "high"), (("--effort", "low"), "low")], ids=["its own", "a flag"]
 )
-async def test_a_subagent_thinks_as_much_as_its_definition_or_a_flag_says(
+async def test_a_subagent_thinks_as_its_definition_or_a_flag_says(
     world: World, flags: tuple[str, ...], effort: str
 ) -> None:
     world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: high\n---\nbody")
@@ -134,7 +134,7 @@ def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
         child(world, "--agent", "other")
 
 
-async def test_the_model_is_offered_agents_and_a_wrong_name_starts_nothing(
+async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
@@ -150,7 +150,7 @@ async def test_the_model_is_offered_agents_and_a_wrong_name_starts_nothing(
     assert finished.text == "There is no agent 'x'. The agents are: reviewer."
 
 
-async def test_without_agents_nothing_is_said_of_them(opened: Open) -> None:
+async def test_no_agents_are_mentioned_when_there_are_none(opened: Open) -> None:
     conversation = await opened(mode="full")
     await conversation.open()
 

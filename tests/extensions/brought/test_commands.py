@@ -31,7 +31,7 @@ def test_arguments_take_their_places(body: str, arguments: str, said: str) -> No
     assert filled(body, arguments) == said
 
 
-def test_folders_are_part_of_a_name_and_the_head_says_what_it_is(world: World) -> None:
+def test_folders_join_the_name_and_the_head_describes_it(world: World) -> None:
     world.write(
         ".claude/commands/git/review.md",
         "---\ndescription: Reviews\nargument-hint: [number]\nallowed-tools: Bash(git log:*), Read\n"
@@ -83,7 +83,7 @@ async def test_a_file_with_keys_does_not_go_along_unasked(world: World, opened: 
     assert "abcdef" not in str(conversation.session.messages)
 
 
-async def test_what_it_runs_is_asked_about_like_any_command(world: World, opened: Open) -> None:
+async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
     asked: list[str] = []
 
@@ -105,7 +105,7 @@ async def test_what_it_runs_is_asked_about_like_any_command(world: World, opened
     assert "fine\n[exit status 0]" in instructions
 
 
-async def test_its_limits_hold_for_its_turn_even_where_the_mode_allows_all(
+async def test_its_limits_hold_even_where_the_mode_allows_all(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     world.write("~/.claude/commands/look.md", "---\nallowed-tools: Bash(touch a:*)\n---\nLook")
@@ -145,7 +145,7 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
     assert [denial.tool for denial in ended.denials] == ["write_file"]
 
 
-async def test_the_model_it_wants_is_used_for_its_turn_and_an_unknown_one_is_not(
+async def test_its_model_serves_its_turn_unless_it_is_unknown(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")

@@ -71,7 +71,7 @@ async def test_where_nothing_is_newly_wrong_nothing_is_said(
 
 
 @pytest.mark.parametrize(("before", "says"), [("f(1);\n", True), ("f(1;\n", False)])
-async def test_a_new_syntax_error_is_said_where_no_checker_covers_the_file(
+async def test_a_new_syntax_error_is_told_where_no_checker_is(
     world: World, opened: Open, events: list[Event], before: str, says: bool
 ) -> None:
     world.write("a.js", before)
@@ -119,7 +119,7 @@ async def test_one_key_turns_it_off(
     assert "wrong since" not in text
 
 
-async def test_a_checker_of_the_project_does_not_run_outside_a_sandbox(
+async def test_a_projects_checker_does_not_run_outside_a_sandbox(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write(".venv/bin/ruff", "#!/bin/sh\ntouch effect\n", mode=0o755)
@@ -131,7 +131,7 @@ async def test_a_checker_of_the_project_does_not_run_outside_a_sandbox(
 
 
 @needs("bwrap")
-async def test_a_checker_of_the_project_runs_in_the_sandbox_and_changes_nothing(
+async def test_a_projects_checker_runs_sandboxed_and_changes_nothing(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     noisy = FAKE.replace("n=0\n", "n=0; touch effect /tmp/kode-effect\n", 1)
@@ -147,7 +147,7 @@ async def test_a_checker_of_the_project_runs_in_the_sandbox_and_changes_nothing(
 @needs("bwrap")
 @needs("tsc")
 @pytest.mark.slow
-async def test_a_checker_of_the_whole_project_sees_both_texts_of_a_file(
+async def test_a_whole_project_checker_sees_both_texts_of_a_file(
     world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may need longer than anybody would wait for it.

@@ -18,14 +18,14 @@ def test_fields_are_texts_lists_and_truths() -> None:
     assert document.body == "body"
 
 
-def test_a_colon_in_a_plain_value_does_not_make_a_head_unreadable() -> None:
+def test_a_colon_in_a_plain_value_stays_readable() -> None:
     document = read('---\nname: pdf\ndescription: Use when: a "PDF" is there\n---\nbody')
 
     assert document.text("description") == 'Use when: a "PDF" is there'
     assert document.text("name") == "pdf"
 
 
-def test_hints_that_are_no_list_do_not_make_a_head_unreadable() -> None:
+def test_hints_that_are_no_list_stay_readable() -> None:
     hooks = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
     document = read(f"---\nargument-hint: [what] [how]\nmodel: opus\n{hooks}---\nbody")
 
@@ -33,7 +33,7 @@ def test_hints_that_are_no_list_do_not_make_a_head_unreadable() -> None:
     assert document.text("model") == "opus"
 
 
-def test_a_head_that_is_no_yaml_is_said_and_leaves_the_body() -> None:
+def test_a_head_that_is_no_yaml_leaves_the_body() -> None:
     document = read("---\n\t: [\n---\nbody")
 
     assert document.problem == "its front matter is not YAML"

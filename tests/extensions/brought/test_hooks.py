@@ -63,7 +63,7 @@ def test_an_empty_file_of_settings_is_as_good_as_none(world: World) -> None:
         ("{", "were left out"),
     ],
 )
-def test_what_cannot_be_used_is_left_out_with_a_reason(world: World, given: str, said: str) -> None:
+def test_unusable_hooks_are_left_out_with_a_reason(world: World, given: str, said: str) -> None:
     world.write(".claude/settings.json", given)
 
     found = world.find()
@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World, given: str,
         "X=.claude/hooks/check.sh sh -c '$X'",
     ],
 )
-def test_a_hook_is_pinned_with_the_programs_it_names_and_those_beside_them(
+def test_a_pin_covers_named_programs_and_those_beside_them(
     world: World, command: str, name: str
 ) -> None:
     world.write(".claude/settings.json", settings("PreToolUse", command))
@@ -165,7 +165,7 @@ def test_a_matcher_names_tools_as_other_agents_or_as_kode(
         ("mcp__a__b", {"path": "x"}, "mcp__a__b", {"path": "x"}),
     ],
 )
-def test_a_call_is_told_in_the_words_that_hooks_are_written_for(
+def test_a_call_is_told_in_the_words_of_hooks(
     world: World, tool: str, arguments: dict[str, Any], name: str, given: dict[str, Any]
 ) -> None:
     told = call_fields(tool, arguments, world.project)
@@ -203,7 +203,9 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("ran", "outcome", "said"), ANSWERS)
-def test_what_a_hook_answers(world: World, ran: Ran, outcome: str, said: str) -> None:
+def test_exit_code_and_output_give_a_hooks_answer(
+    world: World, ran: Ran, outcome: str, said: str
+) -> None:
     world.write("~/.claude/settings.json", settings("PreToolUse", "x"))
 
     answer = answer_of(the_hook(world), ran)
@@ -228,7 +230,7 @@ def test_a_guard_that_does_not_run_to_its_end_refuses(world: World, ran: Ran) ->
     assert answer_of(the_hook(world), ran).outcome == "deny"
 
 
-def test_of_several_answers_a_refusal_counts_and_all_context_stays(world: World) -> None:
+def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> None:
     world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
     hook = the_hook(world)
     ran = [
@@ -244,7 +246,7 @@ def test_of_several_answers_a_refusal_counts_and_all_context_stays(world: World)
     assert answer.context == "note one\n\nnote two"
 
 
-def test_plain_output_is_context_only_where_it_is_meant_for_the_model(world: World) -> None:
+def test_plain_output_is_context_only_where_the_model_reads_it(world: World) -> None:
     world.write("~/.claude/settings.json", settings("PostToolUse", "x"))
 
     assert answer_of(the_hook(world), Ran(exit_code=0, stdout="formatted")).context == ""
@@ -263,7 +265,7 @@ def test_an_output_is_told_with_its_exit_code() -> None:
     ("file", "runs_outside"),
     [("~/kode-home/config.json", True), ("~/.claude/settings.json", False)],
 )
-def test_only_a_file_that_no_tool_can_write_lets_a_hook_out_of_the_sandbox(
+def test_only_a_file_no_tool_writes_frees_a_hook(
     world: World, file: str, runs_outside: bool
 ) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
@@ -286,7 +288,7 @@ def test_a_byte_order_mark_costs_no_hook(world: World) -> None:
     assert len(in_use(world.find().hooks)) == 1
 
 
-def test_a_hook_about_edits_sees_what_each_part_of_a_patch_writes(tmp_path: Path) -> None:
+def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:
     patch = (
         "*** Begin Patch\n*** Update File: a.py\n@@\n-one\n+two\n@@\n-three\n+four\n"
         "*** Update File: b.py\n@@\n kept\n-one\n+two\n*** Delete File: c.py\n*** End Patch"

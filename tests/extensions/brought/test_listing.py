@@ -29,7 +29,7 @@ def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_each_kind_is_listed_with_where_it_is_from_and_whether_it_counts(
+def test_each_kind_is_listed_with_its_origin_and_standing(
     here: World, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     path = here.write(*FILES[kind])
@@ -55,7 +55,7 @@ def test_where_there_is_none_it_says_what_is_read(
     assert f"No {kind} here. kode reads" in capsys.readouterr().out
 
 
-def test_what_cannot_be_used_is_said_on_stderr(
+def test_unusable_parts_are_reported_on_stderr(
     here: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here.write(".claude/skills/one/SKILL.md", "no head")

@@ -42,7 +42,7 @@ def test_skills_are_found_from_a_folder_below_the_repositorys_root(world: World)
     assert [one.thing.item.name for one in found] == ["near", "pdf"]
 
 
-def test_the_nearest_of_a_name_counts_and_the_other_says_what_shadows_it(world: World) -> None:
+def test_the_nearest_skill_wins_and_shadowing_is_told(world: World) -> None:
     near = world.write(".claude/skills/pdf/SKILL.md", PDF).parent
     world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
     world.approve()
@@ -53,7 +53,7 @@ def test_the_nearest_of_a_name_counts_and_the_other_says_what_shadows_it(world: 
     assert (shadowed.standing, shadowed.by) == ("shadowed", near)
 
 
-def test_what_is_not_approved_takes_no_name_from_the_persons_own(world: World) -> None:
+def test_an_unapproved_skill_takes_no_name_from_the_persons(world: World) -> None:
     world.write(".claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
 
@@ -71,7 +71,7 @@ def test_a_script_that_changes_takes_the_skill_off(world: World) -> None:
     assert world.find().skills[0].standing == "changed"
 
 
-def test_what_cannot_be_used_is_left_out_with_a_reason(world: World) -> None:
+def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
     world.write(".claude/skills/one/SKILL.md", "---\nname: one\n---\nbody")
     world.write(".claude/skills/two/SKILL.md", "---\n\t: [\n---\nbody")
     world.write("~/secret.md", skill_file("three"))
@@ -87,7 +87,7 @@ def test_what_cannot_be_used_is_left_out_with_a_reason(world: World) -> None:
     assert "is not YAML" in found.problems["skills"][2]
 
 
-def test_a_skill_under_another_name_than_its_folder_is_used_with_a_remark(world: World) -> None:
+def test_a_skill_named_unlike_its_folder_works_with_a_remark(world: World) -> None:
     world.write("~/.claude/skills/other/SKILL.md", PDF)
 
     (skill,) = in_use(world.find().skills)
@@ -104,7 +104,7 @@ def made(name: str, description: str) -> Skill:
     st.lists(st.tuples(st.text("ab", min_size=1, max_size=64), st.text(max_size=1_024))),
     st.integers(2_000, 1_000_000),
 )
-def test_the_catalogue_never_takes_more_than_its_share_of_the_window(
+def test_the_catalogue_stays_within_its_share_of_the_window(
     given_skills: list[tuple[str, str]], window: int
 ) -> None:
     section = catalogue([made(*one) for one in given_skills], window)
@@ -139,7 +139,7 @@ async def test_the_model_is_shown_names_and_loads_a_body(
     assert not reference.lasting
 
 
-async def test_without_skills_there_is_neither_a_catalogue_nor_a_tool(opened: Open) -> None:
+async def test_no_skills_means_neither_catalogue_nor_tool(opened: Open) -> None:
     conversation = await opened()
     await conversation.open()
 
@@ -147,7 +147,7 @@ async def test_without_skills_there_is_neither_a_catalogue_nor_a_tool(opened: Op
     assert "skill" not in [spec.name for spec in conversation.context.specs]
 
 
-async def test_a_skill_that_changes_while_the_session_runs_gives_nothing_more(
+async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     file = world.write(".claude/skills/pdf/SKILL.md", PDF)
