@@ -134,7 +134,7 @@ def test_a_read_only_home_is_told_in_one_sentence(place: Place) -> None:
     assert "KODE_HOME" in told(done)
 
 
-def test_a_read_only_home_is_enough_where_nothing_is_to_be_kept(place: Place) -> None:
+def test_a_read_only_home_suffices_where_nothing_is_kept(place: Place) -> None:
     mounts_needed()
     arguments = task(place, TIERED.after, "run", "--no-session", "--no-memory", "Ships.")
     home = shlex.quote(str(place.home))

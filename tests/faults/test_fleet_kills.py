@@ -130,7 +130,7 @@ class Stand:
 
 
 @pytest.mark.timeout(7200 if LONG else 600)
-def test_a_fleet_killed_at_a_write_of_its_queue_is_continued(tmp_path: Path) -> None:
+def test_a_fleet_killed_while_writing_its_queue_continues(tmp_path: Path) -> None:
     strace.needed()
     stand = Stand(tmp_path / "recorded")
     calls, done = strace.record(stand.run, environ=stand.environ, cwd=stand.folder)

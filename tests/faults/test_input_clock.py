@@ -30,7 +30,7 @@ def test_conversations_stay_in_order_when_the_clock_goes_back(
     assert first < second < third
 
 
-def test_what_a_clock_ahead_has_claimed_is_free_again(tmp_path: Path) -> None:
+def test_a_claim_by_a_clock_ahead_is_free_again(tmp_path: Path) -> None:
     folder = PendingFolder(tmp_path)
     kept = Pending(
         session_id="20260301-120000-abcdef",

@@ -197,7 +197,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 @EXAMPLES
 @given(data=st.data())
-def test_whatever_is_in_a_file_no_command_breaks_and_nothing_is_lost(
+def test_no_file_content_breaks_a_command_or_loses_data(
     here: Here, form: Format, data: st.DataObject
 ) -> None:
     here.restore()

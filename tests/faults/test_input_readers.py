@@ -159,7 +159,7 @@ def test_a_session_of_a_clock_that_was_ahead_comes_last(tmp_path: Path) -> None:
     assert [summary.id for summary in index.list_sessions(home)] == [now.id, ahead.id]
 
 
-def test_a_line_of_ten_megabytes_costs_its_length_and_no_more(tmp_path: Path) -> None:
+def test_a_ten_megabyte_line_costs_no_more_than_its_length(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = whole_story(home)
     assert session.path is not None
@@ -176,7 +176,7 @@ def test_a_line_of_ten_megabytes_costs_its_length_and_no_more(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-13-45", "x" * 1000]
 )
-def test_a_time_that_is_none_stands_in_no_list_s_way(tmp_path: Path, at: str) -> None:
+def test_an_invalid_time_hides_nothing_from_a_list(tmp_path: Path, at: str) -> None:
     home = tmp_path / "home"
     session = whole_story(home)
     assert session.path is not None
@@ -252,7 +252,7 @@ HISTORY = (
 
 @EXAMPLES
 @given(found=damaged(HISTORY))
-def test_a_damaged_history_of_the_prompt_is_read_and_goes_on(tmp_path: Path, found: Bytes) -> None:
+def test_a_damaged_prompt_history_is_read_and_continued(tmp_path: Path, found: Bytes) -> None:
     path = tmp_path / "home" / "history"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(found.data)

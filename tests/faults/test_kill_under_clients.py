@@ -229,9 +229,7 @@ def made(folder: Path, face: Face) -> tuple[Place, list[str]]:
 
 @pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
-def test_wherever_kode_is_killed_its_client_gets_an_error_and_loses_nothing_it_was_shown(
-    face: Face, tmp_path: Path
-) -> None:
+def test_a_kill_gives_the_client_an_error_and_loses_nothing(face: Face, tmp_path: Path) -> None:
     strace.needed()
     place, argv = made(tmp_path / "whole", face)
     trace = tmp_path / "trace"

@@ -73,7 +73,7 @@ def wrong_with(life: Life, place: Place, shown: list[Event]) -> list[str]:
 
 @pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
-def test_a_power_cut_at_any_moment_loses_nothing_that_was_shown(
+def test_a_power_cut_loses_nothing_that_was_shown(
     life: Life, record: Record, tmp_path: Path
 ) -> None:
     recorded = record(life)
@@ -150,7 +150,7 @@ CUTS_AFTER_KILLS = 40 if LONG else 3
 
 @pytest.mark.timeout(7200 if LONG else 600)
 @pytest.mark.parametrize("life", LIVES if LONG else (TIERED,), ids=lambda life: life.name)
-def test_what_is_done_after_a_kill_survives_a_power_cut_too(
+def test_work_after_a_kill_survives_a_power_cut_too(
     life: Life, record: Record, tmp_path: Path
 ) -> None:
     """What the killed process did not sync may be what the next one builds on: a folder, the name

@@ -179,9 +179,7 @@ DROPS = [
 
 
 @pytest.mark.parametrize(("stand", "after"), DROPS, indirect=["stand"])
-def test_a_stream_dropped_after_any_chunk_is_whole_or_asked_for_again(
-    stand: Stand, after: int
-) -> None:
+def test_a_dropped_stream_is_whole_or_asked_for_again(stand: Stand, after: int) -> None:
     stand.configure()
     frames = FRAMES[stand.provider]
     sent = b"".join(frames[:after])
@@ -214,7 +212,7 @@ def test_a_stream_dropped_after_any_chunk_is_whole_or_asked_for_again(
 
 
 @pytest.mark.parametrize("stand", ways(""), indirect=True, ids=lambda way: way[0])
-def test_a_call_whose_arguments_are_cut_at_any_byte_never_runs(stand: Stand) -> None:
+def test_a_call_with_cut_arguments_never_runs(stand: Stand) -> None:
     stand.configure()
     whole = json.dumps({"path": "out.txt", "content": "é"}, ensure_ascii=False)
     cuts = [whole[:end] for end in range(len(whole))]

@@ -73,7 +73,7 @@ async def opened(
 @pytest.mark.parametrize("presses", [1, 5])
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_an_interrupt_ends_the_turn_at_once_and_saves_what_had_arrived(
+async def test_an_interrupt_ends_the_turn_and_saves_the_partial_text(
     tmp_path: Path, provider: str, moment: str, presses: int
 ) -> None:
     reply, reached, arrived = MOMENTS[moment]
@@ -114,7 +114,7 @@ INSTALLED = ["before the answer", "in the text", "in a flood", "before it is ask
 
 @pytest.mark.parametrize("moment", MOMENTS if LONG else INSTALLED)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"] if LONG else ["openai"])
-def test_ctrl_c_ends_the_installed_command_with_130_and_what_had_arrived(
+def test_ctrl_c_exits_130_and_saves_the_partial_text(
     tmp_path: Path, provider: str, moment: str
 ) -> None:
     reply, _, arrived = MOMENTS[moment]

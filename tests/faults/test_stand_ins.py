@@ -146,9 +146,7 @@ def test_the_model_of_a_power_cut_finds(store: str, found: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("store", SOUND)
-def test_the_model_of_a_power_cut_finds_nothing_in_a_sound_store(
-    store: str, tmp_path: Path
-) -> None:
+def test_power_cuts_find_nothing_in_a_sound_store(store: str, tmp_path: Path) -> None:
     strace.needed()
     assert found_by_power_cuts(store, tmp_path) == set()
 
