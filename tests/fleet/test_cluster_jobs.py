@@ -75,7 +75,7 @@ def test_each_index_is_the_worker_of_one_task(kode: str) -> None:
         ]
 
 
-def test_of_a_queue_that_is_half_done_only_the_open_tasks_have_an_index(kode: str) -> None:
+def test_a_half_done_queue_gives_indexes_to_open_tasks(kode: str) -> None:
     queue = queue_of(*["/shared/a"] * 5, ended=(0, 2, 3))
 
     for script, variable in both(queue, kode):
@@ -120,12 +120,12 @@ def test_a_pod_is_started_again_unless_its_task_has_failed(kode: str) -> None:
         (queue_of("/shared/a", "/root/b"), HOME, "The project of task 1"),
     ],
 )
-def test_what_a_pod_would_not_see_is_named(queue: Queue, home: Path, named: str) -> None:
+def test_paths_a_pod_cannot_see_are_named(queue: Queue, home: Path, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         kubernetes(queue, home, PODS)
 
 
-def test_a_project_that_is_fetched_need_not_be_in_the_shared_folder() -> None:
+def test_a_fetched_project_may_lie_outside_the_shared_folder() -> None:
     assert kubernetes(queue_of("https://host/a.git"), HOME, PODS)
 
 

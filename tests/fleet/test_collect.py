@@ -55,9 +55,7 @@ def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
 FIRST, LAST, OTHER_FIRST = "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n", "uno\ntwo\nthree\n"
 
 
-def test_commits_are_merged_in_order_and_a_conflict_is_left_out_and_named(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_commits_merge_in_order_and_conflicts_are_named(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
     (repository / "part/b.txt").write_text("mine, in no commit\n")
     done = collect(queue, choose(queue, [], all_ended=False), "commit")
@@ -79,7 +77,7 @@ def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: 
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "2"
 
 
-def test_what_is_in_no_commit_is_never_overwritten(repository: Path, tmp_path: Path) -> None:
+def test_uncommitted_work_is_never_overwritten(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST)
     (repository / "a.txt").write_text("mine\n")
     with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
@@ -121,7 +119,7 @@ def contents(folder: Path, *but: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("way", ["commit", "branch"])
 @pytest.mark.parametrize("case", PATCHES, ids=lambda case: case["what"])
-def test_a_hostile_patch_reaches_nothing_but_files_of_the_tree_and_runs_nothing(
+def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(
     case: dict[str, str], way: Way, repository: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -142,9 +140,7 @@ def test_a_hostile_patch_reaches_nothing_but_files_of_the_tree_and_runs_nothing(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_a_patch_that_is_no_file_of_the_queue_is_not_read(
-    kind: str, repository: Path, tmp_path: Path
-) -> None:
+def test_a_patch_outside_the_queue_is_not_read(kind: str, repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST)
     path = tmp_path / "queue/tasks/first" / PATCH
     path.rename(tmp_path / "kept")

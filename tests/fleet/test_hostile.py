@@ -25,7 +25,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", FIELDS, ids=str)
-def test_a_field_that_becomes_a_path_or_an_argument_can_be_nothing_else(
+def test_a_field_used_as_path_or_argument_stays_one(
     case: dict[str, str],
 ) -> None:
     row = json.loads(line_of(LINES[case["line"]]))
@@ -36,7 +36,7 @@ def test_a_field_that_becomes_a_path_or_an_argument_can_be_nothing_else(
         parse_line(json.dumps(row).encode())
 
 
-def test_a_task_with_such_a_field_closes_the_queue_and_a_record_is_left_out(make: Make) -> None:
+def test_a_hostile_task_closes_the_queue_and_records_are_dropped(make: Make) -> None:
     queue = make("a")
     with open(queue.folder / LOG, "a") as log:
         row = json.loads(line_of(LINES["leased"])) | {"session": "../../config"}
@@ -88,7 +88,7 @@ def test_status_prints_nothing_that_a_terminal_obeys(
     assert len(out.splitlines()) == 4
 
 
-def test_a_worker_whose_file_cannot_be_opened_counts_as_alive_until_its_lease_ends(
+def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = make("a")

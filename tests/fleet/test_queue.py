@@ -50,7 +50,7 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     assert other.lease(worker_of(other)) is None
 
 
-def test_the_task_of_a_worker_that_is_gone_is_taken_at_once_and_keeps_its_session(
+def test_a_gone_workers_task_is_taken_with_its_session(
     make: Make,
 ) -> None:
     queue = make("a")
@@ -63,7 +63,7 @@ def test_the_task_of_a_worker_that_is_gone_is_taken_at_once_and_keeps_its_sessio
     assert second.session == first.session
 
 
-def test_who_has_lost_a_task_cannot_end_it(make: Make) -> None:
+def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
     queue = make("a")
     worker = worker_of(queue)
     first = queue.lease(worker)
@@ -76,7 +76,7 @@ def test_who_has_lost_a_task_cannot_end_it(make: Make) -> None:
     assert other.record(end(second), under=second)
 
 
-def test_of_a_worker_elsewhere_only_its_lease_tells(make: Make) -> None:
+def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
     queue = make("a", "b")
     now = time.time()
     for name, until in (("a", now + 3600), ("b", now - CLOCKS_DIFFER_S - 1)):
@@ -124,7 +124,7 @@ def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
     assert again(other).state.tasks["a"].standing == "ended"
 
 
-def test_failures_in_a_row_stop_a_fleet_until_it_is_resumed(make: Make) -> None:
+def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
     queue = make("a", "b", "c", max_failures=2)
     worker = worker_of(queue)
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_failures_in_a_row_stop_a_fleet_until_it_is_resumed(make: Make) -> None:
     assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
 
 
-def test_nothing_is_started_once_the_budget_is_used_up_and_a_higher_one_continues(
+def test_a_spent_budget_starts_nothing_until_it_is_raised(
     make: Make,
 ) -> None:
     queue = make("a", "b", budget_usd=1.0)
@@ -153,7 +153,7 @@ def test_nothing_is_started_once_the_budget_is_used_up_and_a_higher_one_continue
     assert again(other).lease(worker) is not None
 
 
-def test_what_a_session_cost_is_counted_once(make: Make) -> None:
+def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     queue = make("a", budget_usd=1.0)
     queue.lease(worker_of(queue))
     for cost in (0.25, 0.25, 0.5):
@@ -177,6 +177,6 @@ def test_a_folder_holds_one_queue(make: Make) -> None:
         create(queue.folder, queue.fleet, [])
 
 
-def test_a_fleet_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_fleet_is_an_error_with_advice(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match=r"no fleet yet. `kode fleet run"):
         open_queue(tmp_path, None)

@@ -15,7 +15,7 @@ def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
     return tasks_of(rows_of("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
 
 
-def test_a_task_in_a_repository_begins_with_the_commit_that_is_checked_out(
+def test_a_task_begins_with_the_checked_out_commit(
     repository: Path,
 ) -> None:
     (one,) = tasks([{"task": "Fix it"}], Usual(cwd=repository / "part"))
@@ -70,7 +70,7 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ("\n", "tasks.jsonl has no tasks"),
     ],
 )
-def test_what_is_wrong_is_named_before_anything_starts(
+def test_faults_in_tasks_are_named_before_anything_starts(
     line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:

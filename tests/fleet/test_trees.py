@@ -26,7 +26,7 @@ def of(repository: Path, isolate: Isolation, part: str = "") -> Task:
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_what_a_task_changes_is_a_patch_and_the_source_stays(
+def test_a_tasks_changes_become_a_patch_and_spare_the_source(
     isolate: Isolation, repository: Path, trees: Trees
 ) -> None:
     one = of(repository, isolate, "part")
@@ -46,7 +46,7 @@ def test_what_a_task_changes_is_a_patch_and_the_source_stays(
     assert not (repository / "part/b.txt").exists()
 
 
-def test_a_copy_has_what_is_in_no_commit_and_its_patch_has_it_not(
+def test_a_copy_holds_uncommitted_work_and_its_patch_does_not(
     repository: Path, trees: Trees
 ) -> None:
     (repository / "a.txt").write_text("mine\n")
@@ -56,7 +56,7 @@ def test_a_copy_has_what_is_in_no_commit_and_its_patch_has_it_not(
     assert trees.write_patch(one, tree) == ()
 
 
-def test_what_a_task_commits_is_in_its_patch(repository: Path, trees: Trees) -> None:
+def test_a_tasks_commits_are_in_its_patch(repository: Path, trees: Trees) -> None:
     one = of(repository, "worktree")
     tree = trees.make(one)
     (tree.root / "a.txt").write_text("committed\n")
@@ -80,7 +80,7 @@ def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees:
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_what_a_crash_has_left_of_a_tree_is_made_anew(
+def test_a_crashed_tasks_tree_is_made_anew(
     isolate: Isolation, repository: Path, trees: Trees
 ) -> None:
     one = of(repository, isolate)
@@ -110,9 +110,7 @@ def test_hooks_and_filters_of_a_repository_do_not_run(
     assert not ran.exists()
 
 
-def test_a_source_that_is_gone_is_an_error_that_says_what_to_do(
-    tmp_path: Path, trees: Trees
-) -> None:
+def test_a_missing_source_is_an_error_with_advice(tmp_path: Path, trees: Trees) -> None:
     with pytest.raises(UserError, match="could not be made"):
         trees.make(task("t", tmp_path / "gone", "copy"))
 

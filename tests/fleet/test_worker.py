@@ -110,7 +110,7 @@ async def test_a_half_done_task_is_continued_in_its_session(
     assert queue.state.tasks["a"].starts == 2
 
 
-async def test_a_task_whose_session_is_on_another_machine_is_not_begun_again(
+async def test_a_task_with_a_session_elsewhere_is_not_restarted(
     make: Make, processes: Processes
 ) -> None:
     queue = make("a")
@@ -120,7 +120,7 @@ async def test_a_task_whose_session_is_on_another_machine_is_not_begun_again(
     assert "Workers on several machines need one KODE_HOME" in (end_of(queue, "a").error or "")
 
 
-async def test_a_task_whose_folder_is_gone_fails_and_the_others_do_not(
+async def test_a_task_with_a_missing_folder_fails_alone(
     make: Make, processes: Processes, tmp_path: Path
 ) -> None:
     queue = make("a", "b")
