@@ -33,7 +33,7 @@ async def test_in_ask_one_question_shows_all_that_changed(room):  # noqa: F811
     assert "the diff" in question.preview
 
 
-async def test_a_no_drops_them_and_tells_the_model_what_was_said(room):  # noqa: F811
+async def test_a_no_drops_changes_and_tells_the_model_why(room):  # noqa: F811
     person = Person(Answer(choice="no", message="use tabs"))
 
     names, reason = await kept(room, room.gate(person), changes(room, "a.py"))
@@ -42,7 +42,7 @@ async def test_a_no_drops_them_and_tells_the_model_what_was_said(room):  # noqa:
     assert "use tabs" in reason
 
 
-async def test_ignored_files_are_no_reason_to_ask_and_stay_in_the_sandbox(room):  # noqa: F811
+async def test_ignored_files_need_no_question_and_stay_sandboxed(room):  # noqa: F811
     person = Person()
 
     names, _ = await kept(room, room.gate(person), changes(room, "build/o", ignored=True))
@@ -50,7 +50,7 @@ async def test_ignored_files_are_no_reason_to_ask_and_stay_in_the_sandbox(room):
     assert (names, person.questions) == ([], [])
 
 
-async def test_a_folder_that_has_to_stay_keeps_what_is_in_it(room):  # noqa: F811
+async def test_a_folder_that_has_to_stay_keeps_its_contents(room):  # noqa: F811
     names = (".git", ".git/HEAD", ".git/objects", ".git/objects/a", "src", "src/a.py")
     made = changes(room, *names, change="deleted")
 
@@ -59,7 +59,7 @@ async def test_a_folder_that_has_to_stay_keeps_what_is_in_it(room):  # noqa: F81
     assert kept_names == ["src", "src/a.py"]
 
 
-async def test_a_question_about_a_deleted_folder_does_not_list_what_is_in_it(room):  # noqa: F811
+async def test_a_question_about_a_deleted_folder_lists_no_contents(room):  # noqa: F811
     person = Person(Answer(choice="once"))
     made = changes(room, ".git", ".git/hooks", ".git/hooks/pre-commit", change="deleted")
 
@@ -70,7 +70,7 @@ async def test_a_question_about_a_deleted_folder_does_not_list_what_is_in_it(roo
     assert ".git/hooks" not in person.questions[0].preview
 
 
-async def test_in_auto_edit_what_an_edit_may_change_becomes_real_at_once(room):  # noqa: F811
+async def test_mode_auto_edit_applies_what_an_edit_may_change(room):  # noqa: F811
     person = Person(Answer(choice="no"))
     made = [
         *changes(room, "a.py", ".envrc", ".git/hooks/pre-commit", "AGENTS.md"),
@@ -86,7 +86,7 @@ async def test_in_auto_edit_what_an_edit_may_change_becomes_real_at_once(room): 
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "full"])
-async def test_what_belongs_to_kode_or_a_rule_denies_never_becomes_real(room, mode):  # noqa: F811
+async def test_changes_of_kodes_files_or_denied_ones_are_dropped(room, mode):  # noqa: F811
     person = Person()
     gate = room.gate(person, mode=mode, deny=["edit(secrets/**)"])
     own = [FileChange(path=str(room.home / "config.json"), change="changed")]
@@ -104,7 +104,7 @@ async def test_in_plan_nothing_becomes_real(room):  # noqa: F811
 
 
 @pytest.mark.parametrize("may_ask", [True, False])
-async def test_with_nobody_to_ask_changes_are_dropped_and_the_flag_is_named(room, may_ask):  # noqa: F811
+async def test_changes_are_dropped_with_the_flag_when_nobody_answers(room, may_ask):  # noqa: F811
     gate = room.gate(None) if may_ask else room.gate(Person())
 
     names, reason = await kept(room, gate, changes(room, "a.py"), may_ask=may_ask)
@@ -127,7 +127,7 @@ async def outside(room, gate, *hits):  # noqa: F811
     return await gate.check_outside(SHELL, {"command": "pytest"}, hits)
 
 
-async def test_a_command_that_hit_the_wall_is_asked_about_once_with_what_it_hit(room):  # noqa: F811
+async def test_a_command_at_the_wall_is_asked_about_once(room):  # noqa: F811
     person = Person(Answer(choice="once"))
 
     verdict = await outside(room, room.gate(person), "looked up a name on the network")
@@ -148,7 +148,7 @@ async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: 
 
 
 @pytest.mark.parametrize("name", [".cargo", ".github", "a/.yarn", "gradle", ".config", "src/.hg"])
-async def test_a_link_in_the_place_of_a_folder_that_programs_obey_is_asked_about(
+async def test_a_link_replacing_a_folder_programs_obey_is_asked_about(
     room,  # noqa: F811
     name,
 ):

@@ -43,12 +43,12 @@ ASKED = ["git push", "curl http://x.test", "rm -rf ~/x", "sudo ls", "cat .env", 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit"])
 @pytest.mark.parametrize("command", TRIED)
-def test_what_nobody_was_asked_about_is_tried_in_the_sandbox(command, mode):
+def test_a_command_nobody_asked_about_is_tried_in_the_sandbox(command, mode):
     assert where(command, mode) == "sandbox"
 
 
 @pytest.mark.parametrize("command", [*CHANGES, *DELETES])
-def test_what_changes_or_deletes_in_the_project_is_judged_by_what_it_did(command):
+def test_changes_in_the_project_are_judged_by_their_effect(command):
     assert [where(command, mode) for mode in ("plan", "ask", "auto-edit")] == [
         "deny",
         "sandbox",
@@ -96,18 +96,18 @@ def test_temporary_files_loopback_and_processes_are_the_sandboxs_own(command, mo
         "git config --global user.name x",
     ],
 )
-def test_what_only_looks_like_the_sandboxs_own_is_asked_about(command):
+def test_imitations_of_the_sandboxs_own_are_asked_about(command):
     assert where(command, "auto-edit") == "ask"
 
 
-def test_a_refusal_names_the_part_that_leaves_not_those_that_stay():
+def test_a_refusal_names_only_the_part_that_leaves():
     decision = decide_call(call("for i in 1 2; do ./x.sh; break; done; wait $p; git push"))
 
     assert decision.decides.startswith("`git push`")
     assert "break" not in decision.decides
 
 
-def test_a_refusal_of_a_place_outside_names_it_in_a_line_of_other_parts_too():
+def test_a_refusal_names_the_outside_place_in_a_mixed_line():
     decision = decide_call(call("for f in $(ls -d /home/other/notes); do echo $f; done"))
 
     assert "outside the project" in decision.decides
@@ -115,7 +115,7 @@ def test_a_refusal_of_a_place_outside_names_it_in_a_line_of_other_parts_too():
 
 @pytest.mark.parametrize("command", ASKED)
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_what_sends_destroys_or_lies_elsewhere_asks_at_once(command, mode):
+def test_sending_destroying_and_outside_paths_are_asked_at_once(command, mode):
     assert where(command, mode) == "ask"
 
 
@@ -126,7 +126,7 @@ def test_in_plan_it_is_refused_with_the_reason(command):
     assert f"`{command}`" in decision.reason
 
 
-def test_a_redirection_into_the_project_is_tried_where_there_is_a_copy():
+def test_a_redirection_into_the_project_is_tried_in_a_copy():
     assert where("echo x > a.txt") == "sandbox"
     assert where("echo x > a.txt", sandbox="plain") == "ask"
 
@@ -136,12 +136,12 @@ def test_a_redirection_into_the_project_is_tried_where_there_is_a_copy():
     [("ls -la | head -3", "outside"), ("ls src && wc -l a.py", "outside"), ("pytest", "ask")]
     + [(command, "ask") for command in ("ls $X", "ls > a", "echo `id`", "cat *", "A=1 ls", "ls &")],
 )
-def test_without_a_sandbox_only_plain_reading_runs_unasked(command, expected):
+def test_only_plain_reading_runs_unasked_outside_a_sandbox(command, expected):
     assert where(command, sandbox="none") == expected
     assert where(command, "plan", sandbox="none") == expected.replace("ask", "deny")
 
 
-def test_a_rule_for_every_part_that_does_more_than_read_lets_a_line_run_outside():
+def test_rules_for_every_risky_part_free_a_line():
     rules = ["shell(git push:*)", "shell(pytest:*)"]
     assert where("git push origin main", allow=rules) == "outside"
     assert where("ls && pytest -q && git push", allow=rules) == "outside"
@@ -156,12 +156,12 @@ def test_a_rule_does_not_cover_what_runs_beside_its_command():
     assert where("pytest; rm -rf src", allow=rules) == "sandbox"
 
 
-def test_a_rule_for_a_part_that_may_be_tried_keeps_the_rest_in_the_sandbox():
+def test_a_rule_for_a_triable_part_keeps_the_rest_sandboxed():
     assert where("pytest -q; ./x.sh", allow=["shell(pytest:*)"]) == "sandbox"
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
-def test_a_deny_rule_asks_about_a_line_whose_words_are_not_all_known(mode):
+def test_a_deny_rule_asks_about_lines_not_fully_known(mode):
     deny = ["shell(curl:*)"]
     assert where("$X http://x.test", mode, deny=deny) == "ask"
     assert where("c=curl; $c x", mode, deny=deny) == "ask"
@@ -169,7 +169,7 @@ def test_a_deny_rule_asks_about_a_line_whose_words_are_not_all_known(mode):
     assert where("bash -c 'curl http://x.test'", mode, deny=deny) == "deny"
 
 
-def test_in_full_commands_run_outside_unless_the_sandbox_was_asked_for():
+def test_mode_full_runs_commands_outside_unless_sandboxing_was_wanted():
     assert where("./x.sh", "full") == "outside"
     assert where("./x.sh", "full", forced=True) == "sandbox"
     assert where("./x.sh", "full", forced=True, sandbox="none") == "deny"
@@ -177,7 +177,7 @@ def test_in_full_commands_run_outside_unless_the_sandbox_was_asked_for():
     assert where("cat .env", "full") == "ask"
 
 
-def test_a_question_names_each_risky_part_and_what_cannot_be_undone():
+def test_a_question_names_risky_parts_and_irreversible_effects():
     decision = decide_call(call("git push && rm -rf src && ls && curl http://x.test"))
 
     assert "`git push`" in decision.reason
@@ -211,6 +211,6 @@ def test_a_command_that_talked_to_the_network_marks_the_session():
 @pytest.mark.parametrize(
     "command", ["kode memory add user x", "kode memory approve a1", "ls && kode init --force"]
 )
-def test_what_kode_remembers_and_its_settings_are_not_changed_by_a_command(command, mode):
+def test_a_command_changes_neither_memory_nor_settings_of_kode(command, mode):
     assert where(command, mode, allow=["shell"]) == "deny"
     assert where("kode memory search x", mode) != "deny"

@@ -147,7 +147,7 @@ def test_a_deny_rule_finds_its_command_inside_another(command):
     assert shell("full", command, deny=["shell(git push:*)"]).outcome == "deny"
 
 
-def test_a_deny_rule_with_words_that_are_not_known_is_asked_about_even_in_full():
+def test_a_deny_rule_asks_about_unknown_words_even_in_full():
     assert shell("full", "$X -rf a").outcome == "allow"
     assert shell("full", "$X -rf a", deny=["shell(rm:*)"]).outcome == "ask"
 
@@ -177,7 +177,7 @@ def test_memory_shows_what_it_would_keep_in_a_tainted_session():
     assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "ask"
 
 
-def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
+def test_mode_full_runs_unattended_except_for_secrets():
     assert shell("full", "git reset --hard").runs_unasked
     assert not shell("full", "cat .env").runs_unasked
     assert not shell("full", "git push", ask=["shell(git push:*)"]).runs_unasked
@@ -196,17 +196,17 @@ def test_full_runs_what_it_would_ask_when_nobody_is_there_but_for_secrets():
         ("$X", ()),
     ],
 )
-def test_rules_are_offered_one_a_part_and_never_for_grave_things(command, offered):
+def test_rules_are_offered_per_part_and_never_for_grave_things(command, offered):
     assert shell("ask", command).rules_offered == offered
 
 
 @pytest.mark.parametrize("rule", ["mcp__a_b__delete_all", "mcp__a_b", "mcp(a.b:delete.all)"])
-def test_a_tool_of_a_server_is_forbidden_by_the_name_that_it_is_shown_by(rule):
+def test_a_server_tool_is_forbidden_by_its_shown_name(rule):
     assert decided("full", "mcp__a_b__delete_all", {}, deny=[rule]).outcome == "deny"
     assert decided("full", "mcp__a_b__delete_all", {}, ask=[rule]).outcome == "ask"
 
 
-def test_what_allows_a_tool_of_a_server_has_its_own_name():
+def test_a_rule_for_a_server_tool_has_its_own_name():
     by_look = decided("ask", "mcp__a_b__delete_all", {}, allow=["mcp__a_b__delete_all"])
 
     assert by_look.outcome == "ask"
@@ -222,13 +222,13 @@ def test_what_allows_a_tool_of_a_server_has_its_own_name():
         ("fetch_url", {"url": "https://*.org/page"}),
     ],
 )
-def test_no_rule_is_offered_that_would_be_about_more_than_was_asked(tool, arguments):
+def test_no_offered_rule_exceeds_the_question(tool, arguments):
     decision = decided("ask", tool, arguments)
 
     assert (decision.outcome, decision.rules_offered) == ("ask", ())
 
 
-def test_what_is_offered_answers_the_question():
+def test_an_offered_rule_answers_the_question():
     for command in ("pytest -q | tail", "npm ci && npm test", "mkdir x", "curl https://x.example"):
         offered = shell("ask", command).rules_offered
 
@@ -318,7 +318,7 @@ def test_rules_hold_in_a_sandbox_too():
         ("mv a b", ("/home/user/project/a", "/home/user/project/b")),
     ],
 )
-def test_before_a_command_runs_outside_the_tree_and_what_it_names_are_kept(command, named):
+def test_an_outside_command_has_its_tree_and_named_files_kept(command, named):
     stake = shell("full", command).at_stake
     assert stake.discarded == ("/home/user/project",)
     assert stake.changed == stake.deleted == named
@@ -349,12 +349,12 @@ def test_tools_of_mcp_servers_are_decided_by_server_and_tool(rules, expected):
     assert " ".join(outcomes) == expected
 
 
-def test_a_question_about_a_tool_of_a_server_offers_this_tool_alone():
+def test_a_question_about_a_servers_tool_offers_this_tool_alone():
     assert decided("ask", "mcp__git__log", {}).rules_offered == ("mcp(git:log)",)
 
 
 @pytest.mark.parametrize("rule", ["edit_file(kept/**)", "edit(kept/**)", "edit_file"])
-def test_a_rule_about_edits_holds_for_every_part_of_a_patch(rule):
+def test_an_edit_rule_holds_for_every_part_of_a_patch(rule):
     rules = Rules(deny=parse_all([rule]))
     for tool in (patch_file, delete_file):
         call = make_call(rules, "auto-edit", tool, {"path": "kept/a.py"}, workplace(PROJECT))

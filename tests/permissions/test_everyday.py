@@ -35,7 +35,7 @@ def test_a_line_leaves_for_what_is_said_of_it(row):
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 @pytest.mark.parametrize("row", LINES, ids=lambda row: row["command"][:60])
-def test_what_stays_runs_in_the_sandbox_and_what_leaves_is_asked_about(row, mode):
+def test_commands_that_stay_are_sandboxed_and_others_asked_about(row, mode):
     decision = decided(row["command"], mode)
     assert decision.sandboxed is not bool(row["leaves"])
     assert decision.outcome == ("ask" if row["leaves"] else "allow")
@@ -56,7 +56,7 @@ def test_a_refusal_names_one_part_and_one_way(row):
 
 
 @pytest.mark.parametrize("command", STAY)
-def test_what_runs_in_the_sandbox_brings_no_text_from_outside(command):
+def test_sandboxed_commands_bring_no_text_from_outside(command):
     assert not decided(command, "auto-edit").untrusted
 
 

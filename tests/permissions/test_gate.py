@@ -68,7 +68,7 @@ def room(tmp_path):
     return SimpleNamespace(project=project, home=home, context=context, gate=gate, check=check)
 
 
-async def test_what_is_harmless_runs_without_a_question(room):
+async def test_harmless_calls_run_without_a_question(room):
     person = Person()
 
     verdict = await room.check(room.gate(person), "ls | head")
@@ -94,9 +94,7 @@ async def test_once_allows_this_call_only(room):
         (Decision(outcome="ask", reason="", runs_unasked=True), "full"),
     ],
 )
-async def test_a_verdict_names_the_outside_text_that_a_command_takes_in(
-    room, decided, mode, monkeypatch
-):
+async def test_a_verdict_names_the_outside_text_a_command_reads(room, decided, mode, monkeypatch):
     decided = replace(decided, untrusted="/var/tmp/F")
     monkeypatch.setattr(gate_module, "decide_call", lambda *arguments, **more: decided)
     person = Person(Answer(choice="once")) if mode == "ask" else None
@@ -118,7 +116,7 @@ async def test_a_verdict_names_the_outside_text_that_a_command_takes_in(
         ({"allow": ["delegate", "edit"]}, False),
     ],
 )
-def test_a_tool_that_always_needs_a_yes_could_run_where_one_may_come(room, settings, could):
+def test_a_tool_needing_a_yes_runs_where_one_may_come(room, settings, could):
     gate = room.gate(**settings)
 
     assert gate.could_run(TOOLS["fetch_url"]) is could
@@ -134,7 +132,7 @@ async def test_session_allows_it_until_the_process_ends(room):
     assert not (await room.check(room.gate(), "pytest -q")).allowed
 
 
-async def test_project_is_kept_for_the_next_process_one_rule_a_part(room):
+async def test_answer_project_saves_one_rule_per_part(room):
     person = Person(Answer(choice="project"))
 
     await room.check(room.gate(person), "npm ci && npm test")
@@ -170,7 +168,7 @@ async def test_no_with_words_reaches_the_model(room):
     assert "use make instead" in verdict.reason
 
 
-async def test_without_a_person_the_flag_is_named(room):
+async def test_an_absent_person_makes_the_gate_name_the_flag(room):
     verdict = await room.check(room.gate(), "pytest -q")
 
     assert not verdict.allowed
@@ -186,7 +184,7 @@ async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
     assert person.questions[0].may_always is False
 
 
-async def test_one_question_at_a_time_and_an_answer_for_good_settles_those_that_wait(room):
+async def test_one_lasting_answer_settles_the_questions_that_wait(room):
     person = Person(Answer(choice="session"), Answer(choice="no"))
     gate = room.gate(person)
 
@@ -276,7 +274,7 @@ def test_visible_spells_out_what_does_not_show(text, shown):
     assert visible(text) == shown
 
 
-def test_a_rule_that_is_none_is_an_error_of_the_config(room):
+def test_an_invalid_rule_is_an_error_of_the_config(room):
     with pytest.raises(ConfigError):
         room.gate(allow=["bash(ls)"])
 
@@ -293,7 +291,7 @@ async def test_rules_are_described_with_where_they_come_from(room):
     )
 
 
-async def test_a_path_is_judged_as_written_and_as_the_file_it_was_bound_to(room):
+async def test_a_path_is_judged_as_written_and_as_bound(room):
     outside = room.home.parent / "x"
     bound = replace(room.context, judged_path=str(outside))
     gate = room.gate(mode="auto-edit", allow=["edit(a.py)"])
@@ -321,7 +319,7 @@ async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
     ]
 
 
-async def test_a_file_in_the_projects_own_folder_offers_a_rule_for_itself_alone(room):
+async def test_a_file_in_the_projects_own_folder_offers_its_rule(room):
     person = Person(Answer(choice="no"))
 
     await room.gate(person).check(
@@ -344,7 +342,7 @@ async def test_an_approval_of_a_compound_is_one_rule_a_part(room):
 
 @pytest.mark.parametrize("name", [".env", "../outside.txt", "denied/notes"])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-async def test_an_edit_quotes_nothing_of_a_file_that_may_not_be_read(room, name, mode):
+async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name, mode):
     path = room.project / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
@@ -370,7 +368,7 @@ async def test_an_edit_quotes_nothing_of_a_file_that_may_not_be_read(room, name,
     assert "swordfish" not in "".join(said)
 
 
-async def test_an_edit_of_a_file_that_may_be_read_needs_no_reading_first(room):
+async def test_an_edit_of_a_readable_file_needs_no_prior_reading(room):
     (room.project / "a.py").write_text("first = 1\n")
     gate = room.gate(mode="auto-edit")
     verdict = await gate.check(patch_file, {"path": "a.py", "hunks": []}, room.context)

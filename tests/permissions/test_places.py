@@ -41,7 +41,7 @@ def test_a_file_with_keys_is_one_wherever_the_home_is(path, home):
 
 
 @pytest.mark.parametrize("home", ["/root", "/home/user"])
-def test_root_is_asked_before_a_file_with_keys_of_the_project_is_read(home):
+def test_root_is_asked_before_reading_the_projects_key_files(home):
     assert outcome("read_file", ".env", cwd=Path("/root/app"), home=home) == "ask"
     assert outcome("read_file", "main.py", cwd=Path("/root/app"), home=home) == "allow"
 
@@ -59,7 +59,7 @@ def test_an_example_or_a_program_is_no_file_with_keys(path):
     assert not is_secret(f"/root/app/{path}", where)
 
 
-def test_a_folder_that_is_called_like_a_file_with_keys_is_none(tmp_path):
+def test_a_folder_named_like_a_key_file_is_none(tmp_path):
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "login.py").write_text("x = 1\n")
     where = ground(tmp_path, Path("/home/user"))
@@ -70,12 +70,12 @@ def test_a_folder_that_is_called_like_a_file_with_keys_is_none(tmp_path):
 
 @pytest.mark.parametrize("path", DATA["runs_later"])
 @pytest.mark.parametrize("mode", ["auto-edit", "full"])
-def test_what_runs_later_is_asked_about_before_it_is_changed(path, mode):
+def test_files_that_run_later_are_asked_about_before_changes(path, mode):
     assert outcome("write_file", path, cwd=Path("/home/user/p"), mode=mode) == "ask"
 
 
 @pytest.mark.parametrize("path", DATA["runs_later"])
-def test_what_runs_later_is_known_in_any_case_and_depth(path):
+def test_files_that_run_later_are_known_in_any_form(path):
     assert runs_later(f"/p/vendor/lib/{path}")
     assert runs_later(f"/p/{path.upper()}")
     assert runs_later(f"/p/{path.replace('s', 'ſ')}")
@@ -107,11 +107,11 @@ def test_the_temporary_folder_is_outside_for_file_tools(mode):
     assert outcome("read_file", "n.txt", cwd=project, mode=mode) == "allow"
 
 
-def test_an_edit_inside_a_project_below_the_temporary_folder_needs_no_question():
+def test_edits_in_a_project_below_tmp_need_no_question():
     assert outcome("write_file", "n.txt", cwd=Path("/tmp/p/work")) == "allow"
 
 
-def test_an_edit_through_a_link_that_leaves_the_project_is_asked_about(tmp_path):
+def test_an_edit_through_a_link_leaving_the_project_is_asked(tmp_path):
     project, outside = tmp_path / "work", tmp_path / "outside"
     project.mkdir()
     outside.mkdir()

@@ -55,9 +55,7 @@ async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) 
     return await gate.check(tool, {"path": path, "content": ""}, context)
 
 
-def test_a_path_in_tmp_is_in_the_sessions_own_and_shown_by_its_name(
-    place: Workplace, tmp: Path
-) -> None:
+def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> None:
     assert located(place, NAME) == str(tmp / Path(NAME).name)
     assert located(place, "/tmp") == str(tmp)
     assert as_seen(place, str(tmp / "a")) == "/tmp/a"
@@ -65,7 +63,7 @@ def test_a_path_in_tmp_is_in_the_sessions_own_and_shown_by_its_name(
     assert real_path(place, NAME) == str(tmp / Path(NAME).name)
 
 
-def test_what_is_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: Path) -> None:
+def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: Path) -> None:
     with open(NAME, "x"):
         pass
     try:
@@ -127,7 +125,7 @@ async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
         assert not verdict.allowed or Path(real).is_relative_to(tmp)
 
 
-async def test_a_link_that_is_swapped_while_it_is_judged_does_not_lead_to_the_machines_tmp(
+async def test_a_swapped_link_does_not_lead_to_the_machines_tmp(
     place: Workplace, tmp: Path
 ) -> None:
     (tmp / "note").touch()  # by now; it was a link when the real path was looked up
@@ -135,9 +133,7 @@ async def test_a_link_that_is_swapped_while_it_is_judged_does_not_lead_to_the_ma
     assert not verdict.allowed
 
 
-def test_keys_in_it_are_keys_and_what_lies_beside_it_stays_kodes_own(
-    place: Workplace, tmp: Path
-) -> None:
+def test_keys_stay_keys_and_neighbours_stay_kodes_own(place: Workplace, tmp: Path) -> None:
     (tmp / ".env").touch()
     (tmp.parent / "mask").touch()
     assert outcome(place, read_file, "/tmp/.env") == "ask"

@@ -41,7 +41,7 @@ def test_the_log_of_the_journal_is_searched_unasked(mode: str, command: str, san
         f"cat {JOURNAL}/*.md",
     ],
 )
-def test_what_lies_beside_it_is_not(command: str) -> None:
+def test_files_beside_a_readable_folder_are_not_readable(command: str) -> None:
     assert shell("ask", command, **READABLE).outcome != "allow"
 
 

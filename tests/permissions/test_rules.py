@@ -32,7 +32,7 @@ def test_a_bare_name_is_a_rule(text):
 @pytest.mark.parametrize(
     "text", ["", "bash(ls)", "shell(", "shell()", "shell(*)", "todo(x)", "shell('a)", "rm:*"]
 )
-def test_what_is_no_rule_is_an_error_that_says_what_is(text):
+def test_an_invalid_rule_is_an_error_that_explains_rules(text):
     with pytest.raises(ConfigError) as error:
         parse(text)
 
@@ -100,12 +100,12 @@ def test_globs_are_relative_to_the_project(tmp_path):
     assert not path_matches("edit(src/*)", tmp_path / "src" / "a" / "b.py", tmp_path)
 
 
-def test_a_glob_without_a_slash_matches_a_name_at_any_depth_of_the_project(tmp_path):
+def test_a_glob_without_a_slash_matches_at_any_depth(tmp_path):
     assert path_matches("edit(*.md)", tmp_path / "docs" / "a.md", tmp_path)
     assert not path_matches("edit(*.md)", tmp_path.parent / "a.md", tmp_path)
 
 
-def test_a_path_that_begins_with_a_dot_is_of_the_projects_own_folder(tmp_path):
+def test_a_path_beginning_with_a_dot_is_the_projects(tmp_path):
     assert path_matches("edit(./a.md)", tmp_path / "a.md", tmp_path)
     assert path_matches("edit(./*.md)", tmp_path / "a.md", tmp_path)
     assert not path_matches("edit(./a.md)", tmp_path / "docs" / "a.md", tmp_path)
@@ -116,7 +116,7 @@ def test_globs_may_be_absolute_or_begin_with_home(tmp_path):
     assert path_matches("read(~/notes/**)", HOME / "notes" / "a.md", tmp_path)
 
 
-def test_an_allow_rule_is_not_fooled_by_a_link_and_a_deny_rule_sees_both_ends(tmp_path):
+def test_links_fool_no_allow_rule_and_deny_rules_see_through(tmp_path):
     project, outside = tmp_path / "p", tmp_path / "o"
     for folder in (project / "src", outside):
         folder.mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_every_name_has_a_kind():
         ("write_file", "write_file"),
     ],
 )
-def test_a_rule_is_hidden_by_a_stronger_one_that_covers_it(rule, stronger):
+def test_a_rule_is_hidden_by_a_stronger_one_covering_it(rule, stronger):
     assert hidden_by(parse(rule), [parse("memory"), parse(stronger)]) == parse(stronger)
 
 
@@ -225,5 +225,5 @@ def test_a_name_that_is_not_known_beforehand_matches_nothing():
         ("bash", "shell"),
     ],
 )
-def test_a_rule_may_name_a_tool_as_the_model_is_shown_it(text, rule):
+def test_a_rule_may_use_the_tools_name_for_models(text, rule):
     assert str(parse(text)) == rule

@@ -34,7 +34,7 @@ def outcome(tool, arguments, *, taint, allow=(), mode="auto-edit"):
         ("write_file", {"path": ".github/copilot-instructions.md"}),
     ],
 )
-def test_a_file_of_orders_is_free_until_outside_text_was_read(tool, arguments):
+def test_a_file_of_orders_is_free_until_outside_text(tool, arguments):
     assert outcome(tool, arguments, taint=True) == "ask"
     assert outcome(tool, arguments, taint=False) == "allow"
 
@@ -48,6 +48,6 @@ def test_an_allow_rule_covers_it():
     assert outcome("write_file", {"path": "AGENTS.md"}, taint=True, allow=allow) == "allow"
 
 
-def test_the_projects_settings_of_kode_are_asked_about_in_any_session():
+def test_kodes_project_settings_are_asked_about_in_any_session():
     assert outcome("write_file", {"path": "kode.json"}, taint=False) == "ask"
     assert outcome("shell", {"command": "echo '{}' > kode.json"}, taint=False) == "ask"

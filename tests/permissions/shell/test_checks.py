@@ -17,7 +17,7 @@ WHERE = ground(Path("/srv/project"), Path("/srv"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["command"])
-def test_the_checks_that_do_not_run_in_the_background_are_watched(row: dict[str, object]) -> None:
+def test_checks_are_watched_unless_they_run_in_the_background(row: dict[str, object]) -> None:
     assert [one.command for one in judge(str(row["command"]), WHERE).checks if one.of] == row[
         "checks"
     ]
@@ -33,14 +33,12 @@ def test_the_checks_that_do_not_run_in_the_background_are_watched(row: dict[str,
         ("! pytest", CheckPart(command="pytest", of=1)),
     ],
 )
-def test_a_check_has_its_place_in_bash_s_pipeline_and_not_the_grammar_s(
-    line: str, place: CheckPart
-) -> None:
+def test_a_check_has_its_place_in_bashs_own_pipeline(line: str, place: CheckPart) -> None:
     assert judge(line, WHERE).checks == (place,)
 
 
 @pytest.mark.parametrize("line", ["pytest &", "trap - EXIT; pytest", "pytest; pytest | tail"])
-def test_of_others_nothing_can_tell(line: str) -> None:
+def test_other_commands_report_no_checks(line: str) -> None:
     assert [(one.command, one.of) for one in judge(line, WHERE).checks] == [("pytest", 0)]
 
 
@@ -60,5 +58,5 @@ def test_of_others_nothing_can_tell(line: str) -> None:
         ("", False),
     ],
 )
-def test_exit_status_1_of_a_search_or_a_comparison_is_an_answer(line: str, answers: bool) -> None:
+def test_exit_status_1_of_searches_and_comparisons_is_an_answer(line: str, answers: bool) -> None:
     assert judge(line, WHERE).answers is answers

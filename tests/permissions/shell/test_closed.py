@@ -48,7 +48,7 @@ def test_plain_reading_commands_are_closed(command):
 
 
 @pytest.mark.parametrize("command", commands("not_closed"))
-def test_what_could_do_more_is_not_closed(command):
+def test_a_line_that_could_do_more_is_not_closed(command):
     line = judged(command)
 
     assert not line.closed
@@ -57,7 +57,7 @@ def test_what_could_do_more_is_not_closed(command):
 
 @settings(max_examples=600, deadline=None)
 @given(command=st.one_of(RANDOM_LINES, variants()))
-def test_a_closed_line_holds_only_literal_words_of_programs_in_the_table(command):
+def test_a_closed_line_holds_only_literal_words_of_known_programs(command):
     line = judged(command)
     assert line.closed == (line.risk == "safe")
     if not line.closed:
@@ -156,6 +156,6 @@ def test_an_option_behind_an_operand_is_not_understood():
     assert not judged("ls src -la").closed
 
 
-def test_a_value_that_another_system_takes_for_a_file_is_no_plain_reading():
+def test_a_value_read_as_a_file_elsewhere_is_not_closed():
     assert not judged("head -n .env README.md").closed
     assert judged("head -n 5 README.md").closed

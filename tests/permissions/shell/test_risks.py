@@ -58,7 +58,7 @@ def test_an_always_is_as_narrow_as_the_subcommand(command, offer):
     assert judged(command).parts[0].offer == offer
 
 
-def test_what_cannot_be_undone_is_said():
+def test_irreversible_commands_are_named():
     assert judged("git push").parts[0].undo == "What is pushed stays pushed."
     assert "outside the project" in judged("rm -rf ~/x").parts[0].undo
     assert judged("touch a").parts[0].undo == ""
@@ -100,7 +100,7 @@ def test_the_files_that_a_line_names(command, reads, writes):
     assert [path for part in parts for path in part.writes] == [project + name for name in writes]
 
 
-def test_what_lies_outside_keys_and_folders_of_kode_are_marked():
+def test_outside_paths_keys_and_kodes_folders_are_marked():
     assert judged("cat /tmp/x").parts[0].outside
     assert judged("echo x > /tmp/x").parts[-1].outside
     assert not judged("cat /usr/share/doc/x /etc/os-release").parts[0].outside
@@ -133,7 +133,7 @@ def test_what_lies_outside_keys_and_folders_of_kode_are_marked():
         ("", True),
     ],
 )
-def test_a_line_is_known_when_every_word_of_it_is_literal_and_names_what_runs(command, known):
+def test_a_line_of_literal_words_and_a_program_is_known(command, known):
     assert judged(command).known is known
 
 
@@ -168,7 +168,7 @@ FRAMES = [
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_what_is_grave_is_found_wherever_it_stands(frame):
+def test_grave_commands_are_found_wherever_they_stand(frame):
     for command in RISKY:
         if "\n" in command or "&" in command:
             continue  # these are lines of their own
