@@ -30,7 +30,7 @@ def cassette(about: str = json.dumps(ABOUT)) -> bytes:
     [b"", cassette("1"), cassette("[" * 100_000), cassette("{}"), cassette()[:-30]],
     ids=["empty", "a number", "nested", "nothing", "cut"],
 )
-def test_what_is_no_cassette_is_refused_in_words(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "theirs.cassette"
     file.write_bytes(data)
 
@@ -51,9 +51,7 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b"\xff", b"3", b'["read_file"]', b'[{"text": 1}]'])
-def test_tools_that_somebody_else_kept_wrongly_are_as_if_not_kept(
-    tmp_path: Path, data: bytes
-) -> None:
+def test_tools_wrongly_kept_by_others_count_as_not_kept(tmp_path: Path, data: bytes) -> None:
     contents = Contents(folder=paths.tool_texts(tmp_path), max_file_bytes=1000, max_bytes=1000)
 
     assert kept_tools(tmp_path, contents.put(data)) == {}

@@ -166,9 +166,7 @@ async def test_a_compaction_by_hand_and_its_undo(
     assert len(replay.steps) == 7
 
 
-async def test_a_person_who_says_yes_to_one_edit_and_no_to_the_next(
-    opened: Open, config: Config
-) -> None:
+async def test_a_yes_and_then_a_no_are_repeated(opened: Open, config: Config) -> None:
     asked: list[Question] = []
 
     async def ask(question: Question) -> Answer:
@@ -188,7 +186,7 @@ async def test_a_person_who_says_yes_to_one_edit_and_no_to_the_next(
     assert differences(replay) == []
 
 
-async def test_what_the_person_says_while_a_turn_runs(opened: Open, config: Config) -> None:
+async def test_the_persons_words_during_a_turn_are_repeated(opened: Open, config: Config) -> None:
     talk = await opened(READ, READ, DONE)
     waiting = ["be quick", "and brief"]
     talk.steering = lambda: [waiting.pop(0)] if waiting else []
@@ -275,7 +273,7 @@ async def test_a_copy_of_read_only_folders_is_deleted(
     (project / "cache").chmod(0o755)
 
 
-async def test_what_a_damaged_record_has_before_its_first_turn_is_not_repeated(
+async def test_a_damaged_beginning_before_the_first_turn_is_not_repeated(
     opened: Open, config: Config, project: Path
 ) -> None:
     (project / "a.py").write_text("x = 1\n" + "# a long line that fills the window\n" * 400)
@@ -299,7 +297,7 @@ async def test_what_a_damaged_record_has_before_its_first_turn_is_not_repeated(
     assert len(replay.steps) == 4
 
 
-async def test_without_a_sandbox_a_command_has_its_recorded_result(
+async def test_a_command_uses_its_recorded_result_where_no_sandbox_is(
     opened: Open, config: Config, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proof = {"calls": [{"name": "shell", "arguments": {"command": "echo ran >> proof; cat proof"}}]}

@@ -37,7 +37,7 @@ def result(text: str) -> Message:
         ('<outside-0123456789abcdef source="x">', '<outside-fedcba9876543210 source="x">'),
     ],
 )
-def test_what_differs_from_run_to_run_is_the_same(then: str, now: str) -> None:
+def test_differences_between_any_two_runs_count_as_the_same(then: str, now: str) -> None:
     assert FORM.messages([result(then)], [result(now)]) == []
 
 
@@ -52,29 +52,29 @@ def test_what_differs_from_run_to_run_is_the_same(then: str, now: str) -> None:
         ("", "a word"),
     ],
 )
-def test_what_means_something_is_a_difference_and_named(then: str, now: str) -> None:
+def test_meaningful_differences_are_named(then: str, now: str) -> None:
     (found,) = FORM.messages([result(then)], [result(now)])
     assert (found.part, found.name) == ("result", "shell")
     assert found.diff().startswith("--- recorded")
 
 
 @given(st.text(alphabet="abx/ .\n-1", max_size=60))
-def test_a_path_of_the_record_is_led_into_the_copy_and_back(text: str) -> None:
+def test_a_recorded_path_leads_into_the_copy_and_back(text: str) -> None:
     then = f"{text} {THEN}/a.py {text}"
     assert FORM.of(FORM.then_to_now(then)) == FORM.of(then)
     assert f"{NOW}/a.py" in FORM.then_to_now(then)
 
 
-def test_a_folder_whose_name_only_begins_like_the_project_is_another() -> None:
+def test_a_folder_with_a_similar_beginning_is_another() -> None:
     assert FORM.then_to_now(f"{THEN}2/a.py") == f"{THEN}2/a.py"
 
 
-def test_a_message_that_only_one_side_has_is_named_by_who_spoke() -> None:
+def test_a_message_on_one_side_only_names_its_speaker() -> None:
     (found,) = FORM.messages([], [user_message("and brief")])
     assert found == Difference(part="message", name="user", then="", now="and brief")
 
 
-def test_what_goes_with_the_first_message_is_named_by_its_heading() -> None:
+def test_context_of_the_first_message_is_named_by_its_heading() -> None:
     def opening(text: str) -> Message:
         return Message(role="user", parts=(Text(text=f"# House rules\n{text}", source="opening"),))
 
@@ -94,7 +94,7 @@ def test_tools_are_compared_one_by_one_then_by_their_order() -> None:
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_interval_holds_the_share_and_more_runs_make_it_narrower(
+def test_the_interval_holds_the_share_and_narrows_with_runs(
     counts: tuple[int, int],
 ) -> None:
     passed, runs = counts

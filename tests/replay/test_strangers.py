@@ -125,7 +125,7 @@ def live(model: Provider, step: int) -> Changes:
 
 @pytest.mark.parametrize("mode", ["ask", "full"])
 @pytest.mark.parametrize("name", ["elsewhere/notes.txt", "elsewhere/.env", "project/.env"])
-async def test_what_the_stranger_was_allowed_to_read_is_not_read_here(
+async def test_a_strangers_permission_to_read_does_not_hold_here(
     record: Record, config: Config, project: Path, tmp_path: Path, mode: str, name: str
 ) -> None:
     secret = tmp_path / name
@@ -157,7 +157,7 @@ async def test_a_cassette_holds_nothing_of_files_with_keys(record: Record, proje
 
 @pytest.mark.parametrize("mode", ["ask", "full"])
 @pytest.mark.parametrize("name", ["elsewhere/notes.txt", "project/.env"])
-async def test_a_live_model_reads_no_more_than_the_copy_whatever_mode_is_recorded(
+async def test_a_live_model_reads_no_more_than_the_copy(
     record: Record, config: Config, project: Path, tmp_path: Path, mode: str, name: str
 ) -> None:
     theirs = await record(reads("a.py"), DONE, mode=mode)
@@ -174,7 +174,7 @@ async def test_a_live_model_reads_no_more_than_the_copy_whatever_mode_is_recorde
     assert MINE not in "".join(model.sent)
 
 
-async def test_a_call_of_a_live_model_is_its_own_even_with_the_id_of_a_recorded_one(
+async def test_a_live_call_is_its_own_despite_a_recorded_id(
     record: Record, config: Config, project: Path, tmp_path: Path
 ) -> None:
     """Many servers count: `call_1`. The answer that a person gave then is not about this call."""
@@ -193,7 +193,7 @@ async def test_a_call_of_a_live_model_is_its_own_even_with_the_id_of_a_recorded_
     assert "of the copy" in model.sent[-1]
 
 
-async def test_what_a_live_model_left_is_not_judged_by_a_command_outside_of_a_sandbox(
+async def test_a_live_models_files_are_not_judged_outside_a_sandbox(
     record: Record, config: Config, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = await record(reads("a.py"), DONE)
@@ -204,7 +204,7 @@ async def test_what_a_live_model_left_is_not_judged_by_a_command_outside_of_a_sa
         await played(theirs, config, project, changes)
 
 
-async def test_a_repository_that_a_stranger_puts_into_the_copy_moves_no_branch_of_mine(
+async def test_a_strangers_repository_in_the_copy_moves_no_branch(
     record: Record, config: Config, project: Path
 ) -> None:
     def git(*arguments: str) -> str:
