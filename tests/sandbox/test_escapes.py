@@ -122,9 +122,7 @@ def test_links_inside_lead_to_nothing_that_can_be_changed(run: Run, theirs: Path
     assert sorted(os.listdir(theirs.parent)) == ["home", "theirs"]
 
 
-def test_a_link_that_flips_while_it_is_written_through_never_leads_out(
-    run: Run, theirs: Path
-) -> None:
+def test_a_link_flipping_during_a_write_never_leads_out(run: Run, theirs: Path) -> None:
     before = state(theirs)
     run(
         f"mkdir -p $TMPDIR/in; touch $TMPDIR/in/theirs; "
@@ -134,9 +132,7 @@ def test_a_link_that_flips_while_it_is_written_through_never_leads_out(
     assert state(theirs) == before
 
 
-def test_a_hard_link_into_the_project_from_outside_changes_only_the_copy(
-    run: Run, theirs: Path
-) -> None:
+def test_a_hard_link_from_outside_changes_only_the_copy(run: Run, theirs: Path) -> None:
     os.link(theirs, run.work / "same")
     before = state(theirs)
     run("echo x >> same; chmod 777 same; truncate -s 0 same")
@@ -182,7 +178,7 @@ def test_a_descriptor_that_was_open_before_is_not_there(made: Sandbox, work: Pat
         os.close(secret)
 
 
-def test_the_place_of_the_layers_is_gone_when_the_command_starts(run_layered: Run) -> None:
+def test_the_layers_place_is_gone_when_the_command_starts(run_layered: Run) -> None:
     done = run_layered("ls -la /dev/.kode; cat /proc/self/mountinfo; ls /proc/*/fd")
     assert "upper" not in done.out.replace("upperdir=upper", "")
     assert "/dev/.kode" not in done.out
@@ -236,7 +232,7 @@ def test_the_process_that_the_sandbox_begins_with_shows_nothing(run: Run) -> Non
     assert "SECRET" not in done.out
 
 
-def test_what_is_shared_between_processes_stays(run: Run) -> None:
+def test_resources_shared_between_processes_stay_unchanged(run: Run) -> None:
     """System V memory, semaphores and queues, which belong to whoever knows their number."""
     made = subprocess.run(
         ["ipcmk", "-M", "4096"], capture_output=True, text=True, check=True, **run.user.identity()
@@ -359,7 +355,7 @@ def test_the_clock_is_not_set(run: Run) -> None:
     assert run('date -s "@$(date +%s)"').code != 0
 
 
-def test_what_belongs_to_the_machine_stays(run: Run) -> None:
+def test_resources_of_the_machine_stay_unchanged(run: Run) -> None:
     paths = (
         "/proc/sys/kernel/core_pattern",
         "/proc/sys/vm/drop_caches",
@@ -542,7 +538,7 @@ PLANTED = (
 )
 
 
-def test_what_is_planted_inside_is_not_there_outside(run: Run) -> None:
+def test_objects_planted_inside_are_absent_outside(run: Run) -> None:
     before = sorted(str(path) for path in run.work.rglob("*"))
     config = (run.work / ".git" / "config").read_text()
     assert run(PLANTED).code == 0
@@ -550,7 +546,7 @@ def test_what_is_planted_inside_is_not_there_outside(run: Run) -> None:
     assert (run.work / ".git" / "config").read_text() == config
 
 
-def test_what_becomes_real_is_named_one_by_one_and_only_files_and_links(run_layered: Run) -> None:
+def test_only_named_files_and_links_become_real(run_layered: Run) -> None:
     done = run_layered(PLANTED)
     named = {path for path, _, ignored in done.changes if not ignored}
     assert {".git/hooks/pre-commit", ".git/config", "sub/.git/hooks/post-checkout", ".envrc",

@@ -34,7 +34,7 @@ def test_files_with_keys_in_the_project_show_nothing(run: Run) -> None:
     assert CANARY not in run(READ_ALL).out
 
 
-def test_the_home_kode_s_folder_and_the_machine_s_keys_show_nothing(run: Run, home: Path) -> None:
+def test_home_kodes_folder_and_the_machines_keys_show_nothing(run: Run, home: Path) -> None:
     names = ".ssh/id_rsa .kode/config.json .aws/credentials .bash_history .config/gh/hosts.yml"
     for name in (*names.split(), "other/.env", "notes.txt", ".kode/sessions/1"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -82,9 +82,7 @@ def test_a_key_file_that_appears_between_two_commands_is_hidden(made: Sandbox, w
         subprocess.run(["rm", "-r", "d", ".env"], cwd=work, check=True)
 
 
-def test_one_that_is_created_in_the_same_moment_as_its_folder_is_looked_at_is_hidden_next_time(
-    made: Sandbox, work: Path
-) -> None:
+def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work: Path) -> None:
     """Many times, since the clock of a file system ticks slowly."""
     for at in range(50):
         folder = work / str(at)
@@ -112,7 +110,7 @@ def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     assert ".env" not in done.out
 
 
-def test_git_is_asked_in_the_thread_that_begins_a_command_not_when_it_is_wrapped(
+def test_git_is_asked_in_the_thread_that_begins_commands(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "bubblewrap"):
@@ -126,7 +124,7 @@ def test_git_is_asked_in_the_thread_that_begins_a_command_not_when_it_is_wrapped
     assert len(asked) == 1
 
 
-def test_what_a_rule_denies_to_read_is_hidden_too(home: Path, work: Path) -> None:
+def test_a_path_denied_by_a_rule_is_hidden_too(home: Path, work: Path) -> None:
     (work / "notes" / "deep").mkdir(parents=True)
     (work / "notes" / "deep" / "plan.txt").write_text(CANARY)
     (work / "other.txt").write_text("seen")
@@ -137,9 +135,7 @@ def test_what_a_rule_denies_to_read_is_hidden_too(home: Path, work: Path) -> Non
             assert done.out == "seen", kind
 
 
-def test_a_key_file_that_is_saved_while_a_command_runs_is_hidden_from_it_in_a_copy(
-    made: Sandbox, work: Path
-) -> None:
+def test_a_key_saved_during_a_command_is_hidden_in_copies(made: Sandbox, work: Path) -> None:
     if why := fault(made, "layered"):
         pytest.skip(why)
     (work / ".env").write_text("OLD=old-canary")
@@ -159,7 +155,7 @@ def test_a_key_file_that_is_saved_while_a_command_runs_is_hidden_from_it_in_a_co
     assert attempt_done == [""]
 
 
-def test_settings_of_git_with_a_key_in_them_are_not_shown(run: Run, home: Path) -> None:
+def test_git_settings_that_hold_a_key_are_hidden(run: Run, home: Path) -> None:
     (home / ".gitconfig").write_text('[url "https://me:hush-hush@host.test/"]\n\tinsteadOf = x\n')
     assert "hush-hush" not in run("cat ~/.gitconfig; git config -l").out
 

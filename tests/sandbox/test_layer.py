@@ -126,7 +126,7 @@ def emptied(work: Path) -> None:
 )
 @given(before=OPERATIONS, steps=OPERATIONS)
 @pytest.mark.slow
-def test_what_is_applied_is_what_the_command_would_have_done_and_undo_takes_it_back(
+def test_applying_equals_running_directly_and_undo_reverts_it(
     made: Sandbox,
     work: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -209,7 +209,7 @@ def kept(folder: Path) -> Checkpoints:
         ("echo 1 > x; git add x; git commit -qm 1", "rm -rf .git"),
     ],
 )  # fmt: skip
-def test_applied_it_is_as_if_done_and_undone_as_it_was(
+def test_an_applied_change_equals_the_command_and_is_undone(
     made: Sandbox, work: Path, place: Path, before: str, command: str
 ) -> None:
     dates = {"GIT_AUTHOR_DATE": "2001-01-01T00:00Z", "GIT_COMMITTER_DATE": "2001-01-01T00:00Z"}
@@ -240,15 +240,13 @@ def test_applied_it_is_as_if_done_and_undone_as_it_was(
     assert files(tree(work)) == files(was)
 
 
-def test_nothing_is_changed_by_a_command_that_only_reads_or_writes_the_same(
-    made: Sandbox, work: Path
-) -> None:
+def test_reading_or_rewriting_the_same_text_changes_nothing(made: Sandbox, work: Path) -> None:
     (work / "a").write_text("1\n")
     done = attempted_in(made, "layered", "cat a; echo 1 > a; touch a; git status; mkdir d; rmdir d")
     assert done.changes == ()
 
 
-def test_what_is_staged_is_a_change_and_that_git_looked_is_none(made: Sandbox, work: Path) -> None:
+def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Path) -> None:
     (work / "a").write_text("1\n")
     for command in ("add a", "commit -qm 1"):
         subprocess.run(["git", *command.split()], cwd=work, check=True)
@@ -260,7 +258,7 @@ def test_what_is_staged_is_a_change_and_that_git_looked_is_none(made: Sandbox, w
     assert attempted_in(made, "layered", "git rm -q --cached a").changes == (index,)
 
 
-def test_a_commit_of_the_first_command_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
+def test_a_first_commit_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
     long_ago = (1_000_000_000, 1_000_000_000)
     for name in (".env", "a"):
         (work / name).write_text("KEY=1\n")
@@ -291,7 +289,7 @@ def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> N
     )
 
 
-def test_a_new_folder_of_a_tool_hides_nothing_that_runs_later(made: Sandbox, work: Path) -> None:
+def test_a_tools_new_folder_hides_nothing_that_runs_later(made: Sandbox, work: Path) -> None:
     done = attempted_in(
         made, "layered", "mkdir -p node_modules/.bin node_modules/a node_modules/b/.git/hooks; "
         "echo > node_modules/.bin/tsc; echo > node_modules/a/x; echo > node_modules/b/.git/hooks/h"
@@ -306,7 +304,7 @@ def test_a_new_folder_of_a_tool_hides_nothing_that_runs_later(made: Sandbox, wor
 # ── somebody else, meanwhile ─────────────────────────────────────────────────────────────────
 
 
-def test_what_somebody_else_changed_meanwhile_is_theirs(made: Sandbox, work: Path) -> None:
+def test_files_that_somebody_else_changed_meanwhile_are_theirs(made: Sandbox, work: Path) -> None:
     for name in ("a", "b", "c", "d"):
         (work / name).write_text("before")
     time.sleep(0.02)
@@ -324,7 +322,7 @@ def test_what_somebody_else_changed_meanwhile_is_theirs(made: Sandbox, work: Pat
     assert not (work / "d").exists()
 
 
-def test_a_folder_that_became_a_link_meanwhile_is_not_written_through(
+def test_a_folder_turned_into_a_link_is_not_written_through(
     made: Sandbox, work: Path, place: Path
 ) -> None:
     (work / "d").mkdir()
@@ -415,9 +413,7 @@ def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path)
         }  # fmt: skip
 
 
-def test_on_a_full_disk_what_does_not_fit_is_left_alone_and_nothing_half_is_there(
-    made: Sandbox, work: Path
-) -> None:
+def test_a_full_disk_leaves_nothing_half_applied(made: Sandbox, work: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("needs root, to mount a small file system")
     code = f"""
@@ -483,7 +479,7 @@ def carried(made: Sandbox, command: str) -> str:
     return done.out
 
 
-def test_what_one_command_built_the_next_one_uses_and_cleans(building: Sandbox, work: Path) -> None:
+def test_builds_are_used_and_cleaned_by_later_commands(building: Sandbox, work: Path) -> None:
     carried(building, "mkdir -p out/deep; echo built > out/deep/x; echo o > a.o; echo no > a.c")
     assert carried(building, "cat out/deep/x a.o; ls") == "built\no\na.o\nout\n"
     carried(building, "echo again > out/deep/x; rm a.o")
@@ -501,7 +497,7 @@ def test_a_folder_that_was_built_becomes_a_file_and_back(building: Sandbox) -> N
     assert carried(building, "cat y.o/z; ls out") == "3\nw\n"
 
 
-def test_what_was_built_is_forgotten_after_a_command_outside(building: Sandbox, work: Path) -> None:
+def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: Path) -> None:
     carried(building, "mkdir out; echo inside > out/x")
     (work / "out").mkdir()
     (work / "out" / "x").write_text("outside\n")
@@ -521,9 +517,7 @@ def test_a_key_file_is_masked_whatever_was_carried_over_there(
 # ── what a crash leaves, and others at the same time ─────────────────────────────────────────
 
 
-def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
-    made: Sandbox, work: Path
-) -> None:
+def test_leftovers_of_killed_processes_go_and_used_ones_stay(made: Sandbox, work: Path) -> None:
     store = made.store()
     assert store is not None
     code = (
@@ -550,7 +544,7 @@ def test_what_a_killed_process_left_goes_and_what_another_uses_stays(
     assert not again.folder.exists()
 
 
-def test_stores_that_open_at_the_same_time_do_not_take_each_others_away(place: Path) -> None:
+def test_stores_opened_together_do_not_remove_each_other(place: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
@@ -564,7 +558,7 @@ def test_stores_that_open_at_the_same_time_do_not_take_each_others_away(place: P
     assert [(one.communicate()[1], one.returncode) for one in both] == [("", 0)] * 4
 
 
-def test_a_place_that_somebody_else_could_write_in_is_not_taken(place: Path) -> None:
+def test_a_place_that_others_could_write_in_is_rejected(place: Path) -> None:
     (place / "open").mkdir()
     (place / "open").chmod(0o777)
     (place / "link").symlink_to(place)

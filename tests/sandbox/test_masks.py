@@ -45,7 +45,7 @@ def test_settings_hold_keys_where_their_content_says_so(tmp_path):
     assert masked(known) == [".env", ".npmrc"]
 
 
-def test_what_appears_or_goes_between_two_commands_is_seen(tmp_path):
+def test_files_that_come_or_go_between_commands_are_seen(tmp_path):
     put(tmp_path, "a/x.py")
     known = Masks(tmp_path)
     assert masked(known) == []
@@ -57,20 +57,20 @@ def test_what_appears_or_goes_between_two_commands_is_seen(tmp_path):
     assert masked(known) == []
 
 
-def test_what_a_rule_denies_is_masked_too(tmp_path):
+def test_a_path_denied_by_a_rule_is_masked_too(tmp_path):
     put(tmp_path, "docs/private/plan.md", "docs/plan.md")
 
     assert masked(Masks(tmp_path, lambda path: "/private" in path)) == ["docs/private"]
 
 
-def test_the_look_ends_after_so_many_names_and_begins_near_the_top(tmp_path, monkeypatch):
+def test_the_look_is_bounded_and_begins_near_the_top(tmp_path, monkeypatch):
     put(tmp_path, *(f"a/b/c/{n}.txt" for n in range(20)), "z/.env", "a/b/c/d/.env")
     monkeypatch.setattr(masks, "MAX_ENTRIES", 5)
 
     assert masked(Masks(tmp_path)) == ["z/.env"]
 
 
-def test_links_are_not_followed_and_a_folder_that_is_gone_holds_nothing(tmp_path):
+def test_links_are_not_followed_and_gone_folders_hold_nothing(tmp_path):
     put(tmp_path, "outside/.env")
     (tmp_path / "p").mkdir()
     os.symlink(tmp_path / "outside", tmp_path / "p" / "link")
@@ -81,7 +81,7 @@ def test_links_are_not_followed_and_a_folder_that_is_gone_holds_nothing(tmp_path
 
 
 @pytest.mark.parametrize("content", ["", "KEY=1", "x" * 5000])
-def test_a_mask_is_as_long_and_as_old_as_the_file_and_holds_nothing(tmp_path, content):
+def test_a_mask_has_the_files_length_and_age_but_nothing(tmp_path, content):
     put(tmp_path, ".env")
     (tmp_path / ".env").write_text(content)
     os.utime(tmp_path / ".env", ns=(1, 12_345_678_901))
@@ -97,9 +97,7 @@ def test_a_mask_is_as_long_and_as_old_as_the_file_and_holds_nothing(tmp_path, co
 
 @needs("git")
 @pytest.mark.parametrize("place", ["config", "an included file", "a worktree's config"])
-def test_nothing_that_a_repository_names_runs_when_its_index_is_refreshed(
-    tmp_path, monkeypatch, place
-):
+def test_refreshing_an_index_runs_nothing_a_repository_names(tmp_path, monkeypatch, place):
     work, proof = tmp_path / "work", tmp_path / "proof"
     put(work, ".env", "a.py", "sub/b.py")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -145,7 +143,7 @@ def test_nothing_that_a_repository_names_runs_when_its_index_is_refreshed(
     assert proof.exists()  # the repository is as hostile as it is meant to be
 
 
-def test_git_is_not_started_for_an_index_that_is_no_file_of_the_folder(tmp_path, monkeypatch):
+def test_git_is_not_started_for_a_foreign_index(tmp_path, monkeypatch):
     started: list[Path] = []
     monkeypatch.setattr(masks, "run_git", lambda root, arguments: started.append(root))
     put(tmp_path, "file/.git/index", "elsewhere/index")

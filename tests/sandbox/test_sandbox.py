@@ -43,7 +43,7 @@ def any_kind(made: Sandbox) -> Sandbox:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
+def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
     home: Path, work: Path, place: Path, kind: Kind
 ) -> None:
     journal, moved = home / ".kode" / "memory" / "journal" / "0123456789abcdef", place / "moved"
@@ -67,7 +67,7 @@ def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
     assert (log.read_text(), facts.read_text()) == ("moved the parser", "likes tabs")
 
 
-def test_without_a_sandbox_the_next_step_is_named(
+def test_a_missing_sandbox_comes_with_the_next_step(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
@@ -77,7 +77,7 @@ def test_without_a_sandbox_the_next_step_is_named(
     assert "Install bubblewrap" in standing.why
 
 
-def test_without_bubblewrap_the_gaps_are_named(
+def test_a_missing_bubblewrap_comes_with_the_gaps(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "landlock"):
@@ -113,7 +113,7 @@ def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     assert "reads" in made.fault("bubblewrap")
 
 
-def test_who_asks_at_the_same_time_gets_the_answer_of_one_self_test(
+def test_simultaneous_askers_share_one_self_test(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried, go_on = [], threading.Event()
@@ -146,9 +146,7 @@ def test_the_launcher_refuses_rather_than_run_unlimited(
         assert "could not be entered" in done.err
 
 
-def test_a_program_that_is_missing_is_named_and_the_sandbox_not_blamed(
-    made: Sandbox, work: Path
-) -> None:
+def test_a_missing_program_is_named_and_the_sandbox_not_blamed(made: Sandbox, work: Path) -> None:
     for kind in [kind for kind in KINDS if not fault(made, kind)]:
         attempt = begun(made, kind)
         done = ran(attempt.wrap(("no-such-program",)), work)
@@ -168,7 +166,7 @@ def test_a_user_without_an_entry_has_a_sandbox_too(
 
 
 @pytest.mark.parametrize("where", ["a home inside", "a mount inside"])
-def test_what_a_copy_would_not_hide_or_show_is_not_copied(home: Path, where: str) -> None:
+def test_paths_a_copy_would_hide_are_not_copied(home: Path, where: str) -> None:
     folder = home if where == "a home inside" else Path("/dev")
     made = opened(home, folder)
     assert fault(made, "layered")
@@ -185,7 +183,7 @@ def test_the_temporary_folder_is_writable_and_lasts_for_the_session(made: Sandbo
             assert attempted_in(made, kind, "cat $TMPDIR/t; stat -c %a $TMPDIR").out == "y\n700\n"
 
 
-def test_variables_that_name_what_is_out_of_reach_are_left_out(made: Sandbox) -> None:
+def test_variables_naming_unreachable_places_are_left_out(made: Sandbox) -> None:
     for kind in KINDS:
         if fault(made, kind):
             continue
@@ -236,7 +234,7 @@ def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path
     assert os.listdir(home / ".ssh") == ["id_rsa"]
 
 
-def test_a_folder_of_work_that_became_a_link_is_not_worked_in(home: Path, place: Path) -> None:
+def test_a_work_folder_turned_into_a_link_is_not_used(home: Path, place: Path) -> None:
     (place / "other").mkdir()
     made = opened(home, place / "other")
     kinds = [kind for kind in KINDS if not fault(made, kind)]
@@ -318,7 +316,7 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_left_its_session_and_environment_ends_with_the_command(
+async def test_processes_that_left_their_session_end_with_the_command(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
     if why := fault(made, kind):
@@ -343,7 +341,7 @@ async def test_the_sandbox_itself_is_not_reported_as_left_running(
         assert output.text == "(no output)\n[exit status 0]"
 
 
-def test_when_kode_is_killed_its_command_ends_and_nothing_is_real(
+def test_killing_kode_ends_its_command_and_applies_nothing(
     made: Sandbox, home: Path, work: Path
 ) -> None:
     if why := fault(made, "layered"):

@@ -78,7 +78,7 @@ def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
     assert done.hits == ()
 
 
-def test_its_port_is_no_hit_where_a_program_outside_has_the_same(layered: Sandbox) -> None:
+def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
         port = int(Path(layered.temporary_folder(), "port").read_text())
@@ -99,7 +99,7 @@ def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
     assert "ConnectionRefusedError" in done.err
 
 
-def test_where_the_network_cannot_be_shared_each_command_has_its_own(
+def test_each_command_has_its_own_network_where_sharing_fails(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandboxes, "make_loopback", lambda: None)
@@ -111,7 +111,7 @@ def test_where_the_network_cannot_be_shared_each_command_has_its_own(
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
 
 
-def test_what_a_command_left_in_tmp_is_gone_once_the_sandbox_closes(layered: Sandbox) -> None:
+def test_files_left_in_tmp_go_when_the_sandbox_closes(layered: Sandbox) -> None:
     attempted_in(layered, "layered", "echo kept > /tmp/note")
     tmp = layered.private_tmp()
     assert tmp is not None
@@ -150,7 +150,7 @@ def test_a_running_command_is_shown_what_became_of_files(layered: Sandbox) -> No
     assert changes == [("own", "created")]
 
 
-def test_what_it_is_shown_follows_no_link_that_it_made(layered: Sandbox, place: Path) -> None:
+def test_showing_a_file_follows_none_of_its_links(layered: Sandbox, place: Path) -> None:
     cwd, target = layered.ground.cwd, place / "target"
     target.mkdir()
     (target / "file").write_text("as it was")
@@ -173,7 +173,7 @@ def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
     assert "secret" not in out
 
 
-def test_it_is_not_shown_what_lies_behind_a_folder_that_became_a_link(layered: Sandbox) -> None:
+def test_files_behind_a_folder_turned_into_a_link_stay_hidden(layered: Sandbox) -> None:
     cwd = layered.ground.cwd
     hidden = layered.ground.kode_home / "beside"
     hidden.mkdir()
