@@ -119,7 +119,7 @@ def test_files_that_were_as_committed_come_back_too(repo: Path) -> None:
 
 
 @needs_git
-def test_the_way_back_to_a_branch_that_was_left_is_told_and_works(repo: Path) -> None:
+def test_the_way_back_to_a_left_branch_is_told(repo: Path) -> None:
     git(repo, "branch", "other")
     before = git(repo, "diff", "HEAD")
     kept = opened(repo)
@@ -146,7 +146,7 @@ def test_a_dropped_stash_comes_back(repo: Path) -> None:
 
 
 @needs_git
-def test_what_a_person_changed_after_the_command_is_left_alone(repo: Path) -> None:
+def test_a_file_the_person_changed_later_is_left_alone(repo: Path) -> None:
     kept = opened(repo)
     run(kept, repo, "git reset --hard", AtStake(discarded=(str(repo),)))
     (repo / "a.py").write_text("a = 9\n")
@@ -203,7 +203,7 @@ def test_hooks_in_the_settings_of_a_repository_are_off(repo: Path, key: str) -> 
 
 
 @needs_git
-def test_what_a_repository_lacks_is_not_fetched_whatever_it_allows_itself(
+def test_missing_objects_of_a_repository_are_never_fetched(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proof = repo.parent / "proof"
@@ -227,7 +227,7 @@ def test_what_a_repository_lacks_is_not_fetched_whatever_it_allows_itself(
 
 @needs_git
 @pytest.mark.parametrize("flags", [0x0006, 0x8006])
-def test_a_name_in_the_index_that_leads_out_is_passed_over(repo: Path, flags: int) -> None:
+def test_an_index_name_leading_out_is_passed_over(repo: Path, flags: int) -> None:
     """git refuses to add such a name, but reads an index that has one; 0x8000: never looked at."""
     (repo.parent / "out").write_text("mine\n")
     id = bytes.fromhex(git(repo, "rev-parse", "HEAD:a.py").strip())
@@ -242,7 +242,7 @@ def test_a_name_in_the_index_that_leads_out_is_passed_over(repo: Path, flags: in
 
 
 @needs_git
-def test_a_repository_whose_settings_place_its_files_elsewhere_is_not_read(repo: Path) -> None:
+def test_a_repository_with_files_elsewhere_is_not_read(repo: Path) -> None:
     elsewhere = repo.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "secret").write_text("x")
@@ -252,7 +252,7 @@ def test_a_repository_whose_settings_place_its_files_elsewhere_is_not_read(repo:
     assert "could not be saved first (its settings place its files elsewhere)" in record.sentence()
 
 
-def test_what_rm_deletes_comes_back_without_git(tmp_path: Path) -> None:
+def test_files_deleted_by_rm_come_back_without_git(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     (root / "src" / "deep").mkdir(parents=True)
     (root / "src" / "deep" / "a.py").write_text("a\n")
@@ -274,7 +274,7 @@ def test_what_rm_deletes_comes_back_without_git(tmp_path: Path) -> None:
     assert [path.name for path in root.rglob("*") if not path.is_dir()] == []
 
 
-def test_what_a_command_moves_or_rewrites_comes_back(tmp_path: Path) -> None:
+def test_files_moved_or_rewritten_by_a_command_come_back(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     root.mkdir()
     (root / "a").write_text("one\n")
@@ -286,7 +286,7 @@ def test_what_a_command_moves_or_rewrites_comes_back(tmp_path: Path) -> None:
     assert not (root / "b").exists()
 
 
-def test_a_folder_in_the_place_of_a_file_is_left_alone_and_a_new_one_is_no_change(
+def test_a_folder_replacing_a_file_is_left_alone(
     tmp_path: Path,
 ) -> None:
     root = tmp_path.resolve() / "plain"
@@ -300,7 +300,7 @@ def test_a_folder_in_the_place_of_a_file_is_left_alone_and_a_new_one_is_no_chang
     assert (path, "not empty" in why) == (str(root / "a"), True)
 
 
-def test_an_empty_folder_gives_way_to_the_file_that_was_there(tmp_path: Path) -> None:
+def test_an_empty_folder_gives_way_to_the_earlier_file(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     root.mkdir()
     (root / "a").write_text("one\n")
@@ -310,7 +310,7 @@ def test_an_empty_folder_gives_way_to_the_file_that_was_there(tmp_path: Path) ->
     assert (root / "a").read_text() == "one\n"
 
 
-def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_changed(
+def test_outside_files_are_not_kept_when_merely_changed(
     tmp_path: Path,
 ) -> None:
     root = tmp_path.resolve() / "plain"
@@ -320,7 +320,7 @@ def test_files_outside_the_folders_of_work_are_not_kept_when_they_are_only_chang
     assert not record.files
 
 
-def test_a_folder_outside_the_folders_of_work_is_not_kept_and_the_question_says_so(
+def test_outside_folders_are_not_kept_and_the_question_says_so(
     tmp_path: Path,
 ) -> None:
     root, other = tmp_path.resolve() / "plain", tmp_path.resolve() / "other"
@@ -333,7 +333,7 @@ def test_a_folder_outside_the_folders_of_work_is_not_kept_and_the_question_says_
     assert "/undo may not restore it" in record.sentence()
 
 
-def test_what_a_command_does_not_change_is_no_change_of_the_turn(tmp_path: Path) -> None:
+def test_unchanged_files_are_no_change_of_the_turn(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "plain"
     root.mkdir()
     (root / "a").write_text("one\n")
@@ -404,7 +404,7 @@ def test_files_come_back_in_the_order_of_their_paths(tmp_path: Path) -> None:
     assert [Path(path).name for path in kept.files] == ["a", "b", "c"]
 
 
-def test_a_folder_that_a_command_made_of_a_file_gives_way_to_it(tmp_path: Path) -> None:
+def test_a_folder_made_from_a_file_gives_way_to_it(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "d").write_text("a file")

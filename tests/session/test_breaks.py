@@ -145,7 +145,7 @@ def test_the_tool_that_is_to_blame_is_named(
     assert (found(story).kind, found(story).cause) == ("tool", cause)
 
 
-def test_what_a_server_reads_first_is_to_blame(tmp_path: Path) -> None:
+def test_the_part_a_server_reads_first_is_to_blame(tmp_path: Path) -> None:
     kinds = {}
     for provider in ("openai", "anthropic"):
         story = Story(tmp_path, provider=provider)
@@ -164,7 +164,7 @@ def test_a_section_that_went_is_shown_as_it_was(story: Story) -> None:
     assert (spot.byte, spot.before[:12], spot.after) == (0, "§ Likes tea.", "")
 
 
-def test_what_the_session_did_to_its_messages_is_the_cause(story: Story) -> None:
+def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> None:
     call = ToolCall(id="c", name="read_file", arguments="{}")
     story.add(MessageEntry(role="assistant", parts=(call,)))
     result = ToolResult(call_id="c", name="read_file", text="much " * 100)
@@ -201,7 +201,7 @@ def test_only_a_compaction_renders_the_system_prompt_again(story: Story) -> None
     assert (found(story).kind, found(story).cause) == ("memory", "memory's part of the prompt")
 
 
-def test_a_cold_cache_is_the_cause_whatever_else_changed_after_the_same_start(
+def test_a_cold_cache_is_the_cause_after_an_equal_beginning(
     story: Story,
 ) -> None:
     for number in range(10):
@@ -212,7 +212,7 @@ def test_a_cold_cache_is_the_cause_whatever_else_changed_after_the_same_start(
     assert found(story).cause.endswith("is the same; after it, the conversation was rewound")
 
 
-def test_without_a_cold_cache_what_changed_is_the_cause(story: Story) -> None:
+def test_a_change_is_the_cause_when_the_cache_is_warm(story: Story) -> None:
     for number in range(10):
         story.say(f"{number} words " * 100, CACHED)
     story.add(RewindEntry(to=story.message_id(-2)))
@@ -220,7 +220,7 @@ def test_without_a_cold_cache_what_changed_is_the_cause(story: Story) -> None:
     assert found(story).kind == "rewind"
 
 
-def test_only_what_was_sent_before_and_follows_counts_as_read_again(story: Story) -> None:
+def test_only_text_sent_before_and_repeated_counts_as_reread(story: Story) -> None:
     for number in range(10):
         story.say(f"{number} words " * 100, CACHED)
     story.add(TrimEntry(kept_from=story.message_id(-1)))
@@ -236,7 +236,7 @@ def test_only_what_was_sent_before_and_follows_counts_as_read_again(story: Story
     cached=st.floats(min_value=0, max_value=1),
     written=st.floats(min_value=0, max_value=1),
 )
-def test_no_more_is_read_again_than_the_server_counted_as_not_cached(
+def test_rereading_never_exceeds_the_servers_uncached_count(
     tmp_path_factory: pytest.TempPathFactory, input_tokens: int, cached: float, written: float
 ) -> None:
     cached_tokens = int(input_tokens * cached)
@@ -255,7 +255,7 @@ def test_no_more_is_read_again_than_the_server_counted_as_not_cached(
     assert again.cost_usd >= 0
 
 
-def test_a_cache_that_ran_out_names_who_else_asked_the_server(story: Story) -> None:
+def test_an_expired_cache_names_who_else_asked(story: Story) -> None:
     story.add(UsageEntry(purpose="memory", usage=Usage(input_tokens=9), model="m"))
     story.add(UsageEntry(purpose="memory", usage=Usage(input_tokens=9), model="another"))
     story.say("two", Usage(input_tokens=5_100))
@@ -277,7 +277,7 @@ def test_an_unknown_price_is_no_price(tmp_path: Path) -> None:
     assert found(story).cost_usd is None
 
 
-def test_a_part_whose_text_is_gone_is_named_all_the_same(tmp_path: Path) -> None:
+def test_a_part_that_lost_its_text_is_still_named(tmp_path: Path) -> None:
     story = Story(tmp_path, keep=False)
     story.say("one")
     story.tools = (READ, ToolSpec(name="edit_file", description="New.", parameters={}))
@@ -307,7 +307,7 @@ RULES = "# Instructions of this project\nBe kind."
         (("# Skills\nfly", HERE), ("# Skills\nswim", HERE), "skills"),
     ],
 )
-def test_what_opens_a_conversation_is_told_apart(
+def test_openings_of_a_conversation_are_told_apart(
     tmp_path: Path, was: tuple[str, ...], is_: tuple[str, ...], kind: str
 ) -> None:
     sent = []
@@ -332,7 +332,7 @@ def test_what_opens_a_conversation_is_told_apart(
         (Usage(input_tokens=500), None),
     ],
 )
-def test_a_new_session_that_begins_the_same_finds_the_cache_warm_or_cold(
+def test_a_new_session_with_an_equal_beginning_finds_the_cache(
     tmp_path: Path, usage: Usage, kind: str | None
 ) -> None:
     sent = []
@@ -344,7 +344,7 @@ def test_a_new_session_that_begins_the_same_finds_the_cache_warm_or_cold(
     assert (again.kind if again else None) == kind
 
 
-def test_going_back_to_a_model_costs_only_what_its_server_had_forgotten(story: Story) -> None:
+def test_returning_to_a_model_costs_what_its_server_forgot(story: Story) -> None:
     story.model = "n"
     story.say("two", Usage(input_tokens=5_000))
     away = found(story)

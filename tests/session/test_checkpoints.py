@@ -26,9 +26,7 @@ def change(kept: Checkpoints, turn: int, path: Path, *texts: str) -> None:
     kept.end_turn()
 
 
-def test_undo_goes_back_turn_by_turn_and_redo_brings_them_back(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_undo_goes_back_turn_by_turn_and_redo_forward(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
@@ -60,9 +58,7 @@ def test_a_turn_after_an_undo_ends_what_could_be_redone(kept: Checkpoints, tmp_p
     assert path.read_text() == "one"
 
 
-def test_a_second_turn_with_the_same_number_is_a_turn_of_its_own(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_a_second_turn_with_the_same_number_is_separate(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
@@ -71,7 +67,7 @@ def test_a_second_turn_with_the_same_number_is_a_turn_of_its_own(
     assert path.read_text() == "two"
 
 
-def test_a_file_the_turn_made_goes_and_one_it_deleted_comes_back(
+def test_undo_removes_made_files_and_restores_deleted_ones(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
     made, deleted = tmp_path / "made", tmp_path / "deleted"
@@ -94,9 +90,7 @@ def test_a_file_the_turn_made_goes_and_one_it_deleted_comes_back(
     assert not deleted.exists()
 
 
-def test_what_a_person_changed_since_is_left_alone_and_named(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_undo_leaves_and_names_files_the_person_changed(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
@@ -109,9 +103,7 @@ def test_what_a_person_changed_since_is_left_alone_and_named(
     assert path.read_text() == "mine"
 
 
-def test_what_a_person_changed_after_an_undo_is_left_alone_by_a_redo(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_redo_leaves_files_the_person_changed_after_undo(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
@@ -122,7 +114,7 @@ def test_what_a_person_changed_after_an_undo_is_left_alone_by_a_redo(
     assert path.read_text() == "mine"
 
 
-def test_what_a_person_changed_in_the_middle_of_a_turn_is_what_undo_goes_back_to(
+def test_undo_returns_to_the_persons_change_within_a_turn(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"
@@ -141,9 +133,7 @@ def test_what_a_person_changed_in_the_middle_of_a_turn_is_what_undo_goes_back_to
     assert path.read_text() == "three"
 
 
-def test_after_a_tool_that_changed_nothing_a_change_is_the_persons(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_a_change_after_an_idle_tool_is_the_persons(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     kept.keep(1, str(path))
     kept.changed(str(path))
@@ -163,7 +153,7 @@ def test_several_edits_of_one_turn_are_taken_back_together(
     assert path.read_text() == "one"
 
 
-def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
+def test_a_deleted_file_that_the_person_remade_is_left_alone(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"
@@ -177,7 +167,7 @@ def test_a_file_the_turn_deleted_and_a_person_made_anew_is_left_alone(
 
 
 @pytest.mark.parametrize("was", ["nothing", "file", "link"])
-def test_a_folder_that_becomes_a_link_in_the_moment_of_an_undo_leads_it_nowhere(
+def test_a_folder_turning_into_a_link_misleads_no_undo(
     kept: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str
 ) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
@@ -217,7 +207,7 @@ def test_a_folder_that_becomes_a_link_in_the_moment_of_an_undo_leads_it_nowhere(
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_nothing_is_made_behind_a_link_that_has_not_even_the_folder(
+def test_nothing_is_made_behind_a_link_to_nowhere(
     kept: Checkpoints, tmp_path: Path, kind: str
 ) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
@@ -237,9 +227,7 @@ def test_nothing_is_made_behind_a_link_that_has_not_even_the_folder(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_file_below_a_folder_that_became_a_link_is_left_alone(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_a_file_below_a_linked_folder_is_left_alone(kept: Checkpoints, tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "a.txt").write_text("one")
@@ -321,7 +309,7 @@ def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_pat
     assert path.read_text() == "two"
 
 
-def test_a_file_too_large_to_keep_is_left_alone_and_named(tmp_path: Path) -> None:
+def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     kept = Checkpoints(folder=folder, contents=contents_in(folder, max_file_bytes=10))
     path = tmp_path / "a.txt"
@@ -331,9 +319,7 @@ def test_a_file_too_large_to_keep_is_left_alone_and_named(tmp_path: Path) -> Non
     assert path.read_text() == "two"
 
 
-def test_a_record_with_damaged_lines_is_used_as_far_as_it_goes(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_a_record_with_damaged_lines_is_partly_used(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
@@ -346,7 +332,7 @@ def test_a_record_with_damaged_lines_is_used_as_far_as_it_goes(
     assert (undone.damaged, path.read_text()) == (2, "one")
 
 
-def test_diffs_show_all_that_the_session_changed_and_mark_what_others_changed(
+def test_diffs_show_the_sessions_changes_and_mark_those_of_others(
     kept: Checkpoints, tmp_path: Path
 ) -> None:
     path, shared = tmp_path / "a.txt", tmp_path / "b.txt"
@@ -365,7 +351,7 @@ def test_diffs_show_all_that_the_session_changed_and_mark_what_others_changed(
     assert (two.path, two.by_others) == ("b.txt", True)
 
 
-def test_what_was_undone_is_in_no_diff(kept: Checkpoints, tmp_path: Path) -> None:
+def test_undone_changes_are_in_no_diff(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\n")
     change(kept, 1, path, "two\n")
@@ -421,7 +407,7 @@ def test_the_undo_of_many_files_syncs_each_folder_once(
     assert not list(tmp_path.rglob(".kode-tmp-*"))
 
 
-def test_of_many_files_that_undo_puts_back_one_that_fails_is_left_alone_and_named(
+def test_one_failing_file_of_an_undo_is_left_and_named(
     kept: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [tmp_path / f"{number}.txt" for number in range(20)]

@@ -8,7 +8,7 @@ from kode.session.content_store import FOLDER, drop_oldest_of_all
 from tests.session.stories import contents_in
 
 
-def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Path) -> None:
+def test_the_oldest_contents_go_first_in_a_full_session(tmp_path: Path) -> None:
     contents = contents_in(tmp_path / "kept", max_bytes=1000)
     states = []
     for number in range(8):
@@ -22,7 +22,7 @@ def test_the_oldest_contents_go_first_when_a_session_keeps_too_much(tmp_path: Pa
     assert sum(file.stat().st_size for file in contents.folder.iterdir()) <= 1000
 
 
-def test_what_is_kept_again_is_not_among_the_oldest(tmp_path: Path) -> None:
+def test_contents_kept_again_are_not_among_the_oldest(tmp_path: Path) -> None:
     contents = contents_in(tmp_path / "kept", max_bytes=500)
     first = contents.put(b"a" * 200)
     os.utime(contents.folder / first, ns=(1, 1))
@@ -43,7 +43,7 @@ def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
     assert left == [False, True]
 
 
-def test_what_a_session_keeps_goes_with_it(tmp_path: Path) -> None:
+def test_kept_contents_go_with_their_session(tmp_path: Path) -> None:
     made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
     made.append_message(user_message("hi"))
     made.close()

@@ -56,9 +56,7 @@ WARM = Usage(input_tokens=2_000, cached_tokens=1_900)
 COLD = Usage(input_tokens=2_000)
 
 
-def test_what_changed_before_a_request_that_failed_is_the_cause_at_the_next(
-    tmp_path: Path, opened: Opened
-) -> None:
+def test_changes_before_a_failed_request_explain_the_next(tmp_path: Path, opened: Opened) -> None:
     session = opened()
     ask(session, "Likes tea.", WARM)
     ask(session, "Likes coffee.", None)
@@ -77,7 +75,7 @@ def test_a_first_request_is_not_compared_with_one_that_failed(
     assert [one.kind for one in costs(tmp_path, session).breaks] == ["memory"]
 
 
-def test_a_first_request_is_compared_with_one_of_a_session_that_changed_its_model(
+def test_a_first_request_is_compared_despite_a_changed_model(
     tmp_path: Path, opened: Opened
 ) -> None:
     ask(opened(), "Likes coffee.", WARM)
@@ -88,9 +86,7 @@ def test_a_first_request_is_compared_with_one_of_a_session_that_changed_its_mode
     assert (found.kind, found.cause[:4]) == ("memory", "memo")
 
 
-def test_a_first_request_is_compared_with_one_of_a_session_that_began_later(
-    tmp_path: Path, opened: Opened
-) -> None:
+def test_a_first_request_is_compared_with_a_later_session(tmp_path: Path, opened: Opened) -> None:
     waiting = opened()
     ask(opened(), "Likes tea.", WARM)
     ask(waiting, "Likes coffee.", COLD)
@@ -98,7 +94,7 @@ def test_a_first_request_is_compared_with_one_of_a_session_that_began_later(
 
 
 @pytest.mark.parametrize(("usage", "kinds"), [(WARM, ["cache"]), (COLD, [])])
-def test_only_a_server_that_reports_cached_tokens_can_have_lost_them(
+def test_only_servers_reporting_cached_tokens_can_lose_them(
     tmp_path: Path, opened: Opened, usage: Usage, kinds: list[str]
 ) -> None:
     ask(opened(), "Likes tea.", usage)

@@ -37,7 +37,7 @@ def test_a_message_comes_back_as_it_was() -> None:
     assert parse_line(line_of(entry)) == entry
 
 
-def test_empty_values_are_left_out_of_a_line_and_the_type_comes_first() -> None:
+def test_a_line_leaves_out_empty_values_and_begins_with_type() -> None:
     line = line_of(MessageEntry(role="user", parts=(Text(text="hi"),), id="a", at="b"))
 
     assert line == (
@@ -54,7 +54,7 @@ def test_the_state_of_memory_is_kept_whole() -> None:
     assert entry.state == state
 
 
-def test_a_request_that_was_free_is_not_one_of_unknown_price() -> None:
+def test_a_free_request_is_not_one_of_unknown_price() -> None:
     free = UsageEntry(purpose="memory", usage=Usage(), cost_usd=0.0, model="m")
 
     entry = parse_line(line_of(free))

@@ -18,7 +18,7 @@ from tests.session.stories import (
 )
 
 
-def test_the_document_has_the_system_prompt_and_every_message_of_three_turns(
+def test_the_document_has_system_prompt_and_messages_of_three_turns(
     tmp_path: Path,
 ) -> None:
     session = new_session(tmp_path)
@@ -66,7 +66,7 @@ def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
     assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == ["c1", "c2", "c3"]
 
 
-def test_what_was_put_beside_a_persons_words_is_apart_from_them(tmp_path: Path) -> None:
+def test_additions_to_a_persons_words_stay_apart(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     parts = (Text(text="recalled", source="memory"), Text(text="do it"))
     session.append_message(Message(role="user", parts=parts))
@@ -136,7 +136,7 @@ def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
     assert f"# Session {session.id}" in text
 
 
-def test_a_turn_without_a_known_price_makes_the_cost_unknown_not_zero(tmp_path: Path) -> None:
+def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("one"))
     session.append_message(answer("done"))

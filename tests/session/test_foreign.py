@@ -50,7 +50,7 @@ def outline(session: Session) -> list[str]:
     return lines
 
 
-def test_a_session_of_claude_code_is_what_its_last_message_follows_from(tmp_path: Path) -> None:
+def test_a_claude_code_session_follows_from_its_last_message(tmp_path: Path) -> None:
     session = loaded(tmp_path, CLAUDE)
 
     assert outline(session) == [
@@ -108,7 +108,7 @@ def test_the_first_version_of_codex_had_no_wrappers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "agent"), [(CLAUDE, "Claude Code"), (CODEX, "Codex")])
-def test_it_says_where_it_is_from_and_is_text_from_outside(
+def test_an_imported_session_names_its_source_as_outside_text(
     tmp_path: Path, file: Path, agent: str
 ) -> None:
     session = loaded(tmp_path, file)
@@ -167,7 +167,7 @@ def test_a_compaction_of_claude_code_is_one_of_kode_s(tmp_path: Path) -> None:
     assert outline(session)[1:] == ["user | second", "assistant | done again"]
 
 
-def test_what_was_said_while_claude_code_worked_is_no_turn_of_its_own(tmp_path: Path) -> None:
+def test_words_during_claude_codes_work_make_no_turn(tmp_path: Path) -> None:
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use tabs"}
     lines = [
         {"type": "attachment", "attachment": {"type": "skill_listing"}, "uuid": "x"},
@@ -186,7 +186,7 @@ def test_what_was_said_while_claude_code_worked_is_no_turn_of_its_own(tmp_path: 
     assert session.header.created_at == "2026-05-01T10:00:00Z"  # the only time that is known
 
 
-def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -> None:
+def test_a_file_is_imported_once_and_again_when_longer(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "a.jsonl"
     file.write_bytes(CODEX.read_bytes())
     first = take(home, file)
@@ -200,7 +200,7 @@ def test_the_same_file_is_imported_once_and_a_longer_one_again(tmp_path: Path) -
     assert not take(home, file).known
 
 
-def test_what_is_no_session_is_refused_with_a_word(tmp_path: Path) -> None:
+def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     for text, why in (
         ("", "not a session"),

@@ -23,7 +23,7 @@ def made(home: Path, task: str, *, cwd: Path | None = None, age_s: float = 0) ->
     return str(session.id)
 
 
-def test_a_list_tells_what_each_session_was_about_the_last_used_first(tmp_path: Path) -> None:
+def test_a_list_shows_subjects_with_the_last_used_first(tmp_path: Path) -> None:
     older = made(tmp_path, "fix  the\ntests", age_s=100)
     newer = made(tmp_path, "add a flag")
 
@@ -38,7 +38,7 @@ def test_a_list_tells_what_each_session_was_about_the_last_used_first(tmp_path: 
     assert found[0].updated_at >= found[0].created_at
 
 
-def test_a_copy_that_was_made_later_does_not_make_a_session_newer(tmp_path: Path) -> None:
+def test_a_later_copy_makes_no_session_newer(tmp_path: Path) -> None:
     restored = made(tmp_path, "old")
     path = paths.session_file(tmp_path, restored)
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
@@ -99,7 +99,7 @@ def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> Non
     assert (found.task, found.turns) == ("the task", 32)
 
 
-def test_turns_are_counted_when_no_end_of_a_turn_is_near_the_end_of_the_file(
+def test_turns_are_counted_without_an_end_near_the_files_end(
     tmp_path: Path,
 ) -> None:
     session = new_session(tmp_path)
@@ -148,7 +148,7 @@ def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
     assert index.list_sessions(tmp_path / "nowhere") == []
 
 
-def test_a_session_is_found_by_any_unique_beginning_of_its_id(tmp_path: Path) -> None:
+def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
     session_id = made(tmp_path, "x")
 
     assert index.find(tmp_path, session_id[:4]) == session_id
@@ -164,7 +164,7 @@ def test_an_ambiguous_beginning_names_the_candidates(tmp_path: Path) -> None:
     assert all(session_id in str(caught.value) for session_id in ids)
 
 
-def test_of_several_that_fit_the_only_one_of_this_directory_is_taken(tmp_path: Path) -> None:
+def test_the_only_match_of_this_directory_is_taken(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     mine = made(tmp_path, "x", cwd=here)
@@ -184,7 +184,7 @@ def test_an_unknown_id_names_the_nearest(tmp_path: Path) -> None:
         index.find(tmp_path, "../../etc/passwd")
 
 
-def test_the_newest_session_of_a_directory_is_the_last_used_with_a_turn(tmp_path: Path) -> None:
+def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     mine = made(tmp_path, "x", cwd=here, age_s=50)
@@ -198,7 +198,7 @@ def test_the_newest_session_of_a_directory_is_the_last_used_with_a_turn(tmp_path
     unused.close()
 
 
-def test_no_session_of_a_directory_is_said_with_the_next_step(tmp_path: Path) -> None:
+def test_a_directory_without_sessions_is_told_the_next_step(tmp_path: Path) -> None:
     made(tmp_path, "x")
 
     with pytest.raises(SessionError, match=r"no session of .* yet\. Start one"):
@@ -206,9 +206,7 @@ def test_no_session_of_a_directory_is_said_with_the_next_step(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("begin", ["why does this fail?\n", 'a "quote" \\ and \u00e9\u4fee\u6b63 '])
-def test_of_a_first_task_longer_than_what_is_read_the_beginning_is_told(
-    tmp_path: Path, begin: str
-) -> None:
+def test_a_long_first_task_is_shown_by_its_beginning(tmp_path: Path, begin: str) -> None:
     session = new_session(tmp_path)
     hint = Text(text='a "hint"', source="memory")
     session.append_message(
@@ -222,7 +220,7 @@ def test_of_a_first_task_longer_than_what_is_read_the_beginning_is_told(
     assert len(found.task) == index.TASK_CHARS
 
 
-def test_what_memory_adds_is_not_taken_for_the_task(tmp_path: Path) -> None:
+def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(Message(role="user", parts=(Text(text="facts", source="memory"),)))
     session.append_message(

@@ -31,7 +31,7 @@ def session_of(home: Path) -> tuple[str, Path]:
     return session.id, session.path
 
 
-def test_what_was_appended_is_there_after_loading(tmp_path: Path) -> None:
+def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     written = whole_story(tmp_path)
 
     session, repairs = log.load(tmp_path, str(written.id))
@@ -105,7 +105,7 @@ def test_a_session_kept_nowhere_works_the_same_without_a_file(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_open_session_cannot_be_opened_again_and_the_error_names_a_way(tmp_path: Path) -> None:
+def test_an_open_session_cannot_be_opened_twice(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("hello"))
 
@@ -141,7 +141,7 @@ def test_two_entries_never_have_the_same_id(tmp_path: Path) -> None:
     session.close()
 
 
-def test_calls_cut_off_by_a_crash_get_a_result_and_are_reported_once(tmp_path: Path) -> None:
+def test_calls_cut_off_by_a_crash_are_reported_once(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("go"))
     session.append_message(asks("a", "b"))
@@ -159,7 +159,7 @@ def test_calls_cut_off_by_a_crash_get_a_result_and_are_reported_once(tmp_path: P
     assert again.messages == loaded.messages
 
 
-def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_there(
+def test_a_crash_between_results_loses_only_the_missing_one(
     tmp_path: Path,
 ) -> None:
     session = new_session(tmp_path)
@@ -184,7 +184,7 @@ def test_a_crash_between_two_results_of_a_reply_loses_only_the_one_that_was_not_
 
 
 @pytest.mark.slow
-def test_loading_a_file_cut_at_any_byte_gives_a_prefix_that_can_be_sent(tmp_path: Path) -> None:
+def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
     session_id, path = session_of(tmp_path)
     data, whole = path.read_bytes(), log.read(path)[1]
     torn = path.with_name(path.name + ".torn")
@@ -244,9 +244,7 @@ def test_loading_a_file_with_flipped_bits_never_fails(tmp_path: Path, seed: int)
         b'\xef\xbb\xbf{"type":"session"}\n',
     ],
 )
-def test_a_file_of_garbage_loads_as_an_empty_session_that_can_go_on(
-    tmp_path: Path, data: bytes
-) -> None:
+def test_a_file_of_garbage_loads_as_an_empty_session(tmp_path: Path, data: bytes) -> None:
     session_id, path = session_of(tmp_path)
     path.write_bytes(data)
 
@@ -261,7 +259,7 @@ def test_a_file_of_garbage_loads_as_an_empty_session_that_can_go_on(
     assert [text_of(m) for m in again.messages] == ["go on"]
 
 
-def test_garbage_in_the_middle_is_skipped_reported_and_left_in_the_file(tmp_path: Path) -> None:
+def test_garbage_in_the_middle_is_skipped_and_reported(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     plain_turn(session, "one")
     session.close()
@@ -278,7 +276,7 @@ def test_garbage_in_the_middle_is_skipped_reported_and_left_in_the_file(tmp_path
     assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
 
 
-def test_a_lost_tool_message_in_the_middle_is_told_as_unknown(tmp_path: Path) -> None:
+def test_a_lost_tool_message_is_told_as_unknown(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("go"))
     session.append_message(asks("a"))
@@ -308,7 +306,7 @@ def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-def test_entries_of_a_newer_kode_are_left_out_left_in_the_file_and_named_once(
+def test_entries_of_a_newer_kode_are_kept_and_named_once(
     tmp_path: Path,
 ) -> None:
     session_id, path = session_of(tmp_path)
@@ -383,7 +381,7 @@ def test_costs_are_those_of_turns_and_of_requests_beside_them(tmp_path: Path) ->
     session.close()
 
 
-def test_what_a_turn_that_was_killed_cost_counts_too(tmp_path: Path) -> None:
+def test_the_cost_of_a_killed_turn_counts_too(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     plain_turn(session, "one")
     session.append_message(user_message("two"))
@@ -396,7 +394,7 @@ def test_what_a_turn_that_was_killed_cost_counts_too(tmp_path: Path) -> None:
     assert resumed.cost_usd == 0.75
 
 
-def test_a_closed_session_is_free_though_a_child_still_has_its_file(tmp_path: Path) -> None:
+def test_a_closed_session_is_free_despite_a_childs_handle(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("hello"))
     assert session.file is not None
@@ -409,7 +407,7 @@ def test_a_closed_session_is_free_though_a_child_still_has_its_file(tmp_path: Pa
         os.close(kept)
 
 
-def test_a_session_that_could_not_be_created_leaves_no_damaged_one(
+def test_a_session_that_fails_to_be_created_leaves_nothing_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

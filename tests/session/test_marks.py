@@ -56,7 +56,7 @@ def notes(project: Path, opened: Opened) -> Path:
 SAID = f"notes.md, written in a session that read outside text ({PAGE})"
 
 
-def test_a_file_that_a_marked_session_left_marks_the_one_that_reads_it(notes, opened):
+def test_a_marked_sessions_file_marks_its_reader(notes, opened):
     assert opened().among([str(notes)]) == SAID
 
 
@@ -76,7 +76,7 @@ def test_a_session_is_not_marked_by_its_own_files(project, opened):
     assert session.among([str(project / "notes.md")]) == ""
 
 
-def test_a_change_by_the_person_ends_it_and_the_old_content_brings_it_back(notes, opened):
+def test_a_persons_change_lifts_a_mark_until_it_is_reverted(notes, opened):
     before = notes.read_text()
     session = opened()
     notes.write_text("mine now\n")
@@ -97,9 +97,7 @@ def test_a_file_that_is_gone_or_empty_marks_nobody(project, opened):
     assert opened().among(None) == ""
 
 
-def test_a_file_is_found_below_a_folder_through_a_link_and_by_reading_anything(
-    notes, project, opened
-):
+def test_a_file_is_found_by_folder_link_and_any_reading(notes, project, opened):
     (project / "link.md").symlink_to(notes)
     session = opened()
 
@@ -110,7 +108,7 @@ def test_a_file_is_found_below_a_folder_through_a_link_and_by_reading_anything(
     assert session.among([str(project / "other.md")]) == ""
 
 
-def test_it_is_known_in_a_session_whose_project_is_another_folder(notes, project, opened, tmp_path):
+def test_a_mark_is_known_from_another_projects_folder(notes, project, opened, tmp_path):
     inner = project / "inner"
     inner.mkdir()
     (inner / "a.md").write_text("x")
@@ -121,7 +119,7 @@ def test_it_is_known_in_a_session_whose_project_is_another_folder(notes, project
     assert opened(folder=tmp_path / "home").among(None) == ""
 
 
-def test_what_another_kode_notes_meanwhile_is_seen(project, opened):
+def test_marks_of_another_kode_are_seen_meanwhile(project, opened):
     reader, writer = opened(), opened(PAGE)
     for number in range(3):
         path = project / f"{number}.md"
@@ -149,7 +147,7 @@ def test_many_at_once_lose_nothing(project, opened):
     assert all(reader.among([str(path)]) for path in project.iterdir())
 
 
-def test_the_record_is_the_person_s_alone_and_holds_no_key(notes, project, opened, home):
+def test_the_record_is_private_and_holds_no_key(notes, project, opened, home):
     key = "sk-abcdefghijklmnopqrstuvwxyz123456"
     (project / "b.md").write_text("x")
     opened(f"https://x.test/?key={key}").record([str(project / "b.md")])
@@ -161,9 +159,7 @@ def test_the_record_is_the_person_s_alone_and_holds_no_key(notes, project, opene
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"[1]\n", b'{"path": 3}\n', b"{" * 9999 + b"\n"])
-def test_a_damaged_record_is_set_aside_and_its_sound_lines_count(
-    notes, opened, home, events, damage
-):
+def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, events, damage):
     path = paths.marks_file(home)
     path.write_bytes(damage + path.read_bytes())
 
@@ -222,7 +218,7 @@ def test_an_unchanged_file_is_read_once(notes, opened, monkeypatch):
     assert len(read) == 1
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_opened(notes, opened):
+def test_a_pipe_in_place_of_a_file_is_not_opened(notes, opened):
     notes.unlink()
     os.mkfifo(notes)
 

@@ -46,7 +46,7 @@ def texts(messages: list[Message]) -> list[str]:
     return [text_of(message) for message in messages]
 
 
-def test_a_compaction_is_told_as_one_message_before_those_that_stay() -> None:
+def test_a_compaction_is_one_message_before_those_that_stay() -> None:
     s = session()
     s.append_message(user_message("one"))
     s.append_message(answer("two"))
@@ -85,7 +85,7 @@ def test_a_compaction_keeps_every_message_from_its_first_one_on() -> None:
     assert texts(s.messages)[1:] == ["two", "three", "four", "five"]
 
 
-def test_pruning_drops_the_text_of_old_results_and_keeps_the_newer() -> None:
+def test_pruning_drops_old_results_and_keeps_the_newer() -> None:
     s = session()
     s.append_message(user_message("go"))
     s.append_message(asks("a"))
@@ -99,7 +99,7 @@ def test_pruning_drops_the_text_of_old_results_and_keeps_the_newer() -> None:
     assert shown == [DROPPED_OUTPUT, "y" * 500]
 
 
-def test_a_trimmed_conversation_begins_with_a_user_message_for_the_model() -> None:
+def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
     s = session()
     s.append_message(user_message("one"))
     kept = s.append_message(answer("two"))
@@ -110,7 +110,7 @@ def test_a_trimmed_conversation_begins_with_a_user_message_for_the_model() -> No
     assert texts(said(s.entries)) == ["two"]
 
 
-def test_a_trim_that_keeps_more_than_a_compaction_told_changes_nothing() -> None:
+def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
     s = session()
     s.append_message(user_message("one"))
     early = s.append_message(user_message("two"))
@@ -136,7 +136,7 @@ def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
     assert s.turns == 1
 
 
-def test_what_a_rewind_took_back_stays_paid_for() -> None:
+def test_rewound_turns_stay_paid_for() -> None:
     s = session()
     first = s.append_message(user_message("one"))
     s.append_message(answer("two"))
@@ -148,7 +148,7 @@ def test_what_a_rewind_took_back_stays_paid_for() -> None:
     assert paid.output_tokens > 0
 
 
-def test_a_call_without_a_result_is_answered_before_the_next_message() -> None:
+def test_a_missing_result_is_supplied_before_the_next_message() -> None:
     s = session()
     s.append_message(user_message("go"))
     s.append_message(asks("a", "b"))
@@ -162,7 +162,7 @@ def test_a_call_without_a_result_is_answered_before_the_next_message() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))
-def test_results_recorded_one_by_one_are_told_as_one_message_in_the_order_asked(
+def test_separate_results_become_one_message_in_order(
     order: tuple[str, ...],
 ) -> None:
     s = session()
@@ -198,7 +198,7 @@ def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
     assert [images_of(message) for message in s.messages] == [(), (), (), ()]
 
 
-def test_a_result_that_is_there_is_kept_when_another_is_lost() -> None:
+def test_a_present_result_survives_the_loss_of_another() -> None:
     s = session()
     s.append_message(user_message("go"))
     s.append_message(asks("a", "b", "c"))
@@ -255,7 +255,7 @@ def loaded_again(session: Session) -> Session:
 
 
 @given(STEPS)
-def test_what_is_told_step_by_step_is_what_the_entries_tell_and_can_be_sent(
+def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
     steps: list[tuple[str, int]],
 ) -> None:
     s = session()
@@ -322,7 +322,7 @@ def moved(session: Session) -> list[bool]:
     return [m.moved for m in session.messages if m.role == "assistant"]
 
 
-def test_thinking_behind_a_masked_credential_is_moved_in_a_later_process() -> None:
+def test_thinking_behind_a_masked_credential_moves_in_later_processes() -> None:
     s = session()
     s.append(SystemEntry(text="prompt"))
     s.append_message(user_message("hello"))
@@ -338,7 +338,7 @@ def test_thinking_behind_a_masked_credential_is_moved_in_a_later_process() -> No
     assert moved(loaded_again(later)) == [False, True, False]
 
 
-def test_thinking_is_moved_by_another_beginning_and_comes_back_with_the_one_before() -> None:
+def test_thinking_moves_with_another_beginning_and_comes_back() -> None:
     s = session()
     s.append(SystemEntry(text="first"))
     s.append_message(user_message("one"))

@@ -40,7 +40,7 @@ def test_a_picture_is_there_when_the_session_is_loaded(tmp_path, session_id):
     assert bytes_of(picture_of(tmp_path, session_id)) == pictures.png()
 
 
-def test_the_line_of_a_session_refers_to_the_picture_and_does_not_hold_it(tmp_path, session_id):
+def test_a_line_refers_to_a_picture_without_holding_it(tmp_path, session_id):
     text = session_path(tmp_path, session_id).read_text()
 
     assert "shot.png" in text
@@ -53,7 +53,7 @@ def test_a_home_that_was_moved_takes_its_pictures_along(tmp_path, session_id):
     assert bytes_of(picture_of(tmp_path / "moved", session_id)) == pictures.png()
 
 
-def test_a_fork_has_the_picture_when_the_first_session_is_deleted(tmp_path, session_id):
+def test_a_fork_keeps_the_picture_after_the_first_is_deleted(tmp_path, session_id):
     copy = fork(tmp_path, session_id)
     delete(tmp_path, session_id)
 
@@ -72,7 +72,7 @@ def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
     assert not folder.exists()
 
 
-def test_an_export_says_what_was_shown_and_does_not_hold_it(tmp_path, session_id):
+def test_an_export_names_the_picture_without_holding_it(tmp_path, session_id):
     header, entries, _ = read(session_path(tmp_path, session_id))
 
     [message] = as_json(header, entries)["messages"]

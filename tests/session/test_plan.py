@@ -34,7 +34,7 @@ Split the parser.
         ("", ""),
     ],
 )
-def test_a_plan_is_the_end_of_an_answer_from_its_last_heading(answer, plan):
+def test_a_plan_runs_from_the_answers_last_heading(answer, plan):
     assert plan_in(answer) == plan
 
 
@@ -45,14 +45,14 @@ def test_a_step_is_ticked_by_its_words():
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
-def test_when_all_is_done_all_is_ticked_and_ticks_are_all_that_changed(steps):
+def test_finishing_ticks_everything_and_changes_nothing_else(steps):
     plan = "# Plan\n" + "".join(f"- [ ] {step}\n" for step in steps)
     done = tick(plan, steps)
     assert all(is_done for _, is_done in steps_of(done))
     assert without_ticks(done) == plan
 
 
-def test_the_file_has_the_ticks_and_a_finished_plan_is_no_longer_in_force(tmp_path):
+def test_a_finished_plan_is_ticked_and_no_longer_in_force(tmp_path):
     path = tmp_path / "session" / "plan.md"
     assert (read_plan(path), plan_in_force(path), read_plan(None)) == ("", "", "")
     write_plan(path, PLAN)

@@ -46,7 +46,7 @@ def test_a_record_names_sections_and_tools_in_their_order() -> None:
     assert made.messages == 1
 
 
-def test_a_record_leaves_out_what_is_as_in_the_request_before() -> None:
+def test_a_record_leaves_out_everything_repeated() -> None:
     first = record(user_message("hi"))
     same = record(user_message("hi"), before=first)
     assert (same.system, same.tools) == (None, None)
@@ -58,7 +58,7 @@ def test_a_record_leaves_out_what_is_as_in_the_request_before() -> None:
     assert names(other.tools) == ["read_file"]
 
 
-def test_having_no_tools_any_more_is_not_the_same_as_no_change() -> None:
+def test_losing_all_tools_differs_from_no_change() -> None:
     first = record(user_message("hi"))
     none = record(user_message("hi"), tools=(), before=first)
     read = parse_line(line_of(none))
@@ -90,7 +90,7 @@ def test_another_list_is_looked_at_from_its_beginning() -> None:
     assert chain.of([user_message("a")]) != chain.of([user_message("b")])
 
 
-def test_what_was_recorded_can_be_checked_against_the_file(tmp_path: Path) -> None:
+def test_a_record_can_be_checked_against_its_file(tmp_path: Path) -> None:
     """Though credentials are masked on disk, and the model was sent them as they were."""
     session = log.create(tmp_path, cwd=tmp_path, model="m", provider="scripted")
     session.append_message(user_message(f"my key is {KEY}"))

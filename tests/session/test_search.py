@@ -53,7 +53,7 @@ def test_prompts_answers_calls_and_results_are_found_with_their_turn(tmp_path: P
     assert all(place.cwd == str(tmp_path) for place in found)
 
 
-def test_all_words_are_in_one_text_and_a_phrase_is_one_word(tmp_path: Path) -> None:
+def test_all_words_must_match_and_phrases_are_whole(tmp_path: Path) -> None:
     said(tmp_path, user_message("red apples"), answer("green pears, and red ones"))
     assert [place.who for place in search(tmp_path, ["red", "pears"])] == ["kode"]
     assert search(tmp_path, ["apples", "pears"]) == []
@@ -75,13 +75,13 @@ def test_words_are_found_however_they_are_written(tmp_path: Path, text: str, wor
     assert len(search(tmp_path, [word])) == 1
 
 
-def test_what_memory_or_an_attachment_added_is_not_what_was_said(tmp_path: Path) -> None:
+def test_additions_by_memory_or_attachments_are_not_found(tmp_path: Path) -> None:
     parts = (Text(text="a walrus", source="memory"), Text(text="hello"))
     said(tmp_path, Message(role="user", parts=parts))
     assert search(tmp_path, ["walrus"]) == []
 
 
-def test_the_newest_come_first_and_a_limit_never_drops_a_newer_one(tmp_path: Path) -> None:
+def test_newest_come_first_and_a_limit_keeps_them(tmp_path: Path) -> None:
     ids = [said(tmp_path, user_message(f"walrus {n}")) for n in range(5)]
     # A file that was touched later says nothing about when its words were said.
     os.utime(paths.session_file(tmp_path, ids[0]))

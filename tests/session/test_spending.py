@@ -58,7 +58,7 @@ def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None
     assert {model: spent.cost_usd for model, spent in found.items()} == {"n": 0.5, "m": 0.375}
 
 
-def test_what_a_fork_copied_counts_once(tmp_path: Path) -> None:
+def test_copied_entries_of_a_fork_count_once(tmp_path: Path) -> None:
     old = session(tmp_path, replied("m", 0.25))
     upkeep.fork(tmp_path, old)
     assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
@@ -86,7 +86,7 @@ def test_a_time_that_cannot_be_read_hides_no_earlier_request(tmp_path: Path) -> 
     assert total(spending_since(tmp_path, NOW.replace(hour=0))).cost_usd == 0.25
 
 
-def test_a_session_keeps_what_each_request_cost_and_knows_of_unpriced_ones(tmp_path: Path) -> None:
+def test_a_session_keeps_each_cost_and_knows_unpriced_requests(tmp_path: Path) -> None:
     made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
     answer = Message(role="assistant", parts=(), usage=Usage(input_tokens=1), model="m")
     made.append_message(answer, 0.5)

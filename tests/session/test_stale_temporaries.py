@@ -6,7 +6,7 @@ from kode.session.checkpoints import Checkpoints
 from tests.session.stories import contents_in
 
 
-def test_what_a_second_write_of_the_same_file_left_goes_too(tmp_path: Path) -> None:
+def test_leftovers_of_a_second_write_go_too(tmp_path: Path) -> None:
     kept = Checkpoints(folder=tmp_path / "kept", contents=contents_in(tmp_path / "kept"))
     path, left = tmp_path / "project" / "a.txt", tmp_path / "project" / ".kode-tmp-0123"
     path.parent.mkdir()

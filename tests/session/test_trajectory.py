@@ -50,7 +50,7 @@ def trajectory_of(*entries: AnyEntry) -> dict[str, Any]:
     return document
 
 
-def test_a_session_on_disk_becomes_a_document_that_fits_the_published_schema(
+def test_a_stored_session_becomes_a_document_fitting_the_schema(
     tmp_path: Path,
 ) -> None:
     header, entries, _ = read(whole_story(tmp_path).path)
@@ -65,7 +65,7 @@ def test_a_session_on_disk_becomes_a_document_that_fits_the_published_schema(
     assert document["agent"]["model_name"] == "m"
 
 
-def test_results_stand_in_the_step_that_asked_in_the_order_they_came() -> None:
+def test_results_stand_in_their_asking_step_in_order() -> None:
     document = trajectory_of(
         entry_of(user_message("look")),
         entry_of(asks("c1", "c2")),
@@ -84,7 +84,7 @@ def test_results_stand_in_the_step_that_asked_in_the_order_they_came() -> None:
     assert document["steps"][2]["message"] == "hurry"
 
 
-def test_a_call_that_failed_or_cannot_be_read_is_kept_as_it_is() -> None:
+def test_a_failed_or_unreadable_call_is_kept_unchanged() -> None:
     call = ToolCall(id="c", name="shell", arguments='{"command": ')
     failed = ToolResult(call_id="c", name="shell", text="not JSON", is_error=True)
 
@@ -98,7 +98,7 @@ def test_a_call_that_failed_or_cannot_be_read_is_kept_as_it_is() -> None:
     assert step["observation"]["results"][0]["extra"] == {"is_error": True}
 
 
-def test_what_kode_put_beside_a_persons_words_is_apart_and_alone_it_is_the_systems() -> None:
+def test_additions_of_kode_are_apart_or_the_systems_alone() -> None:
     picture = Image(
         name="shot.png", media_type="image/png", width=2, height=1, size_bytes=9, kept_in="/x"
     )
@@ -120,7 +120,7 @@ def test_what_kode_put_beside_a_persons_words_is_apart_and_alone_it_is_the_syste
     assert asked["extra"] == {"added": [{"source": "memory", "text": "known"}]}
 
 
-def test_totals_hold_every_request_and_say_so_where_some_are_no_step() -> None:
+def test_totals_include_requests_that_are_no_step() -> None:
     reply = entry_of(answer("done"), cost_usd=0.5)
     memory = UsageEntry(
         purpose="memory",
@@ -157,7 +157,7 @@ def test_a_cost_that_is_not_wholly_known_is_not_given() -> None:
     assert "total_cost_usd" not in document["final_metrics"]
 
 
-def test_a_compaction_is_a_step_and_what_came_before_it_stays() -> None:
+def test_a_compaction_is_a_step_and_keeps_earlier_ones() -> None:
     document = trajectory_of(
         SystemEntry(text="You are kode."),
         entry_of(user_message("one")),
@@ -174,7 +174,7 @@ def test_a_compaction_is_a_step_and_what_came_before_it_stays() -> None:
     assert document["steps"][2]["extra"]["context_management"]["type"] == "compaction"
 
 
-def test_what_was_rewound_is_no_step_and_was_paid_all_the_same() -> None:
+def test_rewound_messages_are_no_step_but_were_paid() -> None:
     wrong = entry_of(user_message("wrong"))
     document = trajectory_of(
         entry_of(user_message("one")),
@@ -210,7 +210,7 @@ messages = st.one_of(
 
 
 @given(st.lists(messages, max_size=12))
-def test_whatever_came_in_whatever_order_every_result_stands_where_its_call_does(
+def test_every_result_stands_with_its_call_in_any_order(
     said: list[Message],
 ) -> None:
     entries = [entry_of(user_message("go")), *map(entry_of, said)]
@@ -228,7 +228,7 @@ def test_whatever_came_in_whatever_order_every_result_stands_where_its_call_does
     assert sum(len(s.get("tool_calls", ())) for s in steps) == sum(len(calls_of(m)) for m in said)
 
 
-def test_a_subagent_is_a_trajectory_of_its_own_that_its_call_refers_to(tmp_path: Path) -> None:
+def test_a_subagent_has_its_own_trajectory_by_reference(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("go"))
     session.append_message(asks("c1", "c2"))

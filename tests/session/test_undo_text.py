@@ -6,7 +6,7 @@ from kode.session.checkpoints import Undone
 from kode.session.undo_text import MAX_NAMED, undo_text
 
 
-def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -> None:
+def test_a_large_undo_names_some_files_and_counts_others() -> None:
     undone = Undone(
         turn=1,
         removed=tuple(f"/work/many/{number}.py" for number in range(3000)),
@@ -23,7 +23,7 @@ def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -
     assert len(lines) == MAX_NAMED + 4
 
 
-def test_an_undo_that_leaves_every_file_alone_does_not_say_that_it_undid_the_turn() -> None:
+def test_an_undo_leaving_every_file_alone_claims_nothing() -> None:
     undone = Undone(turn=2, left_alone=(("/work/a.py", "it has changed since"),), next_redo=2)
 
     lines = undo_text(undone, Path("/work"), lambda turn: "edit", redo=False).splitlines()

@@ -127,7 +127,7 @@ def test_a_fork_at_a_call_takes_its_results_along(tmp_path: Path) -> None:
     assert len(loaded.messages) == 3
 
 
-def test_a_fork_at_the_last_answer_of_a_turn_has_what_memory_kept_then(tmp_path: Path) -> None:
+def test_a_fork_at_a_turns_end_keeps_its_memory(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     answers = []
     for number in (1, 2, 3):
@@ -145,7 +145,7 @@ def test_a_fork_at_the_last_answer_of_a_turn_has_what_memory_kept_then(tmp_path:
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_fork_in_an_exchange_takes_all_of_its_results_along(tmp_path: Path, at: int) -> None:
+def test_a_fork_within_an_exchange_includes_all_its_results(tmp_path: Path, at: int) -> None:
     session = new_session(tmp_path)
     session.append_message(user_message("go"))
     session.append_message(asks("a", "b"))
@@ -172,7 +172,7 @@ def test_a_session_open_elsewhere_can_be_forked(tmp_path: Path) -> None:
     session.close()
 
 
-def test_a_fork_at_an_unknown_entry_says_where_ids_are_shown(tmp_path: Path) -> None:
+def test_a_fork_at_an_unknown_entry_explains_ids(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
 
     with pytest.raises(SessionError, match=f"No entries .* kode session show {session.id}|No ent"):
@@ -304,9 +304,7 @@ def test_a_session_in_use_is_not_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("repair", [False, True])
-def test_a_file_that_kode_did_not_write_is_named_and_left_alone(
-    tmp_path: Path, repair: bool
-) -> None:
+def test_a_foreign_file_is_named_and_left_alone(tmp_path: Path, repair: bool) -> None:
     """Such as a note of that name, or a link to one: repair would make a session of it."""
     note = tmp_path / "einkauf.txt"
     note.write_text("Brot\nKäse\n")
