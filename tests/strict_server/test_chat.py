@@ -126,7 +126,7 @@ TAKEN: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_request_that_the_vendor_refuses_is_refused_in_its_words(name: str) -> None:
+async def test_an_invalid_request_is_refused_in_the_vendors_words(name: str) -> None:
     vendor, model, body, words = REFUSED[name]
     async with opened(vendor, models={"small": {"window": 1000}}) as (server, client):
         with pytest.raises(openai.APIStatusError) as caught:
@@ -218,7 +218,7 @@ async def test_signatures_are_wanted_only_since_the_user_last_spoke() -> None:
         assert server.refusals == []
 
 
-async def test_without_thinking_no_reasoning_is_wanted() -> None:
+async def test_no_thinking_needs_no_reasoning() -> None:
     async with opened("deepseek") as (server, client):
         messages = await begun(server, client)
         del messages[1]["reasoning_content"]
@@ -229,9 +229,7 @@ async def test_without_thinking_no_reasoning_is_wanted() -> None:
 @pytest.mark.parametrize(
     ("vendor", "field"), [("openrouter", "reasoning_details"), ("zai", "reasoning_content")]
 )
-async def test_what_is_only_better_sent_back_is_noted_where_it_is_lost(
-    vendor: str, field: str
-) -> None:
+async def test_reasoning_better_sent_back_is_noted_where_lost(vendor: str, field: str) -> None:
     async with opened(vendor) as (server, client):
         await ask(client, [HELLO], "some/model")
         message = copy.deepcopy(server.requests[-1].reply["choices"][0]["message"])
@@ -244,7 +242,7 @@ async def test_what_is_only_better_sent_back_is_noted_where_it_is_lost(
         assert len(server.soft_faults) == 1
 
 
-async def test_one_of_two_replies_with_the_same_words_is_known_again() -> None:
+async def test_twin_replies_with_the_same_words_are_told_apart() -> None:
     same = [{"thinking": thought, "text": "Yes"} for thought in ("one", "two")]
     async with opened("openrouter", same) as (server, client):
         messages = [HELLO]
@@ -271,7 +269,7 @@ async def test_marks_pay_through_openrouter_and_nothing_else_does() -> None:
         assert [bool(one["cache_write_tokens"]) for one in details] == [False, False, True, False]
 
 
-async def test_what_the_cache_saved_is_told_in_deepseeks_fields() -> None:
+async def test_cache_savings_appear_in_deepseeks_fields() -> None:
     async with opened("deepseek", [{"text": "Yes"}]) as (server, client):
         for _ in range(2):
             await ask(client, [HELLO | {"content": "x" * 8000}], MODELS["deepseek"])

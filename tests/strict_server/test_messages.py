@@ -132,7 +132,7 @@ TAKEN: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_request_that_the_vendor_refuses_is_refused_in_its_words(name: str) -> None:
+async def test_an_invalid_request_is_refused_in_the_vendors_words(name: str) -> None:
     model, body, words = REFUSED[name]
     async with opened() as (server, client):
         with pytest.raises(anthropic.APIStatusError) as caught:
@@ -231,7 +231,7 @@ async def test_a_reply_that_comes_back_otherwise_is_refused(name: str) -> None:
         assert len(server.refusals) == 1
 
 
-async def test_thinking_is_bound_to_system_tools_and_messages_on_the_newest_alone() -> None:
+async def test_thinking_is_bound_to_system_tools_and_newest_messages() -> None:
     other = [TOOLS[0] | {"description": "Reads a file"}]
     async with opened() as (server, client):
         for model, refused in ((NEW, 2), (OLDER, 0)):
@@ -246,7 +246,7 @@ async def test_thinking_is_bound_to_system_tools_and_messages_on_the_newest_alon
             assert len(server.refusals) == refused
 
 
-async def test_a_block_behind_another_beginning_is_dropped_where_the_client_asks() -> None:
+async def test_a_block_behind_another_beginning_is_dropped_on_request() -> None:
     binding = {"prefix_mismatch_behavior": "drop_block"}
     async with opened() as (server, client):
         messages = await begun(server, client)
@@ -269,7 +269,7 @@ async def test_another_models_thinking_is_dropped_and_nothing_of_it_billed() -> 
         assert server.refusals == []
 
 
-async def test_without_its_thinking_a_reply_is_taken_but_where_a_budget_is_set() -> None:
+async def test_a_reply_lacking_thinking_is_refused_under_a_budget() -> None:
     async with opened() as (server, client):
         messages = await begun(server, client, "claude-opus-4-6")
         await ask(client, messages, "claude-opus-4-6", thinking={"type": "adaptive"})
@@ -304,7 +304,7 @@ async def test_a_turn_that_paused_goes_on_behind_its_own_words() -> None:
 # ── the cache, the stream, the lists ─────────────────────────────────────────────────────────
 
 
-async def test_a_prefix_is_read_from_a_mark_and_written_up_to_the_next() -> None:
+async def test_a_prefix_is_cached_from_mark_to_mark() -> None:
     async with opened([{"text": "Yes"}]) as (server, client):
         one = text("x" * 8000, **MARK)
         await ask(client, user(one))
@@ -353,7 +353,7 @@ async def test_a_model_that_is_not_asked_to_think_does_not() -> None:
         assert [block.type for block in reply.content] == ["text", "tool_use", "tool_use"]
 
 
-async def test_a_stream_can_be_cut_ended_or_end_with_an_error() -> None:
+async def test_a_stream_can_be_cut_ended_or_failed() -> None:
     async with opened() as (server, client):
         server.play([{"text": "A" * 50, "cut_after": 4}])
         with pytest.raises(Exception, match=r"incomplete|disconnected|closed"):

@@ -101,7 +101,7 @@ TAKEN: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_request_that_the_vendor_refuses_is_refused_in_its_words(name: str) -> None:
+async def test_an_invalid_request_is_refused_in_the_vendors_words(name: str) -> None:
     model, body, words, code = REFUSED[name]
     async with opened() as (server, client):
         with pytest.raises(openai.APIStatusError) as caught:
@@ -160,7 +160,7 @@ async def test_an_item_that_comes_back_otherwise_is_refused(name: str) -> None:
         assert server.soft_faults == []
 
 
-async def test_the_encrypted_content_that_counts_is_that_of_the_item_done() -> None:
+async def test_encrypted_content_counts_from_the_finished_item() -> None:
     async with opened() as (server, client):
         events = await ask(client, [user()])
         added, done = (
@@ -177,14 +177,14 @@ async def test_the_encrypted_content_that_counts_is_that_of_the_item_done() -> N
         assert caught.value.code == "invalid_encrypted_content"
 
 
-async def test_an_older_model_gives_encrypted_content_only_to_those_who_ask() -> None:
+async def test_older_models_encrypt_content_only_when_asked() -> None:
     async with opened([SCRIPT[0]]) as (server, client):
         for include, given in (([], False), (["reasoning.encrypted_content"], True)):
             await ask(client, [user()], OLDER, include=include)
             assert bool(server.requests[-1].reply["output"][0]["encrypted_content"]) is given
 
 
-async def test_a_lost_phase_lost_fields_and_too_many_breakpoints_are_noted() -> None:
+async def test_lost_phases_and_fields_and_extra_breakpoints_are_noted() -> None:
     async with opened([SCRIPT[0] | {"extra": {"x_new": 1}}]) as (server, client):
         items = await begun(server, client)
         assert [item["phase"] for item in items if "phase" in item] == ["commentary"]
@@ -201,7 +201,7 @@ async def test_a_lost_phase_lost_fields_and_too_many_breakpoints_are_noted() -> 
 # ── cache, stops, lists ──────────────────────────────────────────────────────────────────────
 
 
-async def test_older_models_read_any_common_beginning_in_whole_steps_under_one_key() -> None:
+async def test_older_models_read_common_beginnings_in_steps_per_key() -> None:
     async with opened([{"text": "Yes"}]) as (server, client):
         for words, key in (("y", "a"), ("z", "a"), ("z", "b")):
             await ask(client, [user("x" * 8000 + words * 800)], OLDER, prompt_cache_key=key)
