@@ -51,7 +51,7 @@ def test_a_partial_summary_tells_what_was_said_done_and_changed() -> None:
     ]
 
 
-def test_the_result_is_on_disk_before_it_is_said_and_said_once(
+def test_the_result_is_saved_before_it_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[tuple[bytes, bool]] = []
@@ -67,7 +67,7 @@ def test_the_result_is_on_disk_before_it_is_said_and_said_once(
     assert json.loads(file.read_text())["status"] == "success"
 
 
-def test_of_a_long_report_the_parent_reads_all_in_the_file(
+def test_a_parent_reads_a_long_report_from_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[bytes] = []
@@ -89,7 +89,7 @@ def test_of_a_long_report_the_parent_reads_all_in_the_file(
     assert (tmp_path / "out" / "agent-a1.md").read_text() == report
 
 
-def test_without_a_parent_the_line_has_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lone_child_prints_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bytes] = []
     monkeypatch.setattr(child, "_write_stdout", said.append)
 
@@ -98,7 +98,7 @@ def test_without_a_parent_the_line_has_the_whole_report(monkeypatch: pytest.Monk
     assert Result.model_validate_json(said[0]).summary == "x" * 60_000
 
 
-def test_a_process_that_does_not_end_when_told_to_is_ended_from_a_thread() -> None:
+def test_a_process_that_ignores_its_end_is_ended_elsewhere() -> None:
     stuck = threading.Event()
     watchdog = Watchdog(on_stuck=stuck.set)
     watchdog.start()

@@ -45,7 +45,7 @@ def test_the_time_of_a_person_who_answers_does_not_count(hands: Hands) -> None:
     assert hands.pass_by(10)
 
 
-def test_a_model_that_never_answers_does_not_hold_a_child_for_ever(hands: Hands) -> None:
+def test_a_silent_model_does_not_hold_a_child_forever(hands: Hands) -> None:
     hands.clock.hear("step_started")
     assert not hands.pass_by(LONGEST_REPLY_S - 1)
     assert hands.pass_by(11)
@@ -58,7 +58,7 @@ def test_a_new_attempt_at_a_reply_gets_its_whole_time(hands: Hands) -> None:
     assert not hands.pass_by(LONGEST_REPLY_S - 1)
 
 
-def test_the_end_of_the_parents_turn_holds_whatever_is_waited_for(hands: Hands) -> None:
+def test_the_end_of_the_parents_turn_always_holds(hands: Hands) -> None:
     hands.clock.ends_at = 105
     hands.clock.hear("step_started")
     assert hands.pass_by(5)

@@ -87,7 +87,7 @@ async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_pa
         ({}, ""),
     ],
 )
-async def test_a_call_is_named_by_what_it_is_for_else_by_its_goals(
+async def test_a_call_is_named_by_purpose_else_by_goals(
     family: Family, arguments: dict[str, Any], subject: str
 ) -> None:
     await family.run("result()")

@@ -135,7 +135,7 @@ async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
 
 
 @pytest.mark.slow
-async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(
+async def test_a_child_ignoring_sigterm_is_killed_with_its_processes(
     family: Family, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent, "TERM_GRACE_S", 0.2)
@@ -213,7 +213,7 @@ result(f"{line['id']} {line['choice']}")
     assert asked == [("make", "subagent 1: build it")]
 
 
-async def test_without_a_person_a_question_is_answered_with_no(family: Family) -> None:
+async def test_a_question_nobody_can_answer_is_a_no(family: Family) -> None:
     code = """
 sys.stdin.readline()
 say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
@@ -270,7 +270,7 @@ time.sleep(60)
         await running
 
 
-async def test_what_one_child_uses_is_counted_and_told_to_the_others(family: Family) -> None:
+async def test_one_childs_use_is_counted_and_told_to_others(family: Family) -> None:
     code = """
 if task()["goal"] == "spends":
     say(type="used", input_tokens=100, output_tokens=10, cost_usd=0.5, steps=2)
@@ -290,7 +290,7 @@ else:
     assert [used.input_tokens for used in family.used] == [100]
 
 
-async def test_a_child_gets_no_more_time_than_the_parents_turn_has_left(family: Family) -> None:
+async def test_a_childs_time_ends_before_its_parents_turn(family: Family) -> None:
     started = time.monotonic()
     spend = Spend(turn_ends_at=started + 10)
     code = "result(str(json.loads(sys.stdin.readline())['ends_at']))"
@@ -353,7 +353,7 @@ result()
     assert "shell make test" in seen
 
 
-async def test_the_key_is_neither_in_command_line_nor_files_nor_environment(
+async def test_no_command_line_file_or_environment_holds_the_key(
     family: Family,
 ) -> None:
     key = "sk-very-secret-value"

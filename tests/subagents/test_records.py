@@ -42,7 +42,7 @@ def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
     assert "20260101-000000-2-bbbbbb" in records.note(unseen, tmp_path / "outputs")
 
 
-def test_a_child_that_goes_on_has_a_new_result_to_be_seen(tmp_path: Path) -> None:
+def test_a_resumed_child_has_a_new_result_to_show(tmp_path: Path) -> None:
     made(tmp_path, "one", done())
     told = ToolResult(call_id="c", name="delegate_tasks", text="[agent one: error]")
     again = ToolCall(id="d", name="delegate_tasks", arguments='{"tasks": [{"resume": "one"}]}')
@@ -55,7 +55,7 @@ def test_a_child_that_goes_on_has_a_new_result_to_be_seen(tmp_path: Path) -> Non
     assert [record.id for record in records.unseen(tmp_path, entries)] == ["one"]
 
 
-def test_what_a_tainted_child_left_comes_late_in_a_fence_too(tmp_path: Path) -> None:
+def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
     said = MessageEntry(role="user", parts=(Text(text="hi"),))
     for name, entries in (("1-clean", [said]), ("2-tainted", [said, TaintEntry(source="a page")])):
         made(tmp_path, name, done(f"from {name}"))
@@ -82,7 +82,7 @@ async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_pa
     assert not (tmp_path / "one" / "snapshot.json").exists()
 
 
-async def test_what_was_begun_of_a_child_that_never_was_goes(tmp_path: Path) -> None:
+async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
     for name, file in (("one", "agent.json"), ("two", "result.json")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text("{}")
@@ -93,7 +93,7 @@ async def test_what_was_begun_of_a_child_that_never_was_goes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mark", ["a", "0123456789abcdef0123", "0" * 23 + "\0", "x" * 24])
-def test_what_is_no_mark_is_never_searched_for(tmp_path: Path, mark: str) -> None:
+def test_an_invalid_mark_is_never_searched_for(tmp_path: Path, mark: str) -> None:
     made(tmp_path, "one", None, mark=mark)
 
     assert records.records(tmp_path)[0].mark == ""
@@ -108,7 +108,7 @@ def test_a_damaged_result_counts_as_none(tmp_path: Path, content: str) -> None:
     assert records.records(tmp_path)[0].result is None
 
 
-def test_a_long_report_is_clipped_and_kept_whole_in_a_named_file(tmp_path: Path) -> None:
+def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
     text = records.report_text("id-1", "goal", done("x" * 9_000), tmp_path / "outputs", 8_000)
 
     assert len(text) < 8_400

@@ -10,7 +10,7 @@ def opened(folder: Path, *, part_of_turn: bool = False) -> Checkpoints:
     return Checkpoints(folder=folder, contents=contents_in(folder), part_of_turn=part_of_turn)
 
 
-def test_a_file_that_two_agents_changed_in_one_turn_gets_its_first_content_back(
+def test_a_file_two_agents_changed_gets_its_first_content(
     tmp_path: Path,
 ) -> None:
     file, folder = tmp_path / "a.txt", tmp_path / "checkpoints"
