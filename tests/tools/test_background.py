@@ -42,7 +42,7 @@ async def _written(path: Path) -> str:
     return path.read_text()
 
 
-async def test_a_moved_command_runs_on_and_the_model_is_told_once_how_it_ended(
+async def test_a_moved_command_runs_on_and_reports_its_end_once(
     context: ToolContext, background: BackgroundCommands, project: Path, events: list[Event]
 ) -> None:
     command = "echo begun; touch begun; until [ -e go ]; do sleep 0.02; done; echo last; exit 3"
@@ -72,7 +72,7 @@ async def test_a_moved_command_runs_on_and_the_model_is_told_once_how_it_ended(
     assert "bg1 has ended, exit status 3" in notice.text
 
 
-async def test_the_file_of_a_moved_command_has_each_line_while_it_runs(
+async def test_a_moved_commands_file_has_each_line_at_once(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     command = "echo one; touch begun; until [ -e go ]; do sleep 0.02; done; echo two; sleep 60"
@@ -90,7 +90,7 @@ async def test_the_file_of_a_moved_command_has_each_line_while_it_runs(
 
 
 @pytest.mark.parametrize("way", ["kill", "close"])
-async def test_nothing_of_it_is_left_once_it_is_killed_or_kode_ends(
+async def test_a_killed_or_closed_command_leaves_nothing_running(
     context: ToolContext, background: BackgroundCommands, project: Path, way: str
 ) -> None:
     command = "sleep 60 & echo $! > pid; wait"
@@ -125,7 +125,7 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     assert not background.movable
 
 
-async def test_a_name_that_is_not_there_is_answered_with_those_that_are(
+async def test_an_unknown_name_is_answered_with_the_known_ones(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     with pytest.raises(UserError, match="none"):
@@ -136,12 +136,12 @@ async def test_a_name_that_is_not_there_is_answered_with_those_that_are(
         background.find("7")
 
 
-async def test_without_a_running_command_nothing_moves(background: BackgroundCommands) -> None:
+async def test_nothing_moves_when_no_command_runs(background: BackgroundCommands) -> None:
     assert not background.movable
     assert not background.move()
 
 
-async def test_a_line_that_is_not_finished_is_told_while_the_command_waits(
+async def test_an_unfinished_line_is_told_while_the_command_waits(
     context: ToolContext, project: Path
 ) -> None:
     events: asyncio.Queue[Event] = asyncio.Queue()
@@ -177,7 +177,7 @@ async def test_an_unfinished_line_is_told_without_what_controls_a_terminal(
     await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_what_starts_in_the_background_has_an_id_and_is_read_from_a_position(
+async def test_a_background_command_has_an_id_and_positions(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two; printf part; exit 3"
@@ -196,7 +196,7 @@ async def test_what_starts_in_the_background_has_an_id_and_is_read_from_a_positi
     assert background.news("s") == ""
 
 
-async def test_what_ends_at_once_is_no_job(
+async def test_a_command_that_ends_at_once_is_no_job(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
     context = dataclasses.replace(context, background=background)
@@ -205,7 +205,7 @@ async def test_what_ends_at_once_is_no_job(
     assert background.commands == []
 
 
-async def test_the_model_stops_its_job_and_a_wait_has_a_limit(
+async def test_the_model_stops_its_job_and_waits_are_limited(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
     context = dataclasses.replace(context, background=background)
@@ -218,7 +218,7 @@ async def test_the_model_stops_its_job_and_a_wait_has_a_limit(
     assert background.running() == []
 
 
-async def test_of_a_long_output_the_middle_is_left_out_and_the_file_named(
+async def test_a_long_output_leaves_out_its_middle(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
     context = dataclasses.replace(context, background=background)
@@ -236,7 +236,7 @@ async def test_of_a_long_output_the_middle_is_left_out_and_the_file_named(
     assert str(known.running.output_path) in output.text
 
 
-async def test_a_job_ends_with_its_session_and_is_of_no_other(
+async def test_a_job_belongs_to_its_session_and_ends_with_it(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     context = dataclasses.replace(context, background=background)
@@ -254,7 +254,7 @@ async def test_a_job_ends_with_its_session_and_is_of_no_other(
     assert background.find("bg2").outcome == "ended with its session"
 
 
-async def test_without_a_background_the_command_is_refused(context: ToolContext) -> None:
+async def test_a_background_command_is_refused_where_none_can_run(context: ToolContext) -> None:
     with pytest.raises(ToolError):
         await _called(context, shell, command="echo on", background=True)
     with pytest.raises(ToolError):

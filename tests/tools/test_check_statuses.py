@@ -111,7 +111,7 @@ async def test_each_check_has_its_own_exit_status(
     assert dict((await run(traced, line)).checks) == statuses
 
 
-async def test_what_the_line_hides_is_told_to_the_model_and_only_that(traced: ToolContext) -> None:
+async def test_the_model_learns_of_hidden_failures_and_only_those(traced: ToolContext) -> None:
     hidden = await run(traced, "pytest 2 | tail -3; mypy")
     shown = await run(traced, "mypy && pytest 2")
     passed = await run(traced, "pytest | tail -3")
@@ -121,7 +121,7 @@ async def test_what_the_line_hides_is_told_to_the_model_and_only_that(traced: To
     assert passed.summary == "exit status 0"
 
 
-async def test_a_check_that_outlives_the_time_limit_is_unknown_and_what_ended_before_is_known(
+async def test_a_check_outliving_the_time_limit_is_unknown(
     traced: ToolContext,
 ) -> None:
     line = "mypy 1; sleep 60; pytest | tail -1"
@@ -133,7 +133,7 @@ async def test_a_check_that_outlives_the_time_limit_is_unknown_and_what_ended_be
     assert output.checks == (("mypy 1", 1), ("pytest", None))
 
 
-async def test_the_person_s_own_bash_env_runs_first_and_reaches_child_shells(
+async def test_the_persons_bash_env_runs_first_and_in_children(
     traced: ToolContext, tmp_path: Path
 ) -> None:
     own = tmp_path / "own.sh"
@@ -195,9 +195,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("line", SAME)
-async def test_a_line_prints_and_ends_the_same_whether_it_is_watched_or_not(
-    traced: ToolContext, line: str
-) -> None:
+async def test_a_watched_line_prints_and_ends_the_same(traced: ToolContext, line: str) -> None:
     plain = await run(traced, line, watched=False)
     watched = await run(traced, line)
 
@@ -211,7 +209,7 @@ def _printed(output: ToolOutput) -> str:
 
 
 @pytest.mark.parametrize("status", ["²", "9" * 5_000, "-1", "x"])
-def test_what_a_program_of_the_line_writes_among_the_events_is_not_believed_to_be_a_number(
+def test_a_number_forged_among_the_events_is_not_believed(
     status: str,
 ) -> None:
     checks = look_at("pytest | tail -3")[0]

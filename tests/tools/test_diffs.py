@@ -33,7 +33,7 @@ def _applied(before: str, diff: str) -> str:
     return "".join(made + old[at:])
 
 
-def test_a_small_change_among_many_lines_alike_is_a_small_diff() -> None:
+def test_a_small_change_among_equal_lines_stays_small() -> None:
     lines = ["}", "else", "{"] * 5_000
     changed = [*lines[:7_000], "x", *lines[7_001:]]
 

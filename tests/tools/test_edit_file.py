@@ -24,9 +24,7 @@ async def _edited(call: Call, source: Path, before: bytes, **arguments: object) 
     return source.read_bytes()
 
 
-async def test_the_exact_text_is_replaced_and_the_new_lines_are_shown(
-    call: Call, source: Path
-) -> None:
+async def test_an_exact_text_is_replaced_and_new_lines_shown(call: Call, source: Path) -> None:
     source.write_text("".join(f"line {n}\n" for n in range(1, 21)))
     await call(read_file, path="a.py")
 
@@ -64,9 +62,7 @@ async def test_a_file_never_read_or_changed_since_is_not_touched(call: Call, sou
     assert source.read_text() == "one more\n"
 
 
-async def test_a_line_that_a_search_has_shown_may_be_edited_unread(
-    call: Call, source: Path
-) -> None:
+async def test_a_line_shown_by_a_search_may_be_edited(call: Call, source: Path) -> None:
     source.write_bytes(b"def one():\r\n    return 1\r\n\r\n\r\ndef two():\r\n    return 2\r\n")
     await call(search_files, pattern="def one", context=1)
 
@@ -74,9 +70,7 @@ async def test_a_line_that_a_search_has_shown_may_be_edited_unread(
     assert source.read_bytes().startswith(b"x = 1\r\n\r\n")
 
 
-async def test_a_line_that_a_command_has_shown_may_be_edited_unread(
-    call: Call, source: Path
-) -> None:
+async def test_a_line_shown_by_a_command_may_be_edited(call: Call, source: Path) -> None:
     source.write_text("def one():\n    return 1\n\n\ndef two():\n    return 2\n")
     await call(shell, command="head -2 a.py")
 
@@ -109,9 +103,7 @@ async def test_other_text_than_the_search_has_shown_must_be_read(
         )
 
 
-async def test_what_a_search_has_shown_counts_only_while_it_is_there(
-    call: Call, source: Path
-) -> None:
+async def test_a_searched_line_counts_only_while_it_exists(call: Call, source: Path) -> None:
     source.write_text("def one():\n    return 1\n")
     await call(search_files, pattern="def one")
     source.write_text("def one(a):\n    return 1\n")
@@ -120,7 +112,7 @@ async def test_what_a_search_has_shown_counts_only_while_it_is_there(
         await call(edit_file, path="a.py", old_text="def one", new_text="def two")
 
 
-async def test_of_many_new_lines_only_the_ends_are_echoed(call: Call, source: Path) -> None:
+async def test_many_new_lines_are_echoed_by_their_ends(call: Call, source: Path) -> None:
     source.write_text("".join(f"line {n}\n" for n in range(1, 21)))
     await call(read_file, path="a.py")
     new = "line 10\n" + "".join(f"new {n}\n" for n in range(21))
@@ -289,9 +281,7 @@ async def test_empty_and_equal_texts_are_errors(call: Call, source: Path) -> Non
         await call(edit_file, path="a.py", old_text="one", new_text="one")
 
 
-async def test_an_edit_of_line_ends_alone_changes_nothing_and_says_so(
-    call: Call, source: Path
-) -> None:
+async def test_an_edit_of_line_ends_alone_changes_nothing(call: Call, source: Path) -> None:
     source.write_bytes(b"a\r\nb\r\n")
     await call(read_file, path="a.py")
 
@@ -307,7 +297,7 @@ async def test_a_character_the_encoding_lacks_is_refused(call: Call, source: Pat
         await call(edit_file, path="a.py", old_text="caf", new_text="茶")
 
 
-async def test_the_preview_is_the_diff_and_fails_before_anybody_is_asked(
+async def test_the_preview_is_a_diff_and_fails_before_asking(
     call: Call, source: Path, context: ToolContext
 ) -> None:
     source.write_text("one\n")

@@ -37,6 +37,6 @@ def test_a_glob_means_what_it_does_elsewhere(pattern: str, path: str, expected: 
 
 
 @pytest.mark.parametrize("pattern", ["*.{a", "[a", "{1,2}" * 12, "[z-a]"])
-def test_what_is_no_glob_is_refused(pattern: str) -> None:
+def test_an_invalid_glob_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="is not a glob"):
         matches(pattern, "x")

@@ -85,7 +85,7 @@ def noting(pids: Path, *prefix: str) -> str:
     return f"{' '.join(prefix)} sh -c 'echo $$ >> {pids}; exec sleep 59.25'"
 
 
-def test_what_a_command_started_ends_when_kode_is_killed(pids: Path) -> None:
+def test_a_killed_kode_ends_its_commands_processes(pids: Path) -> None:
     with_child = f"{noting(pids)} & {noting(pids, 'env -i PATH=/usr/bin:/bin')}"
     kode = kode_with(f"start(first, {with_child!r})")
     assert comes_true(lambda: len(living(pids)) == 2)
@@ -96,7 +96,7 @@ def test_what_a_command_started_ends_when_kode_is_killed(pids: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
-def test_what_has_left_its_group_ends_too(pids: Path) -> None:
+def test_processes_that_left_their_group_end_too(pids: Path) -> None:
     kode = kode_with(f'start(first, {noting(pids, "setsid")!r} + " & exit 0").wait()')
     assert comes_true(lambda: len(living(pids)) == 1)
 
@@ -106,7 +106,7 @@ def test_what_has_left_its_group_ends_too(pids: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
-def test_who_has_the_text_of_a_mark_elsewhere_is_left_alone(pids: Path) -> None:
+def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
     """A key may be anything, and a file with a mark in it may be damaged."""
     mark = processes.new_mark()
     bare = {"PATH": os.environ["PATH"]}
@@ -136,7 +136,7 @@ def test_one_that_does_not_listen_is_killed(pids: Path) -> None:
     assert comes_true(lambda: not living(pids))
 
 
-def test_what_is_over_is_left_alone(pids: Path, tmp_path: Path) -> None:
+def test_a_finished_call_is_left_alone(pids: Path, tmp_path: Path) -> None:
     """Its group may be another's by then."""
     other = tmp_path / "other"
     other.write_text("")

@@ -34,7 +34,7 @@ def test_a_patch_says_what_happens_to_each_file() -> None:
     assert (delete.kind, delete.path) == ("delete", "c.py")
 
 
-def test_what_is_around_a_patch_is_no_part_of_it() -> None:
+def test_text_around_a_patch_is_no_part_of_it() -> None:
     assert read_patch(f"```\napply_patch <<'EOF'\n{PATCH}\nEOF\n```") == read_patch(PATCH)
 
 

@@ -38,7 +38,7 @@ async def test_the_content_hash_is_registered_for_the_whole_file(
     assert context.seen_files == {str(project / "a.txt"): whole}
 
 
-async def test_offset_and_limit_choose_a_window_and_say_how_to_go_on(
+async def test_offset_and_limit_choose_a_window_and_its_continuation(
     call: Call, project: Path
 ) -> None:
     (project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
@@ -86,7 +86,7 @@ async def test_a_page_shrinks_to_the_room_that_the_result_has(
     assert output.text.rsplit("\n[", 1)[0].endswith(f"{following - 1}\ta line of text")
 
 
-async def test_a_long_line_is_cut_and_the_rest_is_within_reach(call: Call, project: Path) -> None:
+async def test_a_long_line_is_cut_but_reachable(call: Call, project: Path) -> None:
     (project / "a.txt").write_text("short\n" + "ü" * 5000 + "\nend\n")
 
     output = await call(read_file, path="a.txt")
@@ -134,9 +134,7 @@ async def test_a_binary_is_refused_by_its_content(
     assert context.seen_files == {}
 
 
-async def test_a_character_at_the_border_of_the_first_read_is_whole(
-    call: Call, project: Path
-) -> None:
+async def test_a_character_across_the_first_read_is_whole(call: Call, project: Path) -> None:
     for shift in range(4):
         data = ("a" * (files.SNIFF_BYTES - shift) + "🙂\nend\n").encode()
         (project / "a.txt").write_bytes(data)
@@ -146,9 +144,7 @@ async def test_a_character_at_the_border_of_the_first_read_is_whole(
         assert output.text.startswith("2\tend")
 
 
-async def test_a_late_byte_that_is_no_utf_8_reads_as_latin_1_everywhere(
-    call: Call, project: Path
-) -> None:
+async def test_a_late_invalid_byte_reads_as_latin_1(call: Call, project: Path) -> None:
     (project / "a.txt").write_bytes(b"caf\xe9\n" + b"x\n" * 100_000 + b"\xe9\n")
 
     output = await call(read_file, path="a.txt", limit=1)
@@ -156,7 +152,7 @@ async def test_a_late_byte_that_is_no_utf_8_reads_as_latin_1_everywhere(
     assert output.text.startswith("1\tcafé")
 
 
-async def test_a_window_deep_in_a_large_file_is_the_right_one(call: Call, project: Path) -> None:
+async def test_a_window_deep_in_a_large_file_is_right(call: Call, project: Path) -> None:
     (project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 300_001)) + "end")
 
     for offset in (2, 99_999, 300_000):
@@ -202,9 +198,7 @@ async def test_a_folder_and_an_empty_file_say_so(call: Call, project: Path) -> N
     assert (await call(read_file, path="empty")).text == "empty is empty."
 
 
-async def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
-    call: Call, project: Path
-) -> None:
+async def test_an_offset_beyond_the_end_tells_the_length(call: Call, project: Path) -> None:
     (project / "a.txt").write_text("one\ntwo")
 
     with pytest.raises(ToolError, match=r"a\.txt has 2 lines: `offset` 9 is beyond"):
@@ -214,7 +208,7 @@ async def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-async def test_an_offset_and_a_limit_that_are_none_count_as_left_out(
+async def test_invalid_offset_and_limit_count_as_left_out(
     call: Call, project: Path, limit: int
 ) -> None:
     (project / "a.txt").write_text("one\ntwo")
@@ -232,7 +226,7 @@ async def test_devices_and_pipes_are_refused_at_once(call: Call, project: Path) 
             await call(read_file, path=path)
 
 
-async def test_a_file_too_large_to_pass_through_is_read_in_part(
+async def test_a_file_too_large_is_read_in_part(
     call: Call, project: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WHOLE_PASS_BYTES", 1000)
@@ -466,7 +460,7 @@ async def test_long_cells_and_outputs_leave_room_for_the_others(call: Call, proj
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 1}', '{"cells": [1]}', "[" * 100_000])
-async def test_a_file_that_is_no_notebook_is_text_whatever_its_name(
+async def test_a_file_that_only_looks_like_a_notebook_is_text(
     call: Call, project: Path, text: str
 ) -> None:
     (project / "a.ipynb").write_text(text)

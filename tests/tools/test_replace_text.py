@@ -30,7 +30,7 @@ def test_bytes_outside_the_edited_range_never_change(
 
 
 @given(before=mixed, old=plain_words, new=plain_words, lines=plain_mixed, after=mixed)
-def test_an_edit_that_keeps_the_number_of_lines_and_its_inverse_restore_every_byte(
+def test_an_equal_edit_and_its_inverse_restore_every_byte(
     before: str, old: str, new: str, lines: str, after: str
 ) -> None:
     plain = files.with_line_feeds(lines)
@@ -51,7 +51,7 @@ def test_an_edit_that_keeps_the_number_of_lines_and_its_inverse_restore_every_by
     count=st.integers(1, 4),
     new=st.lists(st.text(alphabet="xy é", max_size=4), min_size=1, max_size=5),
 )
-def test_an_edit_of_lines_and_its_inverse_restore_every_byte_in_either_line_end(
+def test_an_edit_and_its_inverse_restore_any_line_ends(
     lines: list[str], end: str, at: int, count: int, new: list[str]
 ) -> None:
     at = min(at, len(lines))
@@ -112,7 +112,7 @@ def test_spaces_become_the_tabs_of_the_file() -> None:
     assert replaced.text == ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n")
 
 
-def test_two_spaces_become_one_tab_where_the_edit_indents_by_two() -> None:
+def test_two_spaces_become_a_tab_under_a_two_indent() -> None:
     text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
 
     replaced = replace(
@@ -123,7 +123,7 @@ def test_two_spaces_become_one_tab_where_the_edit_indents_by_two() -> None:
     assert replaced.text == "func f() {\n\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}\n}\n"
 
 
-def test_a_shallower_line_than_any_known_moves_as_the_others_did() -> None:
+def test_a_line_shallower_than_any_moves_like_others() -> None:
     text = "{\n    a\n        b\n"
 
     replaced = replace(text, Edit("\t\ta\n\t\t\tb", "\t\ta\n\t\t\tb\n\tc"))

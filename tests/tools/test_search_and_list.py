@@ -115,9 +115,7 @@ async def test_a_long_list_is_cut_and_says_so(call: Call, project: Path) -> None
 
 
 @engines
-async def test_of_too_many_files_a_list_says_how_many_are_in_which_folder(
-    call: Call, project: Path
-) -> None:
+async def test_a_long_list_counts_its_files_by_folder(call: Call, project: Path) -> None:
     for number in range(1_200):
         folder = project / "src" / ("wide" if number % 3 else f"deep/{number:04}")
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +131,7 @@ async def test_of_too_many_files_a_list_says_how_many_are_in_which_folder(
 
 
 @engines
-async def test_no_files_is_an_answer_and_a_wrong_folder_an_error(call: Call, tree: Path) -> None:
+async def test_no_files_is_an_answer_but_missing_folders_fail(call: Call, tree: Path) -> None:
     assert (await call(list_files, pattern="*.rs")).text == (f"No files matching *.rs in {tree}.")
     with pytest.raises(ToolError, match="Did you mean logs"):
         await call(list_files, path="log")
@@ -225,7 +223,7 @@ async def test_hits_are_spread_over_the_files_and_counted(call: Call, project: P
 
 
 @engines
-async def test_of_more_files_than_hits_are_shown_each_shows_one(call: Call, project: Path) -> None:
+async def test_more_files_than_hits_show_one_hit_each(call: Call, project: Path) -> None:
     for number in range(120):
         (project / f"{number:03}").write_text("x\n" * 3)
 
@@ -395,7 +393,7 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
 
 
 @engines
-async def test_a_hit_on_an_enormous_line_is_counted_but_not_kept(
+async def test_an_enormous_lines_hit_is_counted_but_not_kept(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_search, "MAX_PIECE_BYTES", 300_000)
@@ -469,9 +467,7 @@ async def test_both_engines_give_the_same_text(
 
 
 @engines
-async def test_files_that_hold_keys_are_left_out_unless_they_are_asked_for(
-    call: Call, project: Path
-) -> None:
+async def test_key_files_are_left_out_unless_asked_for(call: Call, project: Path) -> None:
     (project / ".env").write_text("API_KEY=canary\n")
     (project / "a.py").write_text("API_KEY = env()\n")
 

@@ -28,7 +28,7 @@ async def _written(folder: Path, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_output_of_both_streams_comes_in_order_with_the_exit_status(call: Call) -> None:
+async def test_both_streams_come_in_order_with_the_exit_status(call: Call) -> None:
     output = await call(shell, command="echo one; echo two >&2; echo three; exit 3")
 
     assert output.text == "one\ntwo\nthree\n[exit status 3]"
@@ -45,7 +45,7 @@ async def test_signals_are_named(call: Call) -> None:
     assert "[exit status 139, as of SIGSEGV]" in inner.text
 
 
-async def test_the_environment_is_the_context_s_and_what_keeps_programs_quiet(
+async def test_the_environment_is_the_contexts_plus_quiet_settings(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
@@ -64,7 +64,7 @@ async def test_stdin_is_empty_and_there_is_no_terminal(call: Call) -> None:
     assert output.text == "none\n[exit status 0]"
 
 
-async def test_it_runs_in_the_working_directory_and_says_when_that_is_gone(
+async def test_a_command_runs_in_the_working_directory_while_there(
     call: Call, project: Path
 ) -> None:
     assert (await call(shell, command="pwd")).text.split("\n")[0] == str(project)
@@ -74,7 +74,7 @@ async def test_it_runs_in_the_working_directory_and_says_when_that_is_gone(
         await call(shell, command="pwd")
 
 
-async def test_what_cannot_be_run_is_an_error(call: Call) -> None:
+async def test_a_command_that_cannot_run_is_an_error(call: Call) -> None:
     with pytest.raises(ToolError, match="empty"):
         await call(shell, command=" ")
     with pytest.raises(ToolError, match="NUL"):
@@ -124,9 +124,7 @@ async def test_escapes_progress_and_broken_bytes_are_cleaned(
 
 
 @pytest.mark.slow
-async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
-    call: Call, context: ToolContext
-) -> None:
+async def test_a_long_output_keeps_both_ends_and_a_file(call: Call, context: ToolContext) -> None:
     output = await call(shell, command="seq 1 1000000")
 
     assert output.text.startswith("1\n2\n3\n")
@@ -140,7 +138,7 @@ async def test_a_long_output_keeps_both_ends_and_is_whole_in_a_private_file(
     assert stat.S_IMODE(context.place.outputs.stat().st_mode) == 0o700
 
 
-async def test_lines_that_look_like_errors_survive_in_the_middle_of_a_long_output(
+async def test_lines_like_errors_survive_in_long_output(
     call: Call,
 ) -> None:
     output = await call(
@@ -228,9 +226,7 @@ async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
 
 
 @pytest.mark.slow
-async def test_the_time_limit_ends_the_whole_tree_and_keeps_the_output(
-    call: Call, project: Path
-) -> None:
+async def test_the_time_limit_ends_the_tree_and_keeps_output(call: Call, project: Path) -> None:
     output = await call(
         shell,
         command="echo $$ > pid1; (setsid sh -c 'echo $$ > pid2; trap \"\" TERM; sleep 300' &)\n"

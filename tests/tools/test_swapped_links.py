@@ -35,7 +35,7 @@ def bend(folder: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", [read_file, write_file, edit_file])
-async def test_a_call_works_on_the_file_that_was_judged_or_not_at_all(
+async def test_a_call_works_on_the_judged_file_or_none(
     context: ToolContext, project: Path, outside: Path, tool
 ) -> None:
     (project / "d").mkdir()
@@ -50,7 +50,7 @@ async def test_a_call_works_on_the_file_that_was_judged_or_not_at_all(
     assert (outside / "f").read_text() == "theirs"
 
 
-def test_a_folder_bent_just_before_it_is_written_or_read_is_noticed(
+def test_a_folder_bent_before_a_read_or_write_is_noticed(
     context: ToolContext, project: Path, outside: Path
 ) -> None:
     (project / "d").mkdir()
@@ -111,7 +111,7 @@ def test_a_link_that_flips_all_the_time_never_leads_out(
     assert os.listdir(outside) == ["f"]
 
 
-async def test_a_folder_bent_just_before_a_file_in_it_is_deleted_is_noticed(
+async def test_a_folder_bent_before_a_deletion_is_noticed(
     context: ToolContext, project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "d").mkdir()
@@ -132,7 +132,7 @@ async def test_a_folder_bent_just_before_a_file_in_it_is_deleted_is_noticed(
 @pytest.mark.parametrize(
     ("tool", "arguments"), [(search_files, {"pattern": "theirs"}), (list_files, {})]
 )
-async def test_no_walk_through_tmp_while_a_command_may_put_links_in_its_way(
+async def test_no_walk_enters_tmp_while_commands_may_link(
     context: ToolContext, tmp_path: Path, tool, arguments
 ) -> None:
     (tmp_path / "tmp").mkdir()

@@ -39,9 +39,7 @@ async def test_an_existing_file_must_have_been_read(call: Call, project: Path) -
     assert (project / "a").read_text() == "old"
 
 
-async def test_a_file_that_changed_since_it_was_read_must_be_read_again(
-    call: Call, project: Path
-) -> None:
+async def test_a_file_changed_since_its_reading_must_be_reread(call: Call, project: Path) -> None:
     (project / "a").write_text("old")
     await call(read_file, path="a")
     (project / "a").write_text("theirs")
@@ -52,7 +50,7 @@ async def test_a_file_that_changed_since_it_was_read_must_be_read_again(
     assert (project / "a").read_text() == "theirs"
 
 
-async def test_what_was_read_is_replaced_keeping_the_mode(call: Call, project: Path) -> None:
+async def test_a_read_file_is_replaced_and_keeps_its_mode(call: Call, project: Path) -> None:
     (project / "a").write_text("old\n")
     (project / "a").chmod(0o754)
     await call(read_file, path="a")
@@ -65,7 +63,7 @@ async def test_what_was_read_is_replaced_keeping_the_mode(call: Call, project: P
     assert output.summary == "+1 -1"
 
 
-async def test_what_was_written_may_be_written_again(call: Call, project: Path) -> None:
+async def test_a_written_file_may_be_written_again(call: Call, project: Path) -> None:
     await call(write_file, path="a", content="one")
     await call(write_file, path="a", content="two")
 
@@ -155,7 +153,7 @@ async def test_protected_folders_are_never_written(
     assert list(home.iterdir()) == []
 
 
-async def test_a_protected_folder_that_is_not_there_yet_is_protected_in_any_case(
+async def test_a_missing_protected_folder_is_protected_in_any_case(
     call: Call, context: ToolContext
 ) -> None:
     context.place.protected[0].rmdir()
