@@ -68,7 +68,7 @@ def place(tmp_path: Path) -> Place:
 # ── layers ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_files_everything_is_a_default(place: Place) -> None:
+def test_everything_is_a_default_when_there_are_no_files(place: Place) -> None:
     loaded = place.load()
 
     assert loaded.config == Config()
@@ -106,7 +106,7 @@ def test_rules_of_all_layers_count_together(place: Place) -> None:
     assert loaded.origins["permissions.deny"].count(" + ") == 2
 
 
-def test_the_project_file_is_found_upward_to_the_repository_root_only(place: Place) -> None:
+def test_the_project_file_is_sought_up_to_the_repository_root(place: Place) -> None:
     (place.project.parent / "kode.json").write_text("{}")
     assert project_file(place.cwd) is None
 
@@ -136,7 +136,7 @@ def test_a_variable_in_a_text_is_replaced(place: Place) -> None:
 
 
 @pytest.mark.parametrize("value", ["off", "none"])
-def test_memory_can_be_turned_off_by_a_variable_or_a_flag(place: Place, value: str) -> None:
+def test_a_variable_or_flag_can_turn_memory_off(place: Place, value: str) -> None:
     assert not place.load({"KODE_MEMORY": value}).config.memory.enabled
     assert not place.load(memory__system=value).config.memory.enabled
 
@@ -223,7 +223,7 @@ def test_a_project_file_cannot_take_over_its_reader(place: Place) -> None:
         assert "kode.json" not in loaded.origins.get(key, "")
 
 
-def test_a_person_may_set_all_of_that_in_their_own_file(place: Place) -> None:
+def test_a_persons_own_file_may_set_everything(place: Place) -> None:
     place.own(TAKE_OVER)
 
     loaded = place.load({"AWS_SECRET_ACCESS_KEY": "x"})
@@ -254,7 +254,7 @@ def test_a_project_file_may_only_make_the_permission_mode_stricter(
     assert bool(loaded.warnings) == (effective == own)
 
 
-def test_a_project_file_sets_nothing_that_is_not_named_as_harmless(place: Place) -> None:
+def test_a_project_file_sets_only_harmless_settings(place: Place) -> None:
     """So that a key which is new is the person's own until somebody has thought about it."""
     allowed = {key for key in flat(Config()) if key in ALLOWED_IN_PROJECT | LIMITS}
     own = set(flat(Config())) - allowed - {"permissions.mode"}
@@ -342,7 +342,7 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ("[" * 100_000, "is not a config"),
     ],
 )
-def test_a_wrong_config_names_place_key_what_was_found_and_what_is_allowed(
+def test_a_wrong_config_names_place_key_value_and_allowed(
     place: Place, text: str, says: str
 ) -> None:
     place.own(text)
@@ -390,7 +390,7 @@ def test_a_provider_is_found_by_the_name_that_people_know(
     assert f"Did you mean {name}?" in place.fault(provider=word)
 
 
-def test_a_provider_that_the_config_describes_may_be_named_by_a_flag(place: Place) -> None:
+def test_a_flag_may_name_a_provider_from_the_config(place: Place) -> None:
     place.own({"providers": {"mine": {"base_url": "http://127.0.0.1:1/v1", "api": "messages"}}})
 
     choice = resolve_provider(place.load(provider="mine").config, {})
@@ -443,7 +443,7 @@ def test_a_fault_never_shows_a_key(place: Place) -> None:
     assert all(secret not in fault for fault in caught.value.faults)
 
 
-def test_a_file_that_is_not_text_a_folder_or_too_large_is_a_fault(place: Place) -> None:
+def test_unreadable_config_files_are_faults(place: Place) -> None:
     file = place.home / "config.json"
     file.write_bytes(b'{"model": "\xff"}')
     assert "is not UTF-8 text (byte 11)" in place.fault()
@@ -456,19 +456,19 @@ def test_a_file_that_is_not_text_a_folder_or_too_large_is_a_fault(place: Place) 
     assert "cannot be read: Is a directory" in place.fault()
 
 
-def test_a_project_file_that_is_a_pipe_is_not_waited_for(place: Place) -> None:
+def test_a_pipe_as_project_file_is_not_waited_for(place: Place) -> None:
     os.mkfifo(place.cwd / "kode.json")
     assert place.load().files == (place.cwd / "kode.json",)
 
 
-def test_a_byte_order_mark_and_an_empty_file_are_no_faults(place: Place) -> None:
+def test_byte_order_marks_and_empty_files_are_no_faults(place: Place) -> None:
     (place.home / "config.json").write_bytes(b'\xef\xbb\xbf{"model": "m"}')
     place.of_project("")
 
     assert place.load().config.model == "m"
 
 
-def test_lines_are_right_where_a_key_also_occurs_as_a_value(place: Place) -> None:
+def test_line_numbers_hold_where_a_key_is_also_a_value(place: Place) -> None:
     place.own('{\n "append_system": "model",\n "script": "\\"model\\": 3",\n "model": "m"\n}')
 
     assert place.load().origins["model"].endswith("config.json:4")
@@ -550,7 +550,7 @@ def test_with_several_described_providers_one_must_be_named() -> None:
         resolve_provider(Config.model_validate({"providers": parts}), {})
 
 
-def test_the_effort_is_the_general_one_or_that_of_the_provider() -> None:
+def test_the_effort_is_general_or_the_providers_own() -> None:
     own = {"providers": {"openai": {"effort": "low"}}}
 
     assert resolve_provider(Config.model_validate(own), OPENAI).effort == "low"
@@ -617,7 +617,7 @@ def test_the_part_before_a_slash_names_a_configured_provider(
         ({"small_model": "claude-x"}, OPENAI | ANTHROPIC | {"X": ""}, "anthropic", "claude-x"),
     ],
 )
-def test_small_work_is_for_the_named_model_or_the_vendors_own_small_one(
+def test_small_work_goes_to_the_named_or_vendors_model(
     config: dict[str, Any], environ: dict[str, str], name: str, model: str
 ) -> None:
     config = {"provider": "openai", **config}
@@ -628,14 +628,14 @@ def test_small_work_is_for_the_named_model_or_the_vendors_own_small_one(
     assert (choice.name, choice.model) == (name, model)
 
 
-def test_the_servers_address_comes_from_the_config_then_from_the_sdks_variable() -> None:
+def test_the_servers_address_comes_from_config_before_the_variable() -> None:
     environ = OPENAI | {"OPENAI_BASE_URL": "http://env"}
 
     assert resolve_provider(Config(), environ).base_url == "http://env"
     assert resolve_provider(Config(base_url="http://own"), environ).base_url == "http://own"
 
 
-def test_without_any_key_the_error_names_three_ways() -> None:
+def test_a_missing_key_is_an_error_with_three_ways() -> None:
     with pytest.raises(UserError, match=r"kode init.*OPENAI_API_KEY.*ANTHROPIC_API_KEY.*kode demo"):
         resolve_provider(Config(), {})
 
@@ -652,7 +652,7 @@ def test_a_named_provider_without_its_key_says_which_variable() -> None:
         ("gpt-5", ANTHROPIC, "gpt-5 is one of openai, but the provider is anthropic"),
     ],
 )
-def test_a_model_of_the_other_provider_is_refused_before_it_is_asked(
+def test_another_providers_model_is_refused_before_it_is_asked(
     model: str, environ: dict[str, str], says: str
 ) -> None:
     with pytest.raises(UserError, match=says):

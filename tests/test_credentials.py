@@ -79,7 +79,7 @@ def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", INNOCENT)
-def test_what_is_no_credential_stays_as_it_is(text: str) -> None:
+def test_text_that_is_no_credential_stays_unchanged(text: str) -> None:
     assert find(text) == []
     assert redact(text) == text
 
@@ -98,7 +98,7 @@ def test_two_credentials_in_one_text_are_both_masked() -> None:
     assert redact(text) == "[redacted GitHub token] and [redacted AWS access key]"
 
 
-def test_a_letter_that_grows_in_lower_case_does_not_shift_what_is_masked() -> None:
+def test_a_growing_lower_case_letter_shifts_no_mask() -> None:
     assert redact("İİİİ password=x8Kq2LmN4v!") == "İİİİ password=[redacted password]!"
 
 
@@ -137,7 +137,7 @@ def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
     assert long < 30 * short + 0.05
 
 
-def test_random_text_of_letters_and_digits_is_searched_to_its_end() -> None:
+def test_random_letters_and_digits_are_searched_to_the_end() -> None:
     rng = random.Random(1)
     noise = "".join(rng.choices(string.ascii_letters + string.digits + " =:", k=20_000))
     key = CREDENTIALS["github"]
@@ -156,9 +156,7 @@ def test_the_key_in_use_is_found_whatever_it_looks_like() -> None:
 
 
 @given(st.binary(max_size=20), st.text(min_size=8, max_size=40), st.binary(max_size=20))
-def test_a_key_is_known_in_the_base64_of_whatever_holds_it(
-    before: bytes, key: str, after: bytes
-) -> None:
+def test_a_key_is_found_within_any_base64(before: bytes, key: str, after: bytes) -> None:
     text = before + key.encode() + after
 
     for encoded in (base64.b64encode(text), base64.urlsafe_b64encode(text)):
@@ -170,7 +168,7 @@ def test_a_key_is_known_in_the_base64_of_whatever_holds_it(
 
 
 @pytest.mark.parametrize("word", ["none", "EMPTY", "lm-studio", "not-needed", "your-key-here"])
-def test_what_servers_of_ones_own_take_for_a_key_is_a_word_like_any(word: str) -> None:
+def test_words_that_local_servers_take_for_keys_stay(word: str) -> None:
 
     keep_secret(word)
 

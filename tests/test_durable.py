@@ -12,7 +12,7 @@ from kode import durable
 from kode.errors import StorageError
 
 
-def test_replace_puts_exactly_the_bytes_there_and_only_for_the_owner(tmp_path: Path) -> None:
+def test_replace_writes_exact_bytes_for_the_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "f"
     durable.replace(path, b"one")
     durable.replace(path, b"two")
@@ -31,7 +31,7 @@ def test_replace_follows_a_link_so_that_it_stays_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename"])
-def test_a_fault_at_any_step_leaves_the_old_file_and_no_litter(
+def test_a_fault_at_any_step_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     path = tmp_path / "f"
@@ -48,7 +48,7 @@ def test_a_fault_at_any_step_leaves_the_old_file_and_no_litter(
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_failed_sync_is_never_asked_again_on_the_same_file(
+def test_a_failed_sync_is_never_retried_on_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []

@@ -142,7 +142,7 @@ def test_harbor_finds_the_agent_by_its_import_path(folder: Folder, wheel: Path) 
     assert agent.to_agent_info().model_info.provider == "openai"
 
 
-def test_installing_takes_the_wheel_along_and_leaves_the_tasks_python_alone(
+def test_installing_brings_the_wheel_and_spares_the_tasks_python(
     folder: Folder, wheel: Path
 ) -> None:
     agent = agent_in(folder, wheel)
@@ -160,7 +160,7 @@ def test_installing_takes_the_wheel_along_and_leaves_the_tasks_python_alone(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["openai/gpt-x", "anthropic/claude-x"])
-def test_a_task_is_run_and_its_result_trajectory_tokens_and_cost_are_read(
+def test_a_run_reads_result_trajectory_tokens_and_cost(
     model: str, folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [
@@ -195,7 +195,7 @@ def test_a_task_is_run_and_its_result_trajectory_tokens_and_cost_are_read(
 
 
 @pytest.mark.slow
-def test_no_key_stands_in_a_command_or_in_what_is_left_in_the_logs(
+def test_no_command_or_log_holds_a_key(
     folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -209,7 +209,7 @@ def test_no_key_stands_in_a_command_or_in_what_is_left_in_the_logs(
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_an_error_of_its_kind_and_its_session_is_read_all_the_same(
+def test_a_failed_run_keeps_its_kind_and_its_session(
     folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -226,9 +226,7 @@ def test_a_run_that_fails_is_an_error_of_its_kind_and_its_session_is_read_all_th
     assert "Say hello" in [step.message for step in trajectory.steps]
 
 
-def test_logs_of_a_kode_that_was_killed_before_it_said_anything_are_no_fault(
-    folder: Folder, wheel: Path
-) -> None:
+def test_logs_of_a_kode_killed_early_are_no_fault(folder: Folder, wheel: Path) -> None:
     context = AgentContext()
     (folder.logs / "result.json").write_text('{"status": ')
 
@@ -251,7 +249,7 @@ def test_logs_of_a_kode_that_was_killed_before_it_said_anything_are_no_fault(
         (404, "The model gpt-x does not exist", base.ModelNotFoundError),
     ],
 )
-def test_what_kode_says_of_a_refusal_is_known_to_harbor(
+def test_harbor_recognises_refusals_of_kode(
     status: int, body: str, kind: type[Exception], folder: Folder, wheel: Path
 ) -> None:
     endpoint = Endpoint(model="gpt-x", base_url="https://host/v1", key_variable="OPENAI_API_KEY")
@@ -268,7 +266,7 @@ def connection_env(folder: Folder, wheel: Path, model: str, **more: Any) -> dict
     return dict(agent_in(folder, wheel, model, **more).model_connection.env)
 
 
-def test_a_model_of_another_company_is_asked_at_its_address_with_its_key(
+def test_another_companys_model_is_asked_at_its_address(
     folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
@@ -300,7 +298,7 @@ def test_a_missing_key_is_said_before_a_container_is_built() -> None:
         AgentFactory.run_preflight(config)
 
 
-def test_a_missing_wheel_or_key_is_said_before_a_container_is_built(wheel: Path) -> None:
+def test_a_missing_wheel_or_key_precedes_any_container(wheel: Path) -> None:
     config = AgentConfig(
         name="kode.harbor:KodeAgent", model_name="anthropic/claude-x", kwargs={"wheel": str(wheel)}
     )
@@ -309,7 +307,7 @@ def test_a_missing_wheel_or_key_is_said_before_a_container_is_built(wheel: Path)
         AgentFactory.run_preflight(config)
 
 
-def test_servers_settings_and_skills_of_a_task_are_in_kodes_home(
+def test_a_tasks_servers_settings_and_skills_reach_kodes_home(
     folder: Folder, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCS_TOKEN", KEY)

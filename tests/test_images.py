@@ -29,7 +29,7 @@ def test_kind_and_size_are_read_from_the_bytes(data, kind):
 @given(
     st.sampled_from([pictures.png(), pictures.gif(), pictures.jpeg(), pictures.webp()]), st.data()
 )
-def test_a_picture_that_is_cut_or_damaged_is_never_a_fault(data, draw):
+def test_a_cut_or_damaged_picture_is_never_a_fault(data, draw):
     cut = data[: draw.draw(st.integers(0, len(data)))]
     at = draw.draw(st.integers(0, max(len(cut) - 1, 0)))
     damaged = cut[:at] + draw.draw(st.binary(max_size=3)) + cut[at + 1 :]
@@ -39,7 +39,7 @@ def test_a_picture_that_is_cut_or_damaged_is_never_a_fault(data, draw):
     assert looks is None or looks.width >= 0
 
 
-def test_a_copy_is_kept_privately_under_a_name_of_its_content(tmp_path):
+def test_a_copy_is_private_and_named_by_its_content(tmp_path):
     image = keep(tmp_path / "images", "shot.png", pictures.png())
 
     assert bytes_of(image) == pictures.png()
@@ -57,7 +57,7 @@ def test_a_copy_is_kept_privately_under_a_name_of_its_content(tmp_path):
         (pictures.png(9000, 10), "9000×10 pixels"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_with_the_next_step(tmp_path, data, says):
+def test_an_unshowable_file_is_refused_with_advice(tmp_path, data, says):
     with pytest.raises(UserError, match=says) as refused:
         keep(tmp_path, "x", data)
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_shown_is_refused_with_the_next_step(tmp_path, data, says
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_copy_that_is_gone_or_another_file_now_is_not_sent(tmp_path):
+def test_a_missing_or_replaced_copy_is_not_sent(tmp_path):
     image = keep(tmp_path, "shot.png", pictures.png())
     moved = kept_beside(image, tmp_path / "elsewhere")
     assert bytes_of(moved) is None

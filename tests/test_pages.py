@@ -28,7 +28,7 @@ def anchors(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist(page):
+def test_every_link_leads_to_an_existing_file_and_heading(page):
     broken = []
     for name, heading in LINK.findall(FENCE.sub("", page.read_text())):
         target = (page.parent / name).resolve() if name else page

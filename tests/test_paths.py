@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
         ("~no-such-person/x", "~no-such-person/x"),
     ],
 )
-def test_a_tilde_that_is_nobodys_home_is_part_of_a_name(
+def test_a_tilde_that_is_nobodys_home_stays_in_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: str, meant: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -59,7 +59,7 @@ def test_one_that_a_person_names_with_its_folder_is_taken(project: Path) -> None
     assert find_program(str(project / "bin" / "none")) is None
 
 
-def test_work_in_the_root_of_everything_leaves_the_system_s_programs(
+def test_work_in_the_root_leaves_the_systems_programs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir("/")
@@ -71,6 +71,6 @@ def test_a_depth_that_makes_no_sense_is_none(value: str) -> None:
     assert depth({DEPTH: value}) == 0
 
 
-def test_what_is_started_is_one_deeper() -> None:
+def test_a_started_program_is_one_level_deeper() -> None:
     assert depth(one_deeper({})) == 1
     assert depth(one_deeper({DEPTH: "2"})) == 3

@@ -8,7 +8,7 @@ from kode.errors import LimitError
 from kode.shared_budget import SharedBudget
 
 
-def test_what_one_spends_another_sees_before_its_next_request(tmp_path: Path) -> None:
+def test_one_agents_spending_shows_before_anothers_next_request(tmp_path: Path) -> None:
     one, other = (SharedBudget(tmp_path / "spent.jsonl", by=name) for name in ("one", "other"))
     one.set_limit(1.0)
     one.add(0.6)
@@ -29,7 +29,7 @@ def test_a_higher_limit_counts_for_those_that_run(tmp_path: Path) -> None:
     assert budget.limit_usd == 2.0
 
 
-def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+def test_a_half_written_line_is_read_once_whole(tmp_path: Path) -> None:
     path = tmp_path / "spent.jsonl"
     path.write_bytes(b'{"limit_usd": 1.0}\n{"spent_usd": 0.25, "by"')
     budget = SharedBudget(path)
@@ -55,7 +55,7 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
     ],
     ids=lambda amount: amount[:9],
 )
-def test_what_is_no_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
+def test_an_invalid_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
     path = tmp_path / "spent.jsonl"
     path.write_text('{"limit_usd": 1.0}\n')
     for name in ("limit_usd", "spent_usd"):

@@ -52,7 +52,7 @@ def test_a_picture_of_the_screen_loses_nothing_but_size():
     assert (looks.media_type, looks.width, looks.height) == ("image/png", 200, 150)
 
 
-def test_what_stays_too_large_as_png_becomes_a_jpeg_on_white():
+def test_a_png_that_stays_too_large_becomes_a_jpeg():
     picture = drawn("PNG", mode="RGBA", noise=120)
     assert len(picture.data) > pictures.MAX_BYTES
 
@@ -72,7 +72,7 @@ def test_a_moving_picture_becomes_its_first_frame():
     assert opened(small).size == (200, 200)
 
 
-def test_a_photograph_is_upright_and_says_nothing_of_where_it_was_taken():
+def test_a_photograph_is_upright_and_hides_its_location():
     turned = Image.Exif()
     turned[0x0112] = 6  # a quarter turn
     turned[0x010F] = "a maker"
@@ -90,7 +90,7 @@ def test_a_damaged_picture_is_told_with_the_next_step():
         fitting(Picture("shot.png", picture.data[:50_000]))
 
 
-def test_what_is_too_large_even_for_that_is_told_before_anything_is_opened(monkeypatch):
+def test_hopelessly_large_files_are_refused_before_opening(monkeypatch):
     with pytest.raises(UserError, match="too large, 30000×30000 pixels"):
         check(Picture("shot.png", png(30_000, 30_000)))
     monkeypatch.setattr(pictures, "MAX_READ_BYTES", 50)
@@ -98,12 +98,12 @@ def test_what_is_too_large_even_for_that_is_told_before_anything_is_opened(monke
         check(drawn("PNG", size=(900, 900)))
 
 
-def test_what_is_no_picture_is_refused():
+def test_a_file_that_is_no_picture_is_refused():
     with pytest.raises(UserError, match="not an image a model can see"):
         check(Picture("x.png", b"text"))
 
 
-def test_without_pillow_it_is_named(monkeypatch):
+def test_a_missing_pillow_is_named(monkeypatch):
     picture = drawn("JPEG", noise=90)
     monkeypatch.setitem(sys.modules, "PIL", None)
 
