@@ -234,7 +234,7 @@ async def test_the_time_limit_ends_the_tree_and_keeps_output(call: Call, project
         timeout_s=2,
     )
 
-    assert output.text == "before\n[timed out after 2 s and was ended, with all it started]"
+    assert output.text.startswith("before\n[timed out after 2 s")
     assert len(_pids(project)) == 3
     assert not any(map(lives, _pids(project)))
 
