@@ -112,9 +112,9 @@ def test_git_records_are_one_word_and_names_one_line(
     changes = [FileChange(path=str(work / name), change="created") for name in names]
 
     (said,) = about(work, Settled(changes=tuple(changes), made=tuple(changes)))
-    assert said == "[It changed a.py (new) and what git records (.git).]"
+    assert ("a.py (new)" in said, said.count(".git")) == (True, 1)
     (said,) = about(work, Settled(changes=tuple(changes[1:]), made=tuple(changes[1:])))
-    assert said == "[It changed what git records (.git).]"
+    assert ("a.py" in said, said.count(".git")) == (False, 1)
 
     odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
     (said,) = about(work, Settled(changes=(odd,), made=(odd,)))
