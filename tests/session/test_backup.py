@@ -153,7 +153,7 @@ def test_a_file_the_person_changed_later_is_left_alone(repo: Path) -> None:
 
     undone = kept.undo()
 
-    assert undone.left_alone == ((str(repo / "a.py"), "it has changed since"),)
+    assert [left for left, _ in undone.left_alone] == [str(repo / "a.py")]
     assert (repo / "a.py").read_text() == "a = 9\n"
     assert (repo / "b.py").read_text() == "b = 2\n"
     kept.redo()

@@ -57,8 +57,8 @@ def test_a_finished_plan_is_ticked_and_no_longer_in_force(tmp_path):
     assert (read_plan(path), plan_in_force(path), read_plan(None)) == ("", "", "")
     write_plan(path, PLAN)
 
-    assert tick_off(path, ["Run pytest -q"]) == "1 of 2 steps of the plan done"
+    assert tick_off(path, ["Run pytest -q"]).startswith("1 of 2 ")
     assert "- [x] Run pytest -q" in plan_in_force(path)
     assert tick_off(path, ["Run pytest -q"]) == ""
-    assert tick_off(path, ["Move parse to parse.py"]) == "2 of 2 steps of the plan done"
+    assert tick_off(path, ["Move parse to parse.py"]).startswith("2 of 2 ")
     assert plan_in_force(path) == ""
