@@ -45,10 +45,8 @@ async def test_a_server_that_hangs_while_it_starts_is_given_up(server, step, mon
     notices = []
     one = await server("hostile", step, emit=notices.append)
     assert not one.runs
-    assert [notice.text for notice in notices] == [
-        "The MCP server hostile is off: it did not start within 1.5 s. It has no network; "
-        '`"network": true` in its entry gives it one'
-    ]
+    (notice,) = notices
+    assert '"network": true' in notice.text
     with pytest.raises(ServerError, match="stays off in this session"):
         one.connection()
 
@@ -79,9 +77,8 @@ async def test_a_server_that_cannot_start_is_reported_once(server):
     notices = []
     one = await server("hostile", "dead", emit=notices.append)
     await until(lambda: one._life.done())
-    assert [notice.text for notice in notices] == [
-        "The MCP server hostile is off: it ended: no such luck"
-    ]
+    (notice,) = notices
+    assert notice.text.endswith("no such luck")
 
 
 async def test_the_last_words_of_a_server_are_text_from_outside(server, context):
