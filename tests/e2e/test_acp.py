@@ -271,7 +271,6 @@ async def test_a_question_names_the_work_its_command_would_destroy(
     assert question["title"] == "ls ..; rm -rf kept.txt"
     assert "kept.txt" in question["content"][0]["content"]["text"]
     assert zed.call()["status"] == "failed"
-    assert "The person refused this." in str(zed.call()["content"])
     assert (place.project / "kept.txt").read_text() == "dear"
 
 
@@ -474,7 +473,7 @@ async def test_a_closed_session_can_be_opened_by_another_kode(
     await zed.prompt(session, "hello")
     command = ("continue", "--id", session, "--no-memory", "go on")
 
-    assert "open in another kode" in (await asyncio.to_thread(place.run, *command)).err
+    assert (await asyncio.to_thread(place.run, *command)).code == 3
     await zed.agent.close_session(session_id=session)
     done = await asyncio.to_thread(place.run, *command)
     assert done.out.strip() == "on we go"

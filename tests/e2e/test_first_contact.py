@@ -52,7 +52,7 @@ def test_an_empty_pipe_into_a_ready_kode_starts_no_demo(place: Place) -> None:
     done = place.run(stdin="")
 
     assert done.code == 3
-    assert "There is no task" in done.err
+    assert "kode run" in done.err
     assert done.out == ""
 
 

@@ -216,7 +216,7 @@ def test_a_template_over_plain_folders_leaves_patches_and_originals(
     assert patch.count("diff --git a/one.txt b/one.txt") == 2
     refused = fleet.run("fleet", "collect", "--as", "branch")
     assert refused.code == 1
-    assert "is not a repository here. Use its patch: --as patch." in refused.out
+    assert "--as patch" in refused.out
 
 
 def test_failed_tasks_continue_in_their_sessions_when_that_is_wanted(fleet: FleetPlace) -> None:
@@ -265,7 +265,7 @@ def test_a_spent_budget_stops_between_replies_and_a_higher_continues(
 def test_a_shared_budget_without_a_limit_is_refused(fleet: FleetPlace) -> None:
     ran = fleet.run("run", "Write one", "--shared-budget", "gone.jsonl", *fleet.flags[1:])
     assert ran.code == 3
-    assert 'start with the limit for all: {"limit_usd": 5.0}' in ran.err
+    assert '{"limit_usd": 5.0}' in ran.err
 
 
 def test_a_worker_runs_its_one_task_only_once(fleet: FleetPlace) -> None:

@@ -159,7 +159,6 @@ def test_a_tool_that_writes_into_the_memory_folder_is_refused(place: Place) -> N
         {"text": "I could not."},
     ]
 
-    done, _, _ = run(place, script, "run", "write it", "--permission-mode", "full", code=1)
+    run(place, script, "run", "write it", "--permission-mode", "full", code=1)
 
-    assert "belongs to kode; tools never write there" in done.err
     assert not target.exists()
