@@ -62,7 +62,8 @@ async def run_program(
         ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
-            ran = replace(ran, hits=attempt.hits, notes=notes)
+            hits = attempt.hits(ran.stdout + ran.stderr)
+            ran = replace(ran, hits=hits, notes=notes)
     except OSError as error:
         ran = Ran(exit_code=None, fault=f"could not be started ({error.strerror or error})")
     finally:
