@@ -330,10 +330,11 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    sandbox: "Sandbox | None",
     servers: Sequence[Entry] = (),
 ) -> Extensions:
     """The extensions of a conversation, not yet started. `servers` are those named by the program
-    that runs kode.
+    that runs kode, `sandbox` the agent's.
 
     Raises: ConfigError for bad rules.
     """
@@ -345,9 +346,11 @@ def make_extensions(
         open_server=opener(
             place,
             sandboxed=config.sandbox.enabled is not False,
+            required=config.sandbox.enabled is True,
             denied=path_denier(_rules(config), place),
             elicit=elicit,
         ),
+        sandbox=None if config.sandbox.enabled is True else sandbox,
         deferred=config.mcp.deferred,
         trust_project=trust_project,
         given=servers,

@@ -30,6 +30,8 @@ class Ran:
 
     exit_code: int | None
     """None if it did not start or finish in time: `fault` says why."""
+    begun: bool = True
+    """False if it may not run here."""
     stdout: str = ""
     stderr: str = ""
     fault: str = ""
