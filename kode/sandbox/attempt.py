@@ -174,14 +174,17 @@ class Attempt:
         alone = self.kind == "landlock"
         masked = sandbox.masked()
         masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
+        read = None
         if alone:
-            write = view.landlock_write(self._reach(masked))
+            reach = self._reach(masked)
+            write = view.landlock_write(reach)
+            read = [(reach.temporary, True), *view.landlock_read(ground, masked)]
         else:
             roots = (one.root for one in self.layers)
             write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
         orders = limits.launch(
             write=write,
-            read=view.landlock_read(ground, masked) if alone else None,
+            read=read,
             listed=view.landlock_listed(ground, masked) if alone else (),
             internet=ground.network or not alone,
             alone=alone,
