@@ -54,8 +54,12 @@ _BASE = f"""(version 1)
 (allow ipc-posix-shm-read-data (ipc-posix-name "apple.shm.notification_center"))"""
 _DEVICES = f"""(allow {_READ} {_each("literal", _READ_DEVICES)} (subpath "/dev/fd"))
 (allow file-write-data {_each("literal", _WRITTEN_DEVICES)} (subpath "/dev/fd"))"""
-_NETWORK = f"""(allow network* system-socket)
+_NETWORK = f"""(allow network-outbound (remote ip "*:*"))
+(allow network-bind network-inbound (local ip "*:*"))
+(allow network-outbound (literal "/private/var/run/mDNSResponder"))
+(allow system-socket (require-all (socket-domain AF_SYSTEM) (socket-protocol 2)))
 (allow mach-lookup {_each("global-name", _SERVICES_OF_NETWORK)})"""
+"""No unix sockets but that for names: those of Docker and ssh-agent lead out of the sandbox."""
 
 
 def command(reach: Reach) -> tuple[str, ...]:
@@ -82,10 +86,8 @@ def profile(reach: Reach) -> tuple[str, dict[str, str]]:
     writable = [str(one.path) for one in reach.places if one.access == "writable"]
     temporary = filters([reach.temporary], "literal", "subpath")
     rules.append(f"(allow {_READ} file-write* {temporary})")
-    if above := _above(reach):
-        rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
-    if held := _held(reach, writable):
-        rules.append(f"(deny file-write-unlink {filters(held, 'literal')})")
+    rules.append(f"(allow {_LOOK} {filters(_above(reach), 'literal')})")
+    rules.append(f"(deny file-write-unlink {filters(_held(reach, writable), 'literal')})")
     for path in writable:
         inside = filters([path], "subpath")
         rules += [
@@ -119,7 +121,7 @@ def _held(reach: Reach, writable: Sequence[str]) -> list[str]:
     away, that would have another path, and other rules."""
     others = [str(one.path) for one in reach.places if one.access != "writable"]
     inside = [p for path in others for p in _parents(path) if any(below(p, w) for w in writable)]
-    return list(dict.fromkeys((*writable, *inside)))
+    return list(dict.fromkeys((reach.temporary, *writable, *inside)))
 
 
 def _parents(path: str) -> list[str]:

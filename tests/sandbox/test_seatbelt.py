@@ -61,6 +61,8 @@ class Rules:
 
     def matches(self, condition: list[Any], path: str) -> bool:
         kind, *values = condition
+        if kind in ("remote", "local"):
+            return values == ["ip", "*:*"] and not path.startswith("/")
         if kind == "require-all":
             return all(self.matches(one, path) for one in values)
         value = self.parameters[values[0][1]] if isinstance(values[0], list) else values[0]
@@ -173,8 +175,11 @@ def test_no_folder_above_a_hidden_place_can_be_moved_away(home: Path) -> None:
 
 def test_the_network_is_allowed_only_where_the_settings_say_so(home: Path) -> None:
     for operation in ("network-outbound", "network-bind", "network-inbound"):
-        assert not rules(home).allows(operation, "")
-        assert rules(home, network=True).allows(operation, "")
+        assert not rules(home).allows(operation, "localhost:80")
+        assert rules(home, network=True).allows(operation, "localhost:80")
+        for network in (False, True):
+            for path in ("/var/run/docker.sock", f"{home}/work/agent", "/private/tmp/x"):
+                assert not rules(home, network=network).allows(operation, path)
 
 
 def test_no_service_of_keys_or_other_programs_is_allowed(home: Path) -> None:
