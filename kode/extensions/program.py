@@ -31,7 +31,7 @@ class Ran:
     exit_code: int | None
     """None if it did not start or finish in time: `fault` says why."""
     begun: bool = True
-    """False if it may not run here."""
+    """False if nothing of it ran."""
     stdout: str = ""
     stderr: str = ""
     fault: str = ""
@@ -67,7 +67,8 @@ async def run_program(
             hits = attempt.hits(ran.stdout + ran.stderr)
             ran = replace(ran, hits=hits, notes=notes)
     except OSError as error:
-        ran = Ran(exit_code=None, fault=f"could not be started ({error.strerror or error})")
+        fault = f"could not be started ({error.strerror or error})"
+        ran = Ran(exit_code=None, begun=False, fault=fault)
     finally:
         if attempt is not None:
             await asyncio.to_thread(attempt.close)

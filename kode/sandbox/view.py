@@ -25,7 +25,7 @@ SHOWN_IN_HOME = (
     ".cargo/bin", ".cargo/registry", ".cargo/git", ".rustup", ".nvm/versions", ".pyenv", ".rbenv",
     ".asdf", ".volta", ".deno/bin", ".bun/bin", ".sdkman/candidates", ".m2/repository", ".opam",
     ".ghcup", ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin",
-    "go/pkg", ".local/go", "sdk",
+    "go/pkg", ".local/go", "sdk", "Library/Python", "Library/pnpm",
 )  # fmt: skip
 """Tool chains in a home that commands need: programs and libraries. Never keys."""
 

@@ -194,8 +194,8 @@ def _furnished(folder: Path, stack: contextlib.ExitStack) -> Scene:
     unix.bind(str(project / "socket"))
     unix.listen()
     listeners = {"TCP": tcp, "UDP": udp, "a unix socket": unix}
-    for one in listeners.values():
-        one.setblocking(False)
+    for listener in listeners.values():
+        listener.setblocking(False)
     return Scene(sandbox=sandbox, folder=folder, bystander=bystander, listeners=listeners)
 
 

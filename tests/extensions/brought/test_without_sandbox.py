@@ -73,6 +73,20 @@ async def test_a_guard_blocks_when_the_person_refuses_to_run_it(world: World, op
     assert not (world.user_home / "judged").exists()
 
 
+async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(self: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.holds", lambda self: True)
+    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.begin", begin)
+    bring_hook(world)
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
+    await talk.turn("write")
+    assert not (world.project / "a.txt").exists()
+
+
 async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
     world: World, opened: Open
 ) -> None:
