@@ -2,7 +2,7 @@
 
 exit 0 its output may be a JSON object; otherwise, at the start of a session or turn, it is context
 exit 2 it blocks; stderr gives the reason any other it failed: what it watches still happens, unless
-it is a guard. One before calls is a guard wherever it could not be started, as for want of a sandbox.
+it is a guard. One before calls is a guard wherever it could not be started (no sandbox).
 """
 
 import json
