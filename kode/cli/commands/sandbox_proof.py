@@ -100,6 +100,10 @@ class Scene:
         places = (self.folder, self.folder / "home", Path(tempfile.gettempdir()), Path.home())
         return [place / f"{name}-written" for place in places]
 
+    @property
+    def addresses(self) -> list[tuple[Any, ...]]:
+        return [(one.family, one.type, one.getsockname()) for one in self.listeners.values()]
+
     def run(self, *argv: str) -> str:
         """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
         attempt = self.sandbox.attempt(self.sandbox.standing().kind, layered=False)
@@ -254,8 +258,11 @@ def _keys(scene: Scene) -> list[str]:
 
 
 def _network(scene: Scene) -> list[str]:
-    addresses = [(one.family, one.type, one.getsockname()) for one in scene.listeners.values()]
-    scene.attack(reach=addresses)
+    scene.attack(reach=scene.addresses)
+    return _reached(scene)
+
+
+def _reached(scene: Scene) -> list[str]:
     return [f"reached this machine by {how}" for how, one in scene.listeners.items() if _hit(one)]
 
 
@@ -278,16 +285,14 @@ def _processes(scene: Scene) -> list[str]:
 
 
 def _children(scene: Scene) -> list[str]:
-    addresses = [(one.family, one.type, one.getsockname()) for one in scene.listeners.values()]
     said = scene.attack(
         detached=True,
         read=scene.keys,
         write=[*scene.outside, scene.folder / "kept"],
-        reach=addresses,
+        reach=scene.addresses,
         end=[scene.bystander.pid],
     )
-    wrong = _written(scene) + (["read a key"] if SECRET in said else [])
-    wrong += [f"reached this machine by {how}" for how, o in scene.listeners.items() if _hit(o)]
+    wrong = [*_written(scene), *_reached(scene), *(["read a key"] if SECRET in said else [])]
     return wrong + (["ended another process"] if scene.bystander.poll() is not None else [])
 
 
