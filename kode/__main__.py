@@ -7,6 +7,11 @@ def main() -> int:
     """Runs the command line and returns its exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
         return _show_version()
+    if sys.platform == "win32":  # much of what is imported below does not exist there
+        from kode.errors import EXIT_NOT_STARTED
+
+        print("kode needs Linux or macOS: on Windows, run it inside WSL.", file=sys.stderr)
+        return EXIT_NOT_STARTED
     import gc
 
     # The imports create thousands of objects that all stay alive; collecting over them takes a

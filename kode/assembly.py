@@ -31,6 +31,7 @@ from kode.contracts import (
     MemorySystem,
     Provider,
     Request,
+    Sandbox,
     Tool,
 )
 from kode.credentials import is_key, spellings
@@ -72,7 +73,7 @@ from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.sandbox import Sandbox as Confinement
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
 
@@ -330,10 +331,11 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
+    sandbox: Sandbox | None,
     servers: Sequence[Entry] = (),
 ) -> Extensions:
     """The extensions of a conversation, not yet started. `servers` are those named by the program
-    that runs kode.
+    that runs kode, `sandbox` the agent's.
 
     Raises: ConfigError for bad rules.
     """
@@ -345,9 +347,11 @@ def make_extensions(
         open_server=opener(
             place,
             sandboxed=config.sandbox.enabled is not False,
+            required=config.sandbox.enabled is True,
             denied=path_denier(_rules(config), place),
             elicit=elicit,
         ),
+        sandbox=None if config.sandbox.enabled is True else sandbox,
         deferred=config.mcp.deferred,
         trust_project=trust_project,
         given=servers,
@@ -388,7 +392,7 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
     if config.sandbox.enabled is False:
         return None
 
-    def make() -> "Sandbox":
+    def make() -> "Confinement":
         from kode.sandbox import sandbox
 
         denied = path_denier(rules, place)

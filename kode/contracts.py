@@ -342,10 +342,9 @@ class Attempt(Protocol):
     def ended(self) -> asyncio.Event:
         """Set when the command and everything it started have ended."""
 
-    @property
-    def hits(self) -> tuple[str, ...]:
-        """What the sandbox blocked, each a phrase that completes "it ...": "wrote to
-        /etc/hosts"."""
+    def hits(self, said: str) -> tuple[str, ...]:
+        """What the sandbox blocked, each a phrase that completes "it ...": "wrote to /etc/hosts".
+        `said` is the command's output, where the kernel reports nothing else."""
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """See `WrapCommand`. Call once."""

@@ -45,6 +45,9 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
     hooks, around = hooks_of(talk), _around(agent.place)
     hooks.run = hook_runner(talk)
     hooks.hooks = in_use(found.hooks)
+    if talk.extensions is not None:
+        project_s = [hook.item for hook in hooks.hooks if hook.item.scope == "project"]
+        await talk.extensions.ask_outside(project_s)
     hooks.is_current = lambda hook: is_current(hook, around)
     talk.agent = _extend(agent, found, hooks, diagnostics=talk.config.diagnostics)
     return of_servers

@@ -12,6 +12,7 @@ from kode.engine.agent import Agent
 from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Emit, TurnEnded
+from kode.extensions import trust
 from kode.extensions.hook_input import Event
 from kode.extensions.hook_moments import Hooks, RunHook
 from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
@@ -48,21 +49,29 @@ def hook_runner(talk: "Conversation") -> RunHook:
         if source := await asyncio.to_thread(now.marks.among, None):
             talk.session.append(TaintEntry(source=source))
         keep = _keeping(now, hook, emit) if hook.event in CHANGES_COUNT else None
-        return await run_hook(hook, given, now.place, now.sandbox, keep)
+        required = talk.config.sandbox.enabled is True
+        return await run_hook(hook, given, now.place, now.sandbox, keep, required=required)
 
     return run
 
 
 async def run_hook(
-    hook: Hook, given: bytes, place: Workplace, sandbox: Sandbox | None, keep: Keep | None = None
+    hook: Hook,
+    given: bytes,
+    place: Workplace,
+    sandbox: Sandbox | None,
+    keep: Keep | None = None,
+    *,
+    required: bool = False,
 ) -> Ran:
     """Runs a hook; its changes are dropped unless `keep` applies them. Without a sandbox, a
-    project's hook does not run. Raises nothing but CancelledError."""
+    project's hook runs only if a person approved just that. Raises nothing but CancelledError."""
     if not hook.sandboxed:
         sandbox = None
     elif sandbox and not await asyncio.to_thread(sandbox.holds):
-        if hook.item.scope == "project":
-            return Ran(exit_code=None, fault="was not run: there is no sandbox (`kode doctor`)")
+        if hook.item.scope == "project" and (required or not _may_leave(hook, place)):
+            fault = "was not run: there is no sandbox (`kode doctor`)"
+            return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
     return await run_program(
         (*SHELL, hook.command),
@@ -73,6 +82,11 @@ async def run_hook(
         sandbox=sandbox,
         keep=keep,
     )
+
+
+def _may_leave(hook: Hook, place: Workplace) -> bool:
+    wanted = trust.outside(hook.item)
+    return trust.state(wanted, trust.load(place.home, place.project)) == "trusted"
 
 
 def _longest_s(hook: Hook) -> float:

@@ -104,6 +104,7 @@ async def open_conversation(
             ask=ask,
             elicit=elicit,
             trust_project=trust_project,
+            sandbox=agent.sandbox,
             servers=servers,
         )
     except BaseException:

@@ -98,7 +98,7 @@ async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
 
 async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
-    hits = attempt.hits
+    hits = attempt.hits(output.text)
     notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
     if hits and output.exit_status != 0:
         gate = command.agent.gate

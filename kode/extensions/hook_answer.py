@@ -2,7 +2,7 @@
 
 exit 0 its output may be a JSON object; otherwise, at the start of a session or turn, it is context
 exit 2 it blocks; stderr gives the reason any other it failed: what it watches still happens, unless
-it is a guard
+it is a guard. One before calls is a guard wherever it could not be started (no sandbox).
 """
 
 import json
@@ -50,7 +50,8 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     if fault:
         hit = f"; in the sandbox it {', '.join(ran.hits)}" if ran.hits else ""
         message = f"The hook {name} {fault}{hit}."
-        if hook.guard:
+        # A hook that judges calls must not be got around by keeping it from starting.
+        if hook.guard or (hook.event == "PreToolUse" and not ran.begun):
             return HookAnswer(
                 outcome="deny", reason=f"{message} It is a guard: the action is blocked."
             )

@@ -171,7 +171,7 @@ class Hooks:
         if not await asyncio.to_thread(self.is_current, hook):
             ran = Ran(exit_code=None, fault=CHANGED)
         elif self.run is None:
-            ran = Ran(exit_code=None, fault="could not be run here")
+            ran = Ran(exit_code=None, begun=False, fault="could not be run here")
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kode.contracts import WrapCommand, Wrapped
 from kode.errors import ConfigError, SandboxError
+from kode.extensions import trust
 from kode.extensions.mcp_config import Entry, Server, resolve
 from kode.extensions.mcp_server import Open
 from kode.extensions.mcp_values import Connection, Elicit
@@ -20,12 +21,14 @@ def opener(
     place: Workplace,
     *,
     sandboxed: bool,
+    required: bool = False,
     denied: Callable[[str], bool] = lambda path: False,
     elicit: Elicit | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Open:
     """Returns the function that opens servers for a session in `place`. `sandboxed` is False if the
-    person turned the sandbox off. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
+    person turned the sandbox off. Where there is none, a server runs without if a person approved
+    that, and with `required` none does. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
     `mcp_client.connect`."""
 
     # Entries are relative to the project's root, wherever in it the session works.
@@ -36,7 +39,12 @@ def opener(
         server = resolve(entry, os.environ)
         wrap: WrapCommand | None = None
         if server.command and sandboxed:
-            wrap = await asyncio.to_thread(_confine, place, server, denied)
+            try:
+                wrap = await asyncio.to_thread(_confine, place, server, denied)
+            except ConfigError:
+                approvals = trust.load(place.home, place.project)
+                if required or trust.state(trust.outside(entry.item), approvals) != "trusted":
+                    raise
         client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
         async with client.connect(
             server,
@@ -52,15 +60,16 @@ def opener(
 
 
 def _confine(place: Workplace, server: Server, denied: Callable[[str], bool]) -> WrapCommand:
-    """Raises: ConfigError without a sandbox: then it is not started at all."""
+    """Raises: ConfigError without a sandbox."""
     from kode.sandbox.confine import confine
 
     try:
         return confine(place, writable=server.write, network=server.network, denied=denied)
     except SandboxError as error:
         raise ConfigError(
-            f"{error}, and without one it is not started. `kode doctor` says what is missing; "
-            "set `sandbox.enabled` to false in your config to start servers without."
+            f"{error}, and without one it is not started unless you say so. `kode` asks once at a "
+            "terminal; `kode doctor` says what is missing. With `sandbox.enabled` false in your "
+            "config, servers start without."
         ) from error
 
 

@@ -30,6 +30,8 @@ class Ran:
 
     exit_code: int | None
     """None if it did not start or finish in time: `fault` says why."""
+    begun: bool = True
+    """False if nothing of it ran."""
     stdout: str = ""
     stderr: str = ""
     fault: str = ""
@@ -62,9 +64,11 @@ async def run_program(
         ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
-            ran = replace(ran, hits=attempt.hits, notes=notes)
+            hits = attempt.hits(ran.stdout + ran.stderr)
+            ran = replace(ran, hits=hits, notes=notes)
     except OSError as error:
-        ran = Ran(exit_code=None, fault=f"could not be started ({error.strerror or error})")
+        fault = f"could not be started ({error.strerror or error})"
+        ran = Ran(exit_code=None, begun=False, fault=fault)
     finally:
         if attempt is not None:
             await asyncio.to_thread(attempt.close)

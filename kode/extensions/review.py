@@ -20,7 +20,12 @@ FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
-_KINDS = {"mcp": "MCP server", "mcp-tool": "MCP tool"}
+_KINDS = {
+    "mcp": "MCP server",
+    "mcp-tool": "MCP tool",
+    "mcp-outside": "without a sandbox: MCP server",
+    "hook-outside": "without a sandbox: hook",
+}
 
 
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
@@ -50,6 +55,41 @@ async def review(
             trust.approve(home, project, asked)
             pending = [item for item in pending if item not in asked]
     return tuple(map(named, pending))
+
+
+async def may_run_outside(
+    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
+) -> bool:
+    """Whether a server or hook may run although this machine has no sandbox; asks once about each,
+    until it changes. `declined` as in `review`.
+
+    Raises: StorageError, BusyError if an approval cannot be saved.
+    """
+    wanted, approvals = trust.outside(item), trust.load(home, project)
+    if trust.state(wanted, approvals) == "trusted":
+        return True
+    refusal = f"{named(wanted)} {trust.digest(wanted)}"
+    if ask is None or refusal in declined:
+        return False
+    answer = await ask(
+        Question(
+            tool="trust",
+            subject=visible(named(wanted)),
+            title="Run it without a sandbox",
+            preview=visible(shown(wanted, approvals)),
+            reason="This machine has no sandbox (`kode doctor`), so it, and what it loads from the "
+            "project, can read your keys, change your files and use the network. Yes holds until "
+            "it changes; `kode trust` lists and revokes.",
+            kind="trust",
+            may_always=False,
+            until_changed=True,
+        )
+    )
+    if answer.choice == "no":
+        declined.add(refusal)
+        return False
+    trust.approve(home, project, [wanted])
+    return True
 
 
 def question(items: Sequence[Item], approvals: Approvals) -> Question:

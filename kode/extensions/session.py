@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from kode import paths
-from kode.contracts import Tool
+from kode.contracts import Sandbox, Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
 from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import review
-from kode.extensions.trust import Approvals
+from kode.extensions.review import may_run_outside, review
+from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
 FIRST_TURN_WAITS_S = 3.0
@@ -49,6 +49,8 @@ class Extensions:
     emit: Emit
     ask: Ask | None
     open_server: Open
+    sandbox: Sandbox | None = None
+    """What servers and hooks run in; None if they need none, or may not run without."""
     deferred: bool | Literal["auto"] = "auto"
     trust_project: bool = False
     given: Sequence[Entry] = ()
@@ -86,13 +88,19 @@ class Extensions:
                 definitions=pinned_definitions(entry, known),
             )
             self.servers[entry.name] = server
-            if not server.definitions:
+            if not server.definitions and not self._waits(server):
                 server.start()
 
     def start_all(self) -> None:
         """Starts the others too, while nobody waits: as a person types."""
         for server in self.servers.values():
-            server.start()
+            if not self._waits(server):
+                server.start()
+
+    def _waits(self, server: McpServer) -> bool:
+        """Whether it may need a yes first, because it cannot run in a sandbox."""
+        runs_here = "command" in server.entry.values
+        return runs_here and self.sandbox is not None and bool(self.sandbox.cannot_hold())
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
@@ -115,6 +123,11 @@ class Extensions:
                 )
             self.begin()
         servers = list(self.servers.values())
+        own = [one for one in servers if "command" in one.entry.values]
+        await self.ask_outside([one.entry.item for one in own])
+        for server in servers:
+            if not server.definitions:
+                server.start()
         await _settled([one for one in servers if not one.definitions])
         tools = tools_of(servers)
         self.reachable = (*tools, *(pair_of(servers) if servers else ()))
@@ -122,6 +135,18 @@ class Extensions:
             return pair_of(servers)
         absent = [one for one in servers if not one.definitions and not one.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
+
+    async def ask_outside(self, items: Sequence[Item]) -> None:
+        """Where there is no sandbox, asks once about each server or hook in use that would run
+        without one."""
+        if not items or self.sandbox is None or await asyncio.to_thread(self.sandbox.holds):
+            return
+        project, declined = paths.project_root(self.cwd), self._declined
+        for item in items:
+            try:
+                await may_run_outside(self.home, project, item, ask=self.ask, declined=declined)
+            except KodeError as error:
+                self.emit(Notice(text=f"{item.name} stays off. {error}"))
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

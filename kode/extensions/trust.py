@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,12 @@ from kode.errors import ConfigError
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.tools.diffs import unified_diff
 
-Kind = Literal["mcp", "mcp-tool", "skill", "command", "agent", "hook"]
+Kind = Literal[
+    "mcp", "mcp-tool", "skill", "command", "agent", "hook", "mcp-outside", "hook-outside"
+]
+"""`-outside`: that it may run without a sandbox, where there is none."""
+BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "hook-outside")
+"""Approved beside the item that they are about, and for everybody's: nothing brings them."""
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
@@ -71,6 +76,11 @@ class Approvals:
         return next((one for one in self.items if _identity(one) == identity), None)
 
 
+def outside(item: Item) -> Item:
+    """What a person approves so that a server or hook may run without a sandbox."""
+    return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside")
+
+
 def digest(item: Item) -> str:
     """SHA-256 over the full content, in hexadecimal."""
     return hashlib.sha256(item.content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -110,9 +120,9 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
 def state(item: Item, approvals: Approvals) -> State:
     """Whether an item may be used. Items from the person's own home or program are trusted; those
     of a repository if approved with exactly this content. A tool of any server must match its pin,
-    even of the person's own."""
+    even of the person's own, and nothing runs without a sandbox unless approved."""
     its_own = item.scope != "project" or approvals.trust_project
-    if its_own and item.kind != "mcp-tool":
+    if its_own and item.kind not in BESIDE:
         return "trusted"
     known = approvals.find(item)
     if known is None:

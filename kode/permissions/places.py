@@ -57,7 +57,8 @@ KEY_FOLDERS = (
 
 KEYS_OF_THE_MACHINE = (
     "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers.d /etc/ssl/private "
-    "/etc/ssh/ssh_host_*_key /etc/NetworkManager/system-connections /run/secrets /var/run/secrets"
+    "/etc/ssh/ssh_host_*_key /etc/NetworkManager/system-connections /run/secrets /var/run/secrets "
+    "/Library/Keychains"
 ).split()
 """Absolute paths, of files and of folders."""
 

@@ -3,7 +3,8 @@
     deferred.py   stands for a sandbox until a command needs it
     sandbox.py    read this first: what holds on this machine
     attempt.py    one command in it: how it starts, what it hits, what it changed
-    view.py       what such a command sees, as mounts for bubblewrap and rules for Landlock
+    view.py       what such a command may reach, as mounts for bubblewrap and rules for Landlock
+    seatbelt.py   the same as a profile for macOS
     masks.py      which files of a folder hold keys, so that nothing shows in their place
     layer.py      the throw-away copy of the folders of work, and what a command changed in it
     apply.py      applies allowed changes, or keeps ignored files for the next command

@@ -1,12 +1,14 @@
 """One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
 
 import asyncio
+import errno
+import marshal
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -14,17 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode.contracts import FileChange, Wrapped
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, live, view
+from kode.sandbox import limits, live, seatbelt, view
 from kode.sandbox.apply import apply
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
+from kode.sandbox.view import Reach
 from kode.sandbox.wall import View, Wall, listening_ports
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-Kind = Literal["bubblewrap", "landlock", "none"]
+Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -49,6 +52,14 @@ _TRUST_SIZES = {
 }
 """A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
+_REFUSED = "tried what the sandbox forbids"
+"""A hit under Seatbelt, which reports nothing to kode: its refusals are errors in the output."""
+
+_RUN_PROBE = (
+    "import marshal,sys\n"
+    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](o)"
+)
+
 
 @dataclass(eq=False)
 class Attempt:
@@ -69,18 +80,19 @@ class Attempt:
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
         self.started_ns = time.time_ns()
-        if self.probe is None:
+        if self.probe is None and self.kind != "seatbelt":
             self._wall = Wall(self._view())
         try:
-            launcher = self._launcher()
+            launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
             self._settle()
             raise
         if self._wall is not None:
             self._wall.start()
+        if self.probe is None:
             self.sandbox.running.append(self)
         reporting = () if self._wall is None else (self._wall.descriptor,)
-        loopback = None if self.kind == "landlock" else self.sandbox.loopback()
+        loopback = self.sandbox.loopback() if self.kind == "bubblewrap" else None
         shared = () if loopback is None else loopback.descriptors
         return Wrapped(
             argv=(*launcher, *argv),
@@ -88,9 +100,10 @@ class Attempt:
             settle=self._settle,
         )
 
-    @property
-    def hits(self) -> tuple[str, ...]:
-        """What the sandbox blocked, each a phrase that completes "it ..."."""
+    def hits(self, said: str) -> tuple[str, ...]:
+        """See `contracts.Attempt`."""
+        if self.kind == "seatbelt":
+            return (_REFUSED,) if os.strerror(errno.EPERM).lower() in said.lower() else ()
         return tuple(self._wall.hits) if self._wall is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:
@@ -138,8 +151,8 @@ class Attempt:
         if self._wall is not None and not self.ended.is_set():
             with self._one_at_a_time:  # nothing may be written to a descriptor of something else
                 self._wall.stop()
-            if self in self.sandbox.running:
-                self.sandbox.running.remove(self)
+        if self in self.sandbox.running:
+            self.sandbox.running.remove(self)
         self.ended.set()
 
     def _view(self) -> View:
@@ -159,31 +172,27 @@ class Attempt:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, ground = self.sandbox, self.sandbox.ground
         alone = self.kind == "landlock"
-        inside = sandbox.temporary_inside(self.kind)
         masked = sandbox.masked()
-        masks = [] if alone else [(path, _mask_for(path, sandbox.store())) for path in masked]
+        masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
+        read = None
         if alone:
-            write = view.landlock_write(ground, inside)
+            reach = self._reach(masked)
+            write = view.landlock_write(reach)
+            read = [(reach.temporary, True), *view.landlock_read(ground, masked)]
         else:
             roots = (one.root for one in self.layers)
             write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
         orders = limits.launch(
             write=write,
-            read=view.landlock_read(ground, masked) if alone else None,
+            read=read,
             listed=view.landlock_listed(ground, masked) if alone else (),
             internet=ground.network or not alone,
             alone=alone,
-            environment={
-                **dict.fromkeys(_LEFT_OUT),
-                **_QUIET,
-                **(_TRUST_SIZES if masked else {}),
-                "TMPDIR": inside,
-                "XDG_CACHE_HOME": f"{inside}/.cache",
-            },
+            environment=self._environment(masked),
             layers=[one.mount() for one in self.layers],
             masks=[
                 (str(path), mask and mask.replace(str(self.sandbox.store()), layers.STAGE))
-                for path, mask in masks
+                for path, mask in masks.items()
             ]
             if self.layers
             else (),
@@ -195,21 +204,53 @@ class Attempt:
         launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
         return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
 
-    def _in_bubblewrap(self, masks: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
+    def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
+        """Variables to set, or to leave out where the value is None."""
+        inside = self.sandbox.temporary_inside(self.kind)
+        return {
+            **dict.fromkeys(_LEFT_OUT),
+            **_QUIET,
+            **(_TRUST_SIZES if masked else {}),
+            "TMPDIR": inside,
+            "XDG_CACHE_HOME": f"{inside}/.cache",
+        }
+
+    def _reach(self, masked: Iterable[Path]) -> Reach:
         sandbox = self.sandbox
-        loopback = sandbox.loopback()
-        mounts = view.bubblewrap_arguments(
+        shared = self.kind == "bubblewrap" and sandbox.loopback() is not None
+        return view.reach(
             sandbox.ground,
             sandbox.temporary_folder(),
+            masked=masked,
+            network="all" if sandbox.ground.network else "loopback" if shared else "none",
+        )
+
+    def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
+        sandbox = self.sandbox
+        loopback = sandbox.loopback()
+        # Over layers, the launcher hides the files with keys.
+        mounts = view.bubblewrap_arguments(
+            sandbox.ground,
+            self._reach(() if self.layers else masks),
             masks=masks,
             store=str(sandbox.store()) if self.layers else "",
             lowers=[(one.root, f"{layers.STAGE}/{one.holder.name}/lower") for one in self.layers],
-            network=sandbox.ground.network or loopback is not None,
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
         bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
         enter = () if loopback is None else loopback.enter
         return (*enter, bubblewrap, "--args", str(carried), "--")
+
+    def _in_seatbelt(self) -> tuple[str, ...]:
+        masked = self.sandbox.masked()
+        given = self._environment(masked).items()
+        unset = [word for name, value in given if value is None for word in ("-u", name)]
+        changed = [f"{name}={value}" for name, value in given if value is not None]
+        launcher = (*seatbelt.command(self._reach(masked)), seatbelt.ENV, *unset, *changed)
+        if self.probe is None:
+            return launcher
+        python = os.path.realpath(sys.executable)
+        return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
 
 
 def _mask_for(path: Path, store: Path | None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kode.contracts import WrapCommand, Wrapped
 from kode.errors import SandboxError
-from kode.sandbox.sandbox import open_sandbox
+from kode.sandbox.sandbox import kinds, open_sandbox, said_of
 from kode.workplace import Workplace
 
 
@@ -27,13 +27,12 @@ def confine(
     """
     sandbox = open_sandbox(place, network=network, writable=writable, denied=denied)
     faults = {}
-    for kind in ("bubblewrap", "landlock"):
+    for kind in kinds():
         faults[kind] = sandbox.fault(kind)
         if not faults[kind]:
             break
     else:
-        said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
-        raise SandboxError(f"there is no sandbox here ({said})")
+        raise SandboxError(f"there is no sandbox here ({said_of(faults)})")
 
     def wrap(argv: tuple[str, ...]) -> Wrapped:
         # The launcher does not search for programs; it becomes the one that is named.

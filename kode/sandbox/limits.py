@@ -44,7 +44,7 @@ def launch(
     """The launcher and its orders, as `BOOT` reads them.
 
     write, read   real paths that may be changed, and nothing else; that may be read and executed,
-                  None: everything. The names in the folders `listed` may be read.
+                  and nothing else, None: everything. The names in the folders `listed` may be read.
     internet      whether internet sockets may be made; unix sockets never
     alone         whether there is no bubblewrap around it
     environment   variables to set, or to leave out where the value is None
@@ -121,8 +121,8 @@ def _rules(
 ) -> list[tuple[str, int, bool]]:
     """Path, rights, and whether the path must not be a link. The kernel refuses folder rights for a
     file."""
-    handled = _handled(version, read is not None)
-    rules = [(path, handled if folder else handled & _OF_FILES, True) for path, folder in write]
+    changes = _handled(version, False)  # who may change a folder may not read all files in it
+    rules = [(path, changes if folder else changes & _OF_FILES, True) for path, folder in write]
     more = [(path, _READS if folder else _READS & _OF_FILES, False) for path, folder in read or ()]
     return [*rules, *more, *((path, _READ_DIR, True) for path in listed)]
 

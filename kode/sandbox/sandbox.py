@@ -5,6 +5,7 @@ an `Attempt`.
                  folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
                  the folders of work in a throw-away layer where the kernel can make one
     landlock     Landlock and seccomp alone; only the temporary folder can be changed
+    seatbelt     macOS: the same by a profile, see `seatbelt`
     none         neither: then only plain reading commands run unasked
 """
 
@@ -14,11 +15,12 @@ import json
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -27,7 +29,7 @@ from typing import Any
 from kode import paths
 from kode.contracts import FileChange
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, view
+from kode.sandbox import limits, seatbelt, view
 from kode.sandbox.apply import carry_over
 from kode.sandbox.attempt import Attempt, Kind
 from kode.sandbox.deferred import WHERE
@@ -120,8 +122,10 @@ class Sandbox:
 
     def cannot_hold(self) -> str:
         """Why there is certainly no sandbox, without probing; "" if only a probe can tell."""
+        if sys.platform == "darwin":
+            return "" if os.access(seatbelt.PROGRAM, os.X_OK) else f"{seatbelt.PROGRAM} is missing"
         if sys.platform != "linux":
-            return "it needs Linux"
+            return "it needs Linux or macOS"
         if not shutil.which("bwrap", path=WHERE) and landlock_version() < limits.SUFFICES_ALONE:
             return "bubblewrap is not installed"
         return ""
@@ -186,29 +190,27 @@ class Sandbox:
 
     def _find_out(self) -> Standing:
         faults = {}
-        for kind in ("bubblewrap", "landlock"):
-            fault = self.fault(kind)
-            faults[kind] = fault
-            if not fault and kind == "bubblewrap":
-                no_layer = self.fault(kind, layered=True)
-                gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
-                gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
-                if self.loopback() is None and not self.ground.network:
-                    gaps.append(
-                        "a command cannot ask a server that another one runs (no `nsenter`)"
-                    )
-                return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
-            if not fault:
-                return Standing(
-                    kind=kind, why=f"bubblewrap: {faults['bubblewrap']}.", gaps=_GAPS_ALONE
-                )
-        said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
-        return Standing(kind="none", why=f"{said}. Install bubblewrap (package `bubblewrap`).")
+        for kind in kinds():
+            faults[kind] = self.fault(kind)
+            if faults[kind]:
+                continue
+            if kind != "bubblewrap":
+                why = " ".join(f"{other}: {fault}." for other, fault in faults.items() if fault)
+                return Standing(kind=kind, why=why, gaps=_GAPS[kind])
+            no_layer = self.fault(kind, layered=True)
+            gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
+            gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
+            if self.loopback() is None and not self.ground.network:
+                gaps.append("a command cannot ask a server that another one runs (no `nsenter`)")
+            return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
+        return Standing(kind="none", why=f"{said_of(faults)}. {_NEXT_STEP}")
 
     def fault(self, kind: Kind, *, layered: bool = False) -> str:
         """Probes one kind; returns what is wrong with it, or ""."""
-        if sys.platform != "linux":
-            return "needs Linux"
+        if kind not in kinds():
+            return f"is not of this system ({sys.platform})"
+        if kind == "seatbelt" and (missing := self.cannot_hold()):
+            return missing
         if kind == "bubblewrap" and not shutil.which("bwrap", path=WHERE):
             return "not installed"
         if kind == "landlock" and (fault := self._fault_of_landlock()):
@@ -238,10 +240,16 @@ class Sandbox:
 
     def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
         """Runs the self-test inside; it prints what leaks."""
-        probe = (limits.code_of("probe"), self._probe(kind, layered=layered))
-        attempt = self.attempt(kind, layered=layered, probe=probe)
-        wrapped = attempt.wrap(())
-        try:
+        with contextlib.ExitStack() as stack:
+            orders = self._probe(kind, layered=layered)
+            if kind == "seatbelt":
+                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                orders["port"] = listener.getsockname()[1]
+            probe = (limits.code_of("probe"), orders)
+            attempt = self.attempt(kind, layered=layered, probe=probe)
+            stack.callback(attempt.close)
+            wrapped = attempt.wrap(())
+            stack.callback(wrapped.settle)
             return subprocess.run(
                 wrapped.argv,
                 env={"PATH": WHERE},
@@ -252,9 +260,6 @@ class Sandbox:
                 timeout=TEST_TIMEOUT_S,
                 check=False,
             )
-        finally:
-            wrapped.settle()
-            attempt.close()
 
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
@@ -264,16 +269,21 @@ class Sandbox:
         for home in ground.homes:
             names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
             hidden += [home / name for name in names]
+        if kind == "seatbelt":
+            hidden += [home for home in ground.homes if home not in ground.folders]
         fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
         above = [p for p in fixed if not any(p.is_relative_to(f) for f in ground.folders)]
         kept = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
         fixed_work = [] if layered or ground.writable else [ground.cwd]
+        if kind == "seatbelt":
+            fixed_work += [*hidden, Path(os.path.realpath("/tmp"))]
         return {
             "hidden": [str(path) for path in hidden],
             "fixed": [*map(str, above), *map(str, fixed_work)],
             "kept": [*map(str, kept), self.temporary_inside(kind)],
             "network": ground.network,
             "outer_pid": os.getpid(),
+            "port": None,
         }
 
     # ── what an attempt is made of ───────────────────────────────────────────────────────────
@@ -349,9 +359,32 @@ def open_sandbox(
     return Sandbox(ground, denied)
 
 
-_GAPS_ALONE = (
-    "commands cannot write in the project, and have no network of their own",
-    "names and arguments of other processes can be seen",
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of sandbox of this operating system, the best first."""
+    return _KINDS.get(sys.platform, ())
+
+
+def said_of(faults: Mapping[Kind, str]) -> str:
+    """Why there is none, in words."""
+    said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
+    return said or "it needs Linux or macOS"
+
+
+_KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "linux": ("bubblewrap", "landlock"),
+    "darwin": ("seatbelt",),
+}
+_GAPS = {
+    "landlock": (
+        "commands cannot write in the project, and have no network of their own",
+        "names and arguments of other processes can be seen",
+    ),
+    "seatbelt": ("commands cannot write in the project, and have no network of their own",),
+}
+_NEXT_STEP = (
+    "Please report it with the output of `kode doctor --sandbox`."
+    if sys.platform == "darwin"
+    else "Install bubblewrap (package `bubblewrap`)."
 )
 
 

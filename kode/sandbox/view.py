@@ -1,5 +1,6 @@
-"""What a sandboxed command sees of this machine: as mounts for bubblewrap, as rules for Landlock
-alone. `sandbox` finds out which of the two is available.
+"""What a sandboxed command may reach: one description, `Reach`, and how it becomes mounts for
+bubblewrap and rules for Landlock alone; `seatbelt` makes a profile of it. `sandbox` finds out which
+of them is available.
 
 Only a private temporary folder and an empty home are writable; the working folders are writable
 under a `layer` and read-only otherwise.
@@ -7,11 +8,13 @@ under a `layer` and read-only otherwise.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from glob import glob
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
 
 from kode.permissions import places
 from kode.sandbox.layer import STAGE
@@ -22,7 +25,7 @@ SHOWN_IN_HOME = (
     ".cargo/bin", ".cargo/registry", ".cargo/git", ".rustup", ".nvm/versions", ".pyenv", ".rbenv",
     ".asdf", ".volta", ".deno/bin", ".bun/bin", ".sdkman/candidates", ".m2/repository", ".opam",
     ".ghcup", ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin",
-    "go/pkg", ".local/go", "sdk",
+    "go/pkg", ".local/go", "sdk", "Library/Python", "Library/pnpm",
 )  # fmt: skip
 """Tool chains in a home that commands need: programs and libraries. Never keys."""
 
@@ -34,10 +37,12 @@ MAX_BESIDE = 1000
 """Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
 nothing is shown: every path takes time for each command."""
 
-_RUN_BY_GIT = ("hooks", "config")
+RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
 """What makes git run programs, outside of any sandbox."""
-_HOMES = ("/home", "/root")
+_HOMES = ("/home", "/root", "/Users", "/private/var/root")
 _HOME_SHOWN = ("/home/linuxbrew",)
+_TEMPORARY = (*places.TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
+"""With their real paths on macOS, and where it keeps those of each user."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
 
@@ -66,67 +71,96 @@ class Ground:
     """Whether the working folders are writable for real, except for what git runs."""
 
 
+Access = Literal["readable", "writable", "empty", "hidden"]
+"""`empty`: hidden, and replaced by an empty folder of the command's own where that can be made."""
+Network = Literal["none", "loopback", "all"]
+"""`loopback`: one that nothing of the machine listens on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    path: Path
+    access: Access
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """What a command may reach: the one description that each kind of sandbox enforces."""
+
+    places: tuple[Place, ...]
+    """The last one that a path lies in decides about it. Real paths, which may not exist."""
+    temporary: str
+    """The private folder for temporary files: writable, whatever `places` say."""
+    network: Network
+
+
+def reach(
+    ground: Ground, temporary: str, *, masked: Iterable[Path] = (), network: Network
+) -> Reach:
+    """`masked` are the files and folders with keys."""
+    homes = _hidden_homes(ground)
+    wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
+    narrow = [f for f in ground.folders if f not in wide]
+    work: Access = "writable" if ground.writable else "readable"
+    fixed = [f / ".git" / name for f in ground.folders for name in RUN_BY_GIT]
+    outputs = [ground.outputs] if ground.outputs.is_dir() else []
+    listed: tuple[tuple[Access, Iterable[Path]], ...] = (
+        ("readable", [Path("/")]),
+        (work, wide),
+        ("empty", map(Path, ("/dev", *_TEMPORARY, "/run/user"))),
+        ("empty", map(Path, _secrets_of_system(ground))),
+        ("empty", homes),
+        ("readable", _visible_paths(ground)),
+        (work, narrow),
+        ("readable", fixed if ground.writable else ()),
+        ("hidden", masked),
+        ("hidden", _secrets_in_folders(ground)),
+        ("hidden", (ground.kode_home, *ground.elsewhere)),
+        ("readable", (*outputs, *_readable(ground), *_own_hidden(ground))),
+    )
+    return Reach(
+        places=tuple(Place(path=path, access=access) for access, all in listed for path in all),
+        temporary=temporary,
+        network=network,
+    )
+
+
 # ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
 
 
 def bubblewrap_arguments(
     ground: Ground,
-    temporary: str,
+    reach: Reach,
     *,
-    masks: Sequence[tuple[Path, str]],
+    masks: Mapping[Path, str] = MappingProxyType({}),
     store: str = "",
     lowers: Sequence[tuple[Path, str]] = (),
-    network: bool,
 ) -> list[str]:
     """The mounts and namespaces. Order matters: what comes later lies on top.
 
-    `masks` are files and folders with keys, each with the empty file shown in its place ("" for a
-    folder). `store` holds layers for the working folders, "" for none; with it the launcher puts
-    layers and masks over these mounts, and each of `lowers` says where it finds a folder.
-    `network`: whether the network around it stays.
+    `masks` has the empty file to show in the place of a hidden one. `store` holds layers for the
+    working folders, "" for none; with it the launcher puts layers and masks over these mounts, and
+    each of `lowers` says where it finds a folder.
     """
-    homes = _hidden_homes(ground)
-    wide = [f for f in ground.folders if any(f in home.parents for home in homes)]
-    arguments = ["--ro-bind", "/", "/"]
-    bind = "--bind" if ground.writable else "--ro-bind"
-    for folder in wide:
-        arguments += [bind, str(folder), str(folder)]
-    arguments += ["--dev", "/dev", "--proc", "/proc", "--bind", temporary, "/tmp"]
-    if os.geteuid() == 0:  # system-wide settings that root could change
-        arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
-    for name in ("/var/tmp", "/run/user"):
-        if is_plain(Path(name)):
-            arguments += ["--tmpfs", name]
-    for name in _secrets_of_system(ground):
-        arguments += ["--tmpfs", name] if os.path.isdir(name) else ["--ro-bind", "/dev/null", name]
-    for home in homes:
-        arguments += ["--tmpfs", str(home)]
-    for path in _visible_paths(ground):
-        arguments += ["--ro-bind-try", str(path), str(path)]  # may be gone by now
-    for folder in ground.folders:
-        if folder not in wide:
-            arguments += [bind, str(folder), str(folder)]
-    if ground.writable:
-        for path in (folder / ".git" / name for folder in ground.folders for name in _RUN_BY_GIT):
-            arguments += ["--ro-bind-try", str(path), str(path)]
-    for path, empty in masks if not store else ():
-        arguments += ["--ro-bind-try", empty, str(path)] if empty else _hidden(path)
-    for path in _secrets_in_folders(ground):
-        arguments += _hidden(path)
-    hidden = [folder for folder in (ground.kode_home, *ground.elsewhere) if folder.is_dir()]
-    arguments += [word for folder in hidden for word in ("--tmpfs", str(folder))]
-    outputs = [ground.outputs] if ground.outputs.is_dir() else []
-    for path in (*outputs, *_readable(ground)):
-        arguments += ["--ro-bind", str(path), str(path)]
-    arguments += [word for folder in hidden for word in ("--remount-ro", str(folder))]
-    for path in _own_hidden(ground):
-        arguments += ["--ro-bind", str(path), str(path)]
+    arguments = []
+    for place in reach.places:
+        if str(place.path) == "/dev":
+            arguments += ["--dev", "/dev", "--proc", "/proc"]
+            if os.geteuid() == 0:  # system-wide settings that root could change
+                arguments += ["--ro-bind-try", "/proc/sys", "/proc/sys"]
+        elif str(place.path) == "/tmp":
+            arguments += ["--bind", reach.temporary, "/tmp"]
+        else:
+            arguments += _mount(place, masks)
+    for place in reach.places:
+        if place.access == "hidden" and _is_plain_folder(place.path):
+            arguments += ["--remount-ro", str(place.path)]
     if store:
         arguments += ["--bind", store, STAGE]
         arguments += [word for f, lower in lowers for word in ("--ro-bind", str(f), lower)]
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     arguments += ["--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    arguments += [] if network else ["--unshare-net"]
+    arguments += ["--unshare-net"] if reach.network == "none" else []
     arguments.append("--die-with-parent")
     # The launcher mounts the layers as the root of a namespace, then gives up all powers.
     arguments += ["--uid", "0", "--gid", "0"] if store else ["--cap-drop", "ALL"]
@@ -135,8 +169,17 @@ def bubblewrap_arguments(
     return [*arguments, "--chdir", "/" if store else str(ground.cwd)]
 
 
-def _hidden(path: Path) -> list[str]:
-    return ["--tmpfs", str(path), "--remount-ro", str(path)]
+def _mount(place: Place, masks: Mapping[Path, str]) -> list[str]:
+    path = str(place.path)
+    if place.access == "writable":
+        return ["--bind", path, path]
+    if place.access == "readable":
+        return ["--ro-bind-try", path, path]  # may be gone by now
+    if _is_plain_folder(place.path):
+        return ["--tmpfs", path]
+    if place.path in masks:
+        return ["--ro-bind-try", masks[place.path], path]
+    return ["--ro-bind", "/dev/null", path] if place.path.is_file() else []
 
 
 def _readable(ground: Ground) -> list[Path]:
@@ -149,7 +192,7 @@ def _readable(ground: Ground) -> list[Path]:
 def _own_hidden(ground: Ground) -> list[Path]:
     """Files of the launcher that the mounts would hide, or leave writable."""
     kode = (ground.kode_home, *ground.elsewhere)
-    covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, places.TEMPORARY)}
+    covering = {*_hidden_homes(ground), *ground.folders, *kode, *map(Path, _TEMPORARY)}
     shown = {*_visible_paths(ground), *ground.own}
     return [
         path
@@ -255,12 +298,11 @@ def cannot_hide(ground: Ground) -> str:
     return str(inside[0]) if inside else ""
 
 
-def landlock_write(ground: Ground, temporary: str) -> list[tuple[str, bool]]:
+def landlock_write(reach: Reach) -> list[tuple[str, bool]]:
     """Writable paths, each with whether it is a folder."""
-    work = ground.folders if ground.writable else ()
     return [
-        (temporary, True),
-        *((str(folder), True) for folder in work),
+        (reach.temporary, True),
+        *((str(one.path), True) for one in reach.places if one.access == "writable"),
         *_of_devices(("null", "zero", "full", "tty")),
     ]
 
@@ -287,16 +329,15 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
 @cache
 def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
     """Computed once per process: newer entries are not shown."""
-    hidden = {
-        *map(str, (ground.kode_home, *ground.elsewhere)),
-        *map(str, _hidden_homes(ground)),
-        *map(str, ground.folders),
-        *(*places.TEMPORARY, "/dev", "/run/user"),
-        *_secrets_of_system(ground),
-    }
-    shown = (*_visible_paths(ground), ground.outputs, *_readable(ground), *ground.own)
+    around = [
+        one
+        for one in reach(ground, "", network="none").places
+        if one.path != Path("/") and one.path not in ground.folders
+    ]
+    hidden = {str(one.path) for one in around if one.access in ("empty", "hidden")}
+    shown = (*(one.path for one in around if one.access == "readable"), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
-    return [*_beside("/", hidden), *named, *_of_devices(_DEVICES)]
+    return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *_of_devices(_DEVICES)]
 
 
 def _of_devices(names: Iterable[str]) -> list[tuple[str, bool]]:
@@ -319,6 +360,10 @@ def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
     if len(found) > MAX_BESIDE:
         return []
     return found
+
+
+def _is_plain_folder(path: Path) -> bool:
+    return path.is_dir() and is_plain(path)
 
 
 def is_plain(path: Path) -> bool:

@@ -43,5 +43,5 @@ async def test_a_server_gets_named_variables_only(server, monkeypatch):
 async def test_where_there_is_no_sandbox_a_server_is_not_started(server, monkeypatch):
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", lambda self, kind: "broken")
     one = await server("reaching", sandboxed=True)
-    with pytest.raises(ServerError, match="without one it is not started"):
+    with pytest.raises(ServerError):
         one.connection()

@@ -108,7 +108,7 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
         attempt.close()
     root = sandbox.ground.cwd
     found = tuple((os.path.relpath(one.path, root), one.change, one.ignored) for one in changes)
-    return replace(done, hits=attempt.hits, changes=found)
+    return replace(done, hits=attempt.hits(done.out + done.err), changes=found)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ async def _test(event: Any, name: str | None) -> int:
         if not hook.matches(names):
             print(clean(visible(f"{hook.item.name}: not about {', '.join(names)}")))
             continue
-        ran = await run_hook(hook, line_of(event, common, given), place, sandbox)
+        line, required = line_of(event, common, given), config.sandbox.enabled is True
+        ran = await run_hook(hook, line, place, sandbox, required=required)
         answer = answer_of(hook, ran)
         failed |= bool(answer.message) or ran.exit_code not in (0, 2)
         ended = ran.fault or f"exit code {ran.exit_code}"

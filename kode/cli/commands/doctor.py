@@ -1,6 +1,7 @@
 """`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are in `diagnosis`, `setup_checks` and `provider_checks`.
+The checks are in `diagnosis`, `setup_checks` and `provider_checks`; `sandbox_proof` has those of
+`--sandbox`.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, provider_checks, setup_checks
+from kode.cli.commands import diagnosis, provider_checks, sandbox_proof, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
@@ -48,8 +49,13 @@ def main(argv: Sequence[str]) -> int:
     """Prints one line per finding; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
+    about = "proves the sandbox instead: runs commands in it that must not get out"
+    parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
-    findings = examine(working_directory(argparse.Namespace(cwd=None)))
+    if arguments.sandbox:
+        findings = sandbox_proof.prove()
+    else:
+        findings = examine(working_directory(argparse.Namespace(cwd=None)))
     needed = False
     found = []
     for finding in findings:

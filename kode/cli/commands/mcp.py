@@ -252,9 +252,15 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
 
     config = load_config(paths.home(), cwd, environ=os.environ, flags={}).config
     place = open_workplace(config, paths.home(), cwd)
-    sandboxed = config.sandbox.enabled is not False
+    enabled = config.sandbox.enabled
     elicit = make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None
-    open_entry = opener(place, sandboxed=sandboxed, elicit=elicit, tell=_show_login)
+    open_entry = opener(
+        place,
+        sandboxed=enabled is not False,
+        required=enabled is True,
+        elicit=elicit,
+        tell=_show_login,
+    )
     async with AsyncExitStack() as stack:
         limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
         try:

@@ -282,6 +282,8 @@ def sandbox(case: Case) -> Finding:
         what = "bubblewrap, with a copy of the project to write in"
         detail = what if standing.layered else f"bubblewrap; {gaps}"
         return ok(detail)
+    if standing.kind == "seatbelt":
+        return optional(f"Seatbelt: {gaps}", "`kode doctor --sandbox` proves what it holds")
     if standing.kind == "landlock":
         return optional(
             f"Landlock and seccomp only: {gaps}",

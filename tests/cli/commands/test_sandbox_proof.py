@@ -1,0 +1,88 @@
+"""`kode doctor --sandbox`, with the kinds of sandbox that this machine has, and with one that
+limits nothing."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.cli.commands import doctor
+from kode.contracts import Wrapped
+from kode.sandbox import sandbox
+from kode.sandbox.sandbox import Sandbox, Standing
+from tests.needs import needs
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def proved(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the findings by name."""
+    code = doctor.main(["--sandbox", "--json"])
+    return code, {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+
+
+@needs("bwrap")
+def test_bubblewrap_passes_every_check(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    code, found = proved(capsys)
+    assert {one["state"] for one in found.values()} == {"ok"}
+    assert code == 0
+    assert not list(home.glob("*-written"))
+
+
+def test_landlock_alone_passes_every_check_it_can(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
+    code, found = proved(capsys)
+    if found["sandbox"]["state"] == "missing":
+        pytest.skip(found["sandbox"]["detail"])
+    assert [what for what, one in found.items() if one["state"] != "ok"] == ["git"]
+    assert code == 0
+
+
+def test_every_check_finds_a_sandbox_that_limits_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    class Nothing:
+        def wrap(self, argv: tuple[str, ...]) -> Wrapped:
+            return Wrapped(argv=argv, descriptors=(), settle=lambda: None)
+
+        def close(self) -> None: ...
+
+    standing = Standing(kind="bubblewrap", why="")
+    monkeypatch.setattr(Sandbox, "standing", lambda self: standing)
+    monkeypatch.setattr(Sandbox, "attempt", lambda self, kind, layered: Nothing())
+    code, found = proved(capsys)
+    holding = [what for what, one in found.items() if one["state"] == "ok"]
+    assert holding == ["sandbox", "programs", "project"]
+    assert code == 1
+    assert not list(home.glob("*-written"))
+
+
+def test_a_machine_without_a_sandbox_fails_and_names_the_next_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sandbox, "fault", lambda self, kind, layered=False: "broken")
+    code, found = proved(capsys)
+    assert (code, list(found)) == (1, ["sandbox"])
+    assert "bubblewrap" in found["sandbox"]["detail"]
+
+
+def test_a_fault_of_one_check_leaves_the_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Sandbox, kind: str, layered: bool) -> Any:
+        raise OSError("no room")
+
+    monkeypatch.setattr(Sandbox, "standing", lambda self: Standing(kind="bubblewrap", why=""))
+    monkeypatch.setattr(Sandbox, "attempt", fails)
+    with contextlib.suppress(OSError):
+        code, found = proved(capsys)
+    assert code == 1
+    assert [what for what, one in found.items() if one["state"] == "ok"] == ["sandbox"]

@@ -1,0 +1,305 @@
+"""The profile for macOS, which no machine here enforces: its rules are read as Seatbelt documents
+them, the last one that matches deciding."""
+
+import os
+import re
+import socket
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.sandbox import probe, seatbelt
+from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.view import Access, Place, Reach, reach
+from tests.sandbox.sandboxed import ran
+from tests.workplaces import workplace
+
+TOKEN = re.compile(r'\s*(?:(\(|\))|#?"((?:[^"\\]|\\.)*)"|([^\s()"]+))')
+
+
+def parsed(text: str) -> list[Any]:
+    """The expressions of a profile, as nested lists of words."""
+    stack: list[list[Any]] = [[]]
+    at = 0
+    while match := TOKEN.match(text, at):
+        at = match.end()
+        if match[1] == "(":
+            stack.append([])
+        elif match[1] == ")":
+            done = stack.pop()
+            stack[-1].append(done)
+        else:
+            stack[-1].append(match[2] if match[2] is not None else match[3])
+    assert not text[at:].strip()
+    assert len(stack) == 1
+    return stack[0]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A profile that answers what it allows."""
+
+    rules: list[Any]
+    parameters: dict[str, str]
+
+    def allows(self, operation: str, path: str) -> bool:
+        allowed = False
+        for verb, *rest in self.rules:
+            operations = [word for word in rest if isinstance(word, str)]
+            filters = [one for one in rest if isinstance(one, list)]
+            if verb not in ("allow", "deny") or not any(covers(o, operation) for o in operations):
+                continue
+            if not filters or any(self.matches(one, path) for one in filters):
+                allowed = verb == "allow"
+        return allowed
+
+    def matches(self, condition: list[Any], path: str) -> bool:
+        kind, *values = condition
+        if kind in ("remote", "local"):
+            return values == ["ip", "*:*"] and not path.startswith("/")
+        if kind == "require-all":
+            return all(self.matches(one, path) for one in values)
+        value = self.parameters[values[0][1]] if isinstance(values[0], list) else values[0]
+        if kind == "regex":
+            return re.search(value, path) is not None
+        if kind == "literal":
+            return path == value
+        return kind == "subpath" and (path == value or path.startswith(value.rstrip("/") + "/"))
+
+    def reads(self, path: str) -> bool:
+        return self.allows("file-read-data", path)
+
+    def writes(self, path: str) -> bool:
+        ways = ("data", "create", "unlink", "mode", "xattr", "owner", "flags", "times")
+        return any(self.allows(f"file-write-{way}", path) for way in ways)
+
+
+def covers(rule: str, operation: str) -> bool:
+    return rule in (operation, "default") or (
+        rule.endswith("*") and operation.startswith(rule.removesuffix("*"))
+    )
+
+
+def rules_of(reaching: Reach) -> Rules:
+    text, parameters = seatbelt.profile(reaching)
+    return Rules(parsed(text), parameters)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    for name in (".ssh", ".kode", "work/sub", "work/.git", ".local/bin"):
+        (home / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def opened(home: Path, *, writable: bool = False, network: bool = False) -> Sandbox:
+    place = workplace(home / "work", home=home / ".kode")
+    return open_sandbox(place, network=network, writable=writable)
+
+
+def rules(home: Path, *, writable: bool = False, network: bool = False) -> Rules:
+    ground = opened(home, writable=writable).ground
+    return rules_of(
+        reach(
+            ground,
+            str(home / ".kode/sandbox/tmp"),
+            masked=[home / "work/sub/.env"],
+            network="all" if network else "none",
+        )
+    )
+
+
+def test_only_the_temporary_folder_is_writable_unless_the_project_is(home: Path) -> None:
+    made = rules(home)
+    assert made.writes(f"{home}/.kode/sandbox/tmp/x")
+    for path in ("/", "/tmp/x", "/private/tmp/x", f"{home}/x", f"{home}/work/x", "/etc/hosts"):
+        assert not made.writes(path), path
+    assert rules(home, writable=True).writes(f"{home}/work/x")
+
+
+def test_the_home_is_hidden_except_for_programs_and_the_project(home: Path) -> None:
+    made = rules(home)
+    for path in (".ssh/id", ".kode/config.json", ".kode", "notes", "Library/Keychains/x", ""):
+        assert not made.reads(f"{home}/{path}".rstrip("/")), path
+    for path in ("work", "work/a/b", ".local/bin/tool", ".kode/sandbox/tmp/x"):
+        assert made.reads(f"{home}/{path}"), path
+    assert made.reads("/usr/bin/env")
+
+
+def test_a_file_with_keys_in_the_project_is_hidden(home: Path) -> None:
+    for made in (rules(home), rules(home, writable=True)):
+        assert not made.reads(f"{home}/work/sub/.env")
+        assert not made.writes(f"{home}/work/sub/.env")
+        assert made.reads(f"{home}/work/sub/other")
+
+
+def test_folders_above_what_is_shown_tell_nothing_but_that_they_exist(home: Path) -> None:
+    made = rules(home)
+    assert made.allows("file-read-metadata", str(home))
+    assert not made.reads(str(home))
+    assert not made.allows("file-read-metadata", f"{home}/.ssh")
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        ".git/config .git/hooks/post-commit .git/HOOKS/x .git/modules/a/config .GIT/Config "
+        "sub/.git/hooks/x .git/hoo\u212as/x .git sub/.git .git/worktrees/a/commondir"
+    ).split(),
+)
+def test_git_settings_are_not_changed_in_a_writable_project(home: Path, name: str) -> None:
+    for way in ("create", "data", "unlink"):
+        assert not rules(home, writable=True).allows(f"file-write-{way}", f"{home}/work/{name}")
+
+
+def test_git_can_still_record_in_a_writable_project(home: Path) -> None:
+    made = rules(home, writable=True)
+    for name in ("objects/ab/cdef", "index.lock", "refs/heads/main", "HEAD"):
+        assert made.writes(f"{home}/work/.git/{name}"), name
+
+
+def test_no_folder_above_a_hidden_place_can_be_moved_away(home: Path) -> None:
+    made = rules(home, writable=True)
+    for name in ("work", "work/sub", "work/.git"):
+        assert not made.allows("file-write-unlink", f"{home}/{name}"), name
+    assert made.allows("file-write-unlink", f"{home}/work/sub/other")
+
+
+def test_the_network_is_allowed_only_where_the_settings_say_so(home: Path) -> None:
+    for operation in ("network-outbound", "network-bind", "network-inbound"):
+        assert not rules(home).allows(operation, "localhost:80")
+        assert rules(home, network=True).allows(operation, "localhost:80")
+        for network in (False, True):
+            for path in ("/var/run/docker.sock", f"{home}/work/agent", "/private/tmp/x"):
+                assert not rules(home, network=network).allows(operation, path)
+
+
+def test_no_service_of_keys_or_other_programs_is_allowed(home: Path) -> None:
+    named = {
+        one[1]
+        for network in (False, True)
+        for rule in rules(home, network=network).rules
+        for one in rule[2:]
+        if "mach-lookup" in rule
+    }
+    assert named
+    assert not [one for one in named if re.search("(?i)secur|pasteboard|launch|event|cfpref", one)]
+    assert ["allow", "mach-lookup"] not in rules(home).rules
+
+
+def test_arguments_of_other_processes_are_not_among_the_readable_settings(home: Path) -> None:
+    names = [one for rule in rules(home).rules if "sysctl-read" in rule for one in rule[2:]]
+    assert names
+    for kind, name in names:
+        assert not (name if kind == "sysctl-name" else name + ".").startswith("kern.proc")
+        assert kind == "sysctl-name" or not "kern.procargs2".startswith(name)
+
+
+def test_all_that_is_not_allowed_is_denied(home: Path) -> None:
+    made = rules(home)
+    assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
+    for operation in (
+        "file-link",
+        "file-mount",
+        "appleevent-send",
+        "job-creation",
+        "mach-register",
+    ):
+        assert not made.allows(operation, "/"), operation
+
+
+names = st.text(
+    st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), min_size=1, max_size=8
+).filter(lambda name: name not in (".", ".."))
+paths = st.lists(names, min_size=1, max_size=4).map(lambda parts: Path("/", *parts))
+places = st.builds(
+    Place, path=paths, access=st.sampled_from(["readable", "writable", "empty", "hidden"])
+)
+
+
+@given(st.lists(places, max_size=8), paths, paths)
+def test_the_last_place_decides_whatever_the_names(
+    listed: list[Place], temporary: Path, path: Path
+) -> None:
+    made = rules_of(Reach(places=tuple(listed), temporary=str(temporary), network="none"))
+    last = next((one for one in reversed(listed) if path.is_relative_to(one.path)), None)
+    if path.is_relative_to("/dev"):
+        return
+    if path.is_relative_to(temporary):
+        assert made.reads(str(path))
+        return
+    assert made.reads(str(path)) == (last is not None and last.access in ("readable", "writable"))
+    if made.writes(str(path)):
+        assert last is not None
+        assert last.access == "writable"
+
+
+@given(st.lists(names, max_size=3), st.sampled_from(["readable", "writable", "hidden"]))
+def test_no_path_is_part_of_the_program_text(parts: list[str], access: Access) -> None:
+    path = Path("/quokka", *parts, '") (allow default) ("')
+    made = Reach(places=(Place(path=path, access=access),), temporary="/quokka", network="none")
+    assert "quokka" not in seatbelt.profile(made)[0]
+    assert f"P0={path}" in seatbelt.command(made)
+
+
+# ── how it is started ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine that says it is a Mac, whose `sandbox-exec` limits nothing."""
+    program = tmp_path / "sandbox-exec"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = -p ] || exit 64\nshift 2\n'
+        'while [ "$1" = -D ]; do shift 2; done\nexec "$@"\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(seatbelt, "PROGRAM", str(program))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    return program
+
+
+def test_a_program_that_limits_nothing_fails_the_self_test(home: Path, on_macos: Path) -> None:
+    (home / ".kode" / "config.json").write_text("{}")
+    fault = opened(home).fault("seatbelt")
+    for leak in (f"reads {home}/.kode/config.json", f"writes {home}/work", "has a network"):
+        assert leak in fault
+    assert opened(home).standing().kind == "none"
+
+
+def test_a_machine_without_the_program_has_no_sandbox(
+    home: Path, on_macos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_macos.unlink()
+    made = opened(home)
+    assert made.cannot_hold()
+    assert not made.holds()
+
+
+def test_a_command_gets_the_private_folder_and_no_sockets_of_others(
+    home: Path, on_macos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
+    made = opened(home)
+    attempt = made.attempt("seatbelt", layered=False)
+    command = 'echo "$TMPDIR:$SSH_AUTH_SOCK"; rm /nowhere; echo EPERM: Operation not permitted'
+    done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))
+    assert done.out.splitlines()[0] == f"{made.temporary_folder()}:"
+    assert attempt.ended.is_set()
+    assert attempt.hits(done.out)
+    assert not attempt.hits(done.err)
+
+
+def test_the_self_test_finds_a_port_that_can_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert probe._connects(port)
+    assert not probe._connects(port)
