@@ -78,7 +78,7 @@ def test_check_names_rules_that_are_none(home: Path, capsys: pytest.CaptureFixtu
     assert "`permissions.deny`: 'edit('" in out
 
 
-def test_check_of_a_good_config_says_so_and_what_is_ignored(
+def test_check_reports_no_errors_and_names_ignored_settings(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "config.json").write_text("{}")

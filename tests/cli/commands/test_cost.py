@@ -81,7 +81,7 @@ def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> 
     assert (found["recorded"], found["breaks"]) == (False, [])
 
 
-def test_a_session_of_an_older_kode_has_figures_and_no_reasons(home: Path, capsys) -> None:
+def test_a_session_recorded_by_an_older_kode_shows_no_reasons(home: Path, capsys) -> None:
     made(home, FIRST)
     assert main(["--why"]) == 0
     assert "An older kode did not record this session's requests" in capsys.readouterr().out
@@ -171,7 +171,7 @@ def test_a_time_that_cannot_be_read_is_shown_as_unknown(home: Path, capsys, why)
     assert rows(capsys.readouterr().out)[3][:3] == ["?", "step", "1"]
 
 
-def test_a_folder_whose_name_is_not_in_utf_8_is_found(
+def test_sessions_of_a_folder_named_in_invalid_unicode_are_found(
     home: Path, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / os.fsdecode(b"\xff")

@@ -27,13 +27,13 @@ def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
     assert all(cell_width(line) <= 30 for line in context_lines(WINDOW, 30))
 
 
-def test_what_could_be_freed_is_said() -> None:
+def test_the_advice_says_how_much_compaction_frees() -> None:
     text = "\n".join(advice(WINDOW))
     assert "Compacts automatically at 160k tokens." in text
     assert "/compact would free about 30k tokens" in text
 
 
-def test_one_model_is_one_line_and_several_are_a_line_each_with_their_sum() -> None:
+def test_several_models_get_a_line_each_and_a_sum() -> None:
     dear = Spent(requests=2, usage=USAGE, cost_usd=0.5)
     local = Spent(requests=1, usage=USAGE, unpriced=1)
     lines = cost_lines(

@@ -68,7 +68,7 @@ async def test_a_message_becomes_a_turn(room):
     assert "You said: echo" in text
 
 
-async def test_of_a_message_with_a_pasted_block_only_the_rest_counts_as_typed(room):
+async def test_a_pasted_block_does_not_count_as_typed(room):
     pastes = Pastes()
     room.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
     line = f"echo {pastes.fold(chr(10).join('abcdefg'))}"
@@ -79,14 +79,14 @@ async def test_of_a_message_with_a_pasted_block_only_the_rest_counts_as_typed(ro
     assert room.talk.typed == "echo"
 
 
-async def test_what_kode_words_for_init_does_not_count_as_typed(room):
+async def test_the_text_kode_writes_for_init_is_not_typed(room):
     await room.type("/init  briefly")
 
     assert room.talk.typed == "/init briefly"
     assert len(room.talk.asked[-1]) > 500
 
 
-async def test_what_is_typed_during_a_turn_waits_and_is_sent_in_order(room):
+async def test_lines_typed_during_a_turn_are_sent_in_order(room):
     await room.type("echo", "second", "third")
 
     assert room.talk.asked == ["echo", "second", "third"]
@@ -106,7 +106,7 @@ async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
     await room.settled()
 
 
-async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
+async def test_lines_typed_before_the_conversation_opens_wait_for_it(room):
     go = asyncio.Event()
 
     async def opening():
@@ -129,7 +129,7 @@ async def test_what_is_typed_before_the_conversation_is_open_waits_for_it(room):
     assert "this session" in room.text
 
 
-async def test_a_session_that_goes_on_says_which_it_is_and_where_it_was(room):
+async def test_a_resumed_session_names_itself_and_its_turns(room):
     async def opening():
         return room.talk
 
@@ -170,7 +170,7 @@ async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
     assert "You said: echo" in await room.type("echo")
 
 
-async def test_who_stops_before_a_message_was_begun_with_has_it_back_in_the_line(room):
+async def test_an_unread_message_returns_to_the_line_when_stopped(room):
     line = []
     room.state.editor = SimpleNamespace(put_back=line.append)
 
@@ -184,7 +184,7 @@ async def test_who_stops_before_a_message_was_begun_with_has_it_back_in_the_line
     assert room.text == ""
 
 
-async def test_what_was_begun_with_does_not_come_back_into_the_line(room):
+async def test_a_message_already_begun_does_not_return_when_stopped(room):
     line = []
     await room.running()
     room.state.editor = SimpleNamespace(put_back=line.append)
@@ -196,7 +196,7 @@ async def test_what_was_begun_with_does_not_come_back_into_the_line(room):
     assert line == ["later"]
 
 
-async def test_what_no_step_took_in_is_the_next_message(room):
+async def test_steering_that_no_step_took_becomes_the_next_message(room):
     await room.running()
     room.state.submit("use tabs")
     room.state.submit("later", later=True)
@@ -235,7 +235,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
     )
 
 
-async def test_resuming_names_the_flags_without_which_the_model_is_not_found(room):
+async def test_the_resume_hint_names_the_flags_the_model_needs(room):
     room.state.resume_flags = "--base-url http://127.0.0.1:8080/v1"
     await room.running()
 
@@ -251,7 +251,7 @@ async def test_a_session_without_a_turn_offers_no_resume(room):
     assert "Resume" not in room.text
 
 
-async def test_an_error_of_a_command_is_one_line_that_says_what_to_do(room):
+async def test_an_error_of_a_command_is_one_line(room):
     async def fail(argv):
         raise SessionError("There is no such entry. Try `/memory show`.")
 
@@ -293,16 +293,16 @@ async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
         ("?!", None),
     ],
 )
-def test_what_people_type_elsewhere_is_the_command_it_means(typed, command):
+def test_commands_of_other_agents_lead_to_their_like_here(typed, command):
     assert command_of(typed) == command
 
 
-def test_an_alias_leads_to_a_command_and_a_sentence_stands_for_none():
+def test_aliases_lead_to_commands_and_shadow_none():
     assert set(elsewhere.PROMPT_ALIASES.values()) <= set(COMMANDS)
     assert not (set(elsewhere.PROMPT_ALIASES) | set(elsewhere.PROMPT_COMMANDS)) & set(COMMANDS)
 
 
-async def test_a_command_of_which_kode_has_no_like_gets_its_sentence(room):
+async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(room):
     for name, said in elsewhere.PROMPT_COMMANDS.items():
         assert said in (await room.type(name)).replace("\n", " ")
     assert room.talk.asked == []
@@ -329,7 +329,7 @@ GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi
 BROKEN = Offer(provider="azure", title="Azure OpenAI", models=(), problem="There is no key.")
 
 
-async def test_a_model_that_the_own_server_does_not_have_is_refused(room):
+async def test_a_model_missing_on_the_own_server_is_refused(room):
     room.state.listing = Offered(OWN)
 
     text = await room.type("/model qwen2.5-codr")
@@ -339,7 +339,7 @@ async def test_a_model_that_the_own_server_does_not_have_is_refused(room):
     assert "Model: qwen2.5-coder (fake)" in await room.type("/model qwen2.5-coder")
 
 
-async def test_the_models_of_all_providers_are_listed_with_what_hinders_one(room):
+async def test_every_provider_lists_its_models_or_its_hindrance(room):
     room.state.listing = Offered(OWN, GROQ, BROKEN)
 
     text = await room.type("/model")
@@ -349,7 +349,7 @@ async def test_the_models_of_all_providers_are_listed_with_what_hinders_one(room
     assert "There is no key." in text
 
 
-async def test_a_provider_s_name_lists_its_models_as_they_are_typed(room):
+async def test_naming_a_provider_lists_its_models_as_typed(room):
     room.state.listing = Offered(OWN, GROQ)
 
     text = await room.type("/model groq")
@@ -378,7 +378,7 @@ async def test_how_much_the_model_thinks_is_set_by_a_level(room, typed, effort):
     assert room.talk.effort == effort
 
 
-async def test_a_word_that_is_no_level_names_the_nearest_and_changes_nothing(room):
+async def test_an_unknown_level_changes_nothing_and_names_the_nearest(room):
     room.talk.effort = "low"
 
     text = await room.type("/effort hihg")
@@ -387,7 +387,7 @@ async def test_a_word_that_is_no_level_names_the_nearest_and_changes_nothing(roo
     assert room.talk.effort == "low"
 
 
-async def test_while_a_command_asks_nothing_but_its_question_is_shown(room, monkeypatch):
+async def test_only_the_question_is_shown_while_a_command_asks(room, monkeypatch):
     monkeypatch.setattr(type(room.state.screen), "asking", True)
     room.state.work = asyncio.ensure_future(asyncio.sleep(60))
     assert room.state.live(80, 10) == []
@@ -404,7 +404,7 @@ async def test_a_path_is_no_command(room):
 @pytest.mark.parametrize(
     ("typed", "said"), [("/", "It needs a name. /help lists"), ("!", "!ls"), ("! ", "!ls")]
 )
-async def test_a_sign_alone_says_what_it_begins_and_is_no_message(room, typed, said):
+async def test_a_sign_alone_is_explained_and_not_sent(room, typed, said):
     assert said in await room.type(typed)
     assert room.talk.asked == []
 
@@ -471,9 +471,7 @@ async def test_commands_do_what_they_say(room, typed, said):
     ("typed", "near"),
     [("claude-sonet-5-5", " Did you mean claude-sonnet-5-5?"), ("my-own", ""), ("big-model", None)],
 )
-async def test_a_model_that_kode_does_not_know_is_used_and_that_is_said(
-    room, monkeypatch, typed, near
-):
+async def test_an_unknown_model_is_used_with_a_warning(room, monkeypatch, typed, near):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     room.talk.known = ("big-model",)
 
@@ -509,7 +507,7 @@ async def test_a_compaction_is_told_what_to_keep(room):
     assert room.talk.wish == "the port numbers"
 
 
-async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room):
+async def test_own_shell_commands_go_with_the_next_message(room):
     text = await room.type("!echo hi; exit 2")
 
     assert "hi\nexit 2 · sent with your next message\n" in text
@@ -519,7 +517,7 @@ async def test_own_shell_commands_are_printed_and_go_with_the_next_message(room)
     assert room.talk.asked == []
 
 
-async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_path):
+async def test_a_named_folder_goes_along_as_a_list(room, tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/app.py").write_text("x")
 
@@ -530,7 +528,7 @@ async def test_a_list_of_a_folder_that_is_named_goes_with_the_message(room, tmp_
     assert room.talk.asked == ["what is in @src/ ?"]
 
 
-async def test_a_picture_that_is_too_large_is_made_smaller_and_that_is_said(room, tmp_path):
+async def test_a_picture_too_large_is_shrunk_and_announced(room, tmp_path):
     from PIL import Image
 
     Image.new("1", (8192 * 2, 32)).save(tmp_path / "shot.png")
@@ -653,9 +651,7 @@ class Typist:
         ("/resume 20260101-000000-aaa", []),
     ],
 )
-async def test_resume_opens_a_session_by_number_or_by_the_beginning_of_its_id(
-    room, tmp_path, typed, answers
-):
+async def test_resume_opens_a_session_by_number_or_id_prefix(room, tmp_path, typed, answers):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
     room.state.screen.editor = Typist(room.stream, *answers)
 

