@@ -67,7 +67,7 @@ def test_a_search_finds_by_task_folder_and_id(browser, tmp_path):
     assert "No first task, folder, model or id matches" in browser.get("/?q=nothing+such")
 
 
-def test_a_search_finds_what_was_said_and_leads_to_its_turn(browser):
+def test_a_search_finds_words_and_leads_to_their_turn(browser):
     session = new_session(browser.place.home)
     for number in range(TURNS):
         turn(session, f"ask {number}", says("re"))
@@ -99,7 +99,7 @@ def test_a_long_list_comes_in_pages_that_keep_the_search(browser):
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "1e9", "٣", "9" * 5_000])
-def test_a_page_that_is_none_is_the_first_or_an_empty_one(browser, page):
+def test_any_number_of_a_page_is_answered(browser, page):
     a_session(browser.place.home, ["task"])
 
     assert browser.client.get("/", params={"page": page}).status_code == 200
@@ -150,7 +150,7 @@ def test_a_session_shows_calls_with_their_diffs_and_outcomes(browser, tmp_path):
     assert "shell sleep 9 without a result" in words
 
 
-def test_a_file_that_was_replaced_is_compared_with_what_it_held(browser, tmp_path):
+def test_a_replaced_file_is_compared_with_its_earlier_text(browser, tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\nkey = sk-proj-" + "a1B2" * 12 + "\n")
     session = new_session(browser.place.home, tmp_path)
     folder = paths.checkpoints_folder(paths.session_folder(browser.place.home, session.header.id))
@@ -177,7 +177,7 @@ def test_a_file_that_was_replaced_is_compared_with_what_it_held(browser, tmp_pat
     assert "a.txt · undone" in words_of(browser.get(f"/sessions/{session.header.id}"))
 
 
-def test_after_a_rewind_a_change_belongs_to_the_turn_that_names_its_file(tmp_path):
+def test_a_change_belongs_to_the_turn_naming_its_file(tmp_path):
     session = new_session(paths.home(), tmp_path)
     turn(session, "only talk", says("one"))
     session.append(RewindEntry(to=session.entries[0].id))
@@ -193,7 +193,7 @@ def test_after_a_rewind_a_change_belongs_to_the_turn_that_names_its_file(tmp_pat
     assert (write.number, write.files) == (1, (("a.txt", False),))
 
 
-def test_what_was_rewound_is_shown_as_such_and_numbers_start_again(browser):
+def test_a_rewound_turn_is_marked_and_its_number_reused(browser):
     session = new_session(browser.place.home)
     turn(session, "first", says("one"))
     second = session.append_message(says("x")) and len(session.entries)
@@ -210,7 +210,7 @@ def test_what_was_rewound_is_shown_as_such_and_numbers_start_again(browser):
     assert "Turn 3" not in words
 
 
-def test_a_session_shows_what_it_cost_and_where_it_was_compacted(browser):
+def test_a_session_shows_its_cost_and_its_compactions(browser):
     session = new_session(browser.place.home)
     turn(session, "one", says("a", tokens=9_000), cost_usd=0.5)
     session.append(CompactionEntry(summary="in short", tokens_before=9_000))
@@ -261,7 +261,7 @@ def test_a_damaged_session_shows_what_is_left(browser):
         "/nowhere",
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(browser, path):
+def test_a_missing_page_is_a_404_with_a_heading(browser, path):
     answer = browser.client.get(path)
 
     assert answer.status_code == 404
