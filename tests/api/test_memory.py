@@ -54,9 +54,7 @@ async def test_a_memory_of_ones_own_is_read_and_written(
     assert notebook.closed == 2
 
 
-async def test_a_hook_that_fails_is_one_notice_and_the_turn_runs(
-    server: ScriptedServer, opened: Any
-) -> None:
+async def test_a_failing_memory_hook_is_one_notice(server: ScriptedServer, opened: Any) -> None:
     server.play([{"text": "One."}, {"text": "Two."}])
     async with opened(memory=Broken()) as conversation:
         events: list[Event] = []
