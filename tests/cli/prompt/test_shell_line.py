@@ -19,10 +19,12 @@ class Room:
         self.background = BackgroundCommands()
         self.shown = []
         self.unfinished = []
+        self.output_closed = False
 
     def show(self, text, unfinished):
         self.shown += text.split("\n") if text else []
         self.unfinished.append(unfinished)
+        self.output_closed = not text and not unfinished
 
     async def run(self, command):
         return await run_shell_line(
@@ -34,10 +36,10 @@ class Room:
             output_dir=self.folder / "outputs",
         )
 
-    async def running(self, command):
-        """Starts a command and waits until it has written something."""
+    async def running(self, command, *, lines=1):
+        """Starts a command and waits until it has written so many lines."""
         task = asyncio.ensure_future(self.run(command))
-        while not self.shown:
+        while len(self.shown) < lines:
             await asyncio.sleep(0.01)
         return task
 
@@ -114,7 +116,7 @@ async def test_a_command_that_ignores_the_stop_is_killed(room, monkeypatch):
 
 
 async def test_a_command_moved_to_the_background_is_killed_there(room):
-    task = await room.running("echo $$; echo more; sleep 60")
+    task = await room.running("echo $$; echo more; sleep 60", lines=2)
 
     assert room.background.move()
     ran = await task
@@ -145,10 +147,9 @@ async def test_background_output_is_kept_and_not_shown(room):
 
 
 async def test_a_command_that_has_closed_its_output_is_ended_too(room):
-    task = await room.running("echo $$; exec >&- 2>&-; touch closed; sleep 60")
-    while not (room.shown and (room.folder / "closed").exists()):
+    task = await room.running("echo $$; exec >&- 2>&-; sleep 60")
+    while not room.output_closed:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -389,7 +389,7 @@ async def test_an_unknown_level_changes_nothing_and_names_the_nearest(room):
 
 async def test_only_the_question_is_shown_while_a_command_asks(room, monkeypatch):
     monkeypatch.setattr(type(room.state.screen), "asking", True)
-    room.state.work = asyncio.ensure_future(asyncio.sleep(60))
+    room.state.work = asyncio.ensure_future(asyncio.Event().wait())
     assert room.state.live(80, 10) == []
     room.state.work.cancel()
 
