@@ -15,6 +15,7 @@ class Person:
 
     asking = False
     away = False
+    width = 79
     notifier = SimpleNamespace(tell=lambda text: None)
 
     def __init__(self, *answers):
@@ -34,7 +35,7 @@ class Person:
         self.waited += 1
 
     async def read_answer(self, label, menu):
-        self.shown += "\n".join(menu.lines(self.screen, "", 79, 40)) + "\n"
+        self.shown += "\n".join(menu.lines(self.screen, "", self.width, 40)) + "\n"
         return self.answers.pop(0)
 
 
