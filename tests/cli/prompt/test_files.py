@@ -1,6 +1,7 @@
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -53,9 +54,17 @@ def test_ripgrep_lists_where_there_is_no_repository(project):
 
 
 def test_a_slow_listing_is_used_as_far_as_it_came(project, monkeypatch):
-    slow = ("sh", "-c", "printf 'one\\0two\\0'; exec sleep 60")
+    class AfterOutput(threading.Timer):
+        """Its time is over once the command has written."""
+
+        def run(self):
+            while not (project / "written").exists():
+                time.sleep(0.01)
+            self.function()
+
+    slow = ("sh", "-c", "printf 'one\\0two\\0'; touch written; exec sleep 60")
     monkeypatch.setattr(files, "GIT_FILES", slow)
-    monkeypatch.setattr(files, "LIST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(threading, "Timer", AfterOutput)
 
     assert list_files(project) == ["one", "two"]
 
