@@ -11,6 +11,7 @@ import re
 import sys
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from inline_snapshot import external_file
@@ -24,18 +25,21 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer
+from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
 from kode.events import STOPPED, ContextReduced, MemoryChanged, ToolFinished, TurnStarted
-from kode.messages import Usage
+from kode.messages import Usage, user_message
 from kode.providers.boundary import Endpoint, from_status
+from kode.session import log
 from kode.session.checkpoints import Undone
 from kode.session.spending import Spent
 from kode.session.undo_text import undo_text
+from tests.cli.commands.test_cost import FIRST, SECOND, made
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
-from tests.cli.some_events import ended
+from tests.cli.some_events import ALL_EVENTS, ended
 from tests.e2e.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +164,20 @@ async def test_the_question_about_a_new_file_is_as_before() -> None:
     assert readable(text) == external_file("screens/question-new-file.txt")
 
 
+async def test_the_question_that_takes_a_word_is_as_before() -> None:
+    person = Person("y", "y", "y", "yes")
+    person.screen = plain_screen(editor=person)
+    ask = make_ask(person.screen, lambda: 0.0)
+    for _ in range(3):
+        await ask(question(dangers=("Deletes build.",)))
+    person.screen.flush()
+    person.shown = ""
+    await ask(question(dangers=("Deletes build.",)))
+    person.screen.flush()
+
+    assert readable(person.shown) == external_file("screens/question-in-words.txt")
+
+
 async def test_the_question_of_a_subagent_is_as_before() -> None:
     text = await asked(asker="agent 2", may_always=False)
 
@@ -167,10 +185,14 @@ async def test_the_question_of_a_subagent_is_as_before() -> None:
 
 
 def test_the_status_line_is_as_before_in_every_width(tmp_path: Path) -> None:
-    status = FakeConversation(tmp_path, tmp_path).status()
-    lines = ["".join(text for _, text in status_line(status, width)) for width in (80, 40, 30, 15)]
+    alone = FakeConversation(tmp_path, tmp_path).status()
+    busy = SimpleNamespace(**{**vars(alone), "jobs": 2})
+    unpriced = SimpleNamespace(**{**vars(alone), "cost_is_partial": True})
+    asked = [(busy, 80), (busy, 60), (unpriced, 40), (alone, 40), (alone, 30), (alone, 19)]
+    lines = [status_line(status, width) for status, width in [*asked, (alone, 3)]]
 
-    assert readable("\n".join(lines)) == external_file("screens/status.txt")
+    text = "\n".join("".join(text for _, text in line) for line in lines)
+    assert readable(text) == external_file("screens/status.txt")
 
 
 def test_the_end_of_a_failed_command_is_as_before() -> None:
@@ -274,7 +296,7 @@ def test_the_list_of_sessions_is_as_before_in_every_width() -> None:
         summary(),
         summary(id="20260304-170000-9be1d0", updated_at=older, turns=0, cost_usd=None, task="try"),
     ]
-    tables = ["\n".join(table(rows, width, today=TODAY)) for width in (100, 80, 40)]
+    tables = ["\n".join(table(rows, width, today=TODAY)) for width in (120, 80, 40)]
 
     assert readable("\n\n".join(tables)) == external_file("screens/sessions.txt")
 
@@ -336,6 +358,31 @@ def test_the_pages_of_memory_are_as_before(project: Path, capsys) -> None:
     text = re.sub(r" 0\.\d\d ", " 0.50 ", text)
 
     assert readable(text) == external_file("screens/memory.txt")
+
+
+def test_the_cost_of_a_session_is_as_before(project: Path, tmp_path: Path, capsys) -> None:
+    unused = log.create(tmp_path / "home", cwd=project, model="m", provider="openai")
+    unused.append_message(user_message("hi"))
+    unused.close()
+    session = made(tmp_path / "home", FIRST, SECOND)
+    text = ""
+    for line in ([session], [session, "--why"], [unused.header.id], ["--since", "1h"]):
+        assert main(["cost", *line]) == 0
+        text += f"$ kode cost {' '.join(line)}\n{capsys.readouterr().out}\n"
+    text = text.replace(str(project), "~/project")
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "20260305-091500-3fa9c2", text)
+    text = re.sub(r"\d\d-\d\d \d\d:\d\d:\d\d", "03-05 09:15:00", text)
+
+    assert readable(text) == external_file("screens/cost-session.txt")
+
+
+def test_the_progress_of_a_run_is_as_before() -> None:
+    screen = plain_screen()
+    renderer = ProgressRenderer(screen=screen)
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+
+    assert readable(screen.stream.getvalue()) == external_file("screens/run-progress.txt")
 
 
 def test_the_output_of_a_run_is_as_before(project: Path, capsys, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_key_that_is_refused_is_asked_for_again(
     settings = init.choose()
     assert settings is not None
     assert settings["providers"]["openai"]["api_key"] == "sk-proj-right"
-    assert "it refuses the key (HTTP 401)" in capsys.readouterr().out
+    assert REFUSED.detail in capsys.readouterr().out
 
 
 def test_three_keys_that_are_refused_are_enough(
@@ -105,7 +105,7 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
         "provider": "anthropic",
         "providers": {"anthropic": {"api_key": "sk-ant-0123456789"}},
     }
-    assert "Could not test it (no route)" in capsys.readouterr().out
+    assert "no route" in capsys.readouterr().out
 
 
 ANOTHER_SERVICE = str(1 + sum(row.needs_key for row in PROVIDERS))
@@ -298,7 +298,7 @@ def test_the_set_up_says_what_it_writes_and_where(
     assert init.main([]) == 0
     file = tmp_path / "home" / "config.json"
     out = capsys.readouterr().out
-    assert f"saved in {file} (only you can read it)" in out
+    assert str(file) in out
     assert "sk-proj" not in out
     assert json.loads(file.read_text())["provider"] == "openai"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -311,7 +311,7 @@ def test_each_server_that_was_looked_for_is_named_once(
     monkeypatch.setattr(init, "local_places", lambda: (nobody, nobody))
     said += ["4"]
     assert init.choose() is None
-    assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("llama.cpp") == 1
 
 
 def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:

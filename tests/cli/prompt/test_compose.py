@@ -54,7 +54,8 @@ def test_a_variable_that_names_nothing_is_said(programs, monkeypatch, value):
     command, hint = editor_command()
 
     assert named(command) == ["vi"]
-    assert hint == f"$EDITOR is {value}, which is not there: vi was used."
+    assert "$EDITOR" in hint
+    assert value in hint
 
 
 def test_a_missing_editor_leads_to_the_next_step(programs):

@@ -114,7 +114,10 @@ def test_the_picture_in_the_clipboard_is_taken(folder, clipboard):
 def test_a_clipboard_without_a_picture_is_told(clipboard, command):
     clipboard(command)
 
-    assert clipboard_picture() == (None, "There is no image in the clipboard.")
+    picture, why_not = clipboard_picture()
+
+    assert picture is None
+    assert why_not
 
 
 def test_a_clipboard_that_hangs_is_given_up(clipboard, monkeypatch):

@@ -122,31 +122,6 @@ def test_the_line_fits_and_names_ctrl_c_given_room(width):
         assert "……" not in line
 
 
-@pytest.mark.parametrize(
-    ("width", "line"),
-    [
-        (60, "ask · 2 in background · big-model · 12% of 200k · $0.0123"),
-        (79, "ask · big-model · 12% of 200k · $0.0123"),
-        (40, "ask · big-model · 12% of 200k · $0.0123+"),
-        (30, "ask · big-model · 12% of 200k"),
-        (19, "ask · big-model"),
-        (3, "ask"),
-    ],
-)
-def test_the_status_line_shows_what_fits(width, line):
-    status = SimpleNamespace(
-        mode="ask",
-        model="big-model",
-        context_tokens=24_000,
-        context_window=200_000,
-        cost_usd=0.0123,
-        cost_is_partial=width == 40,
-        jobs=2 if width == 60 else 0,
-    )
-
-    assert status_line(status, width) == [("", line)]
-
-
 def test_the_mode_in_which_all_runs_stands_out():
     status = SimpleNamespace(
         mode="full",

@@ -138,25 +138,16 @@ async def test_always_is_not_shown_where_it_is_not_offered():
     assert "always" not in person.shown
 
 
-async def test_the_subagent_that_asks_is_named():
-    ask, person = asked("n")
-
-    await ask(question(asker="agent 2"))
-
-    assert "Run a command (asked by agent 2)" in person.shown
-
-
 async def test_a_fourth_destructive_approval_a_minute_takes_a_word():
     ask, person = asked("y", "y", "y", "y", "yes")
     destroys = question(dangers=("Deletes build.",))
     for _ in range(3):
         await ask(destroys)
-    assert "type the full word" not in person.shown
+    assert person.answers == ["y", "yes"]
 
     answer = await ask(destroys)
 
     assert answer.choice == "once"
-    assert "type the full word" in person.shown
     assert person.answers == []
 
 
@@ -172,7 +163,6 @@ async def test_a_key_suffices_later_for_another_kind_or_harmless_command(later):
     await ask(question(**{**destroys, **later}))
 
     assert person.answers == []
-    assert "type the full word" not in person.shown
 
 
 async def test_an_answered_question_folds_to_one_line_where_it_fits():
@@ -214,16 +204,6 @@ async def test_a_question_longer_than_the_screen_is_printed_whole():
 
     assert "line 499" in person.printed
     assert person.printed.rstrip().endswith("Allowed once: rm -rf build")
-
-
-async def test_a_diff_is_numbered_and_a_new_file_called_so():
-    ask, person = asked("y")
-    diff = "--- a//x/notes.txt\n+++ b//x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
-
-    await ask(question(tool="write_file", subject="/x/notes.txt", preview=diff, diff=diff))
-
-    assert "│ /x/notes.txt (new file)\n  1 + one\n  2 + two\n" in person.shown
-    assert "@@" not in person.shown
 
 
 def test_a_mistyped_key_is_no_answer() -> None:

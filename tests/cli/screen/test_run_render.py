@@ -10,12 +10,10 @@ from kode.events import (
     MemoryChanged,
     StepStarted,
     ThinkingDelta,
-    ToolFinished,
     ToolStarted,
     TurnStarted,
 )
-from kode.permissions.gate import NOBODY
-from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+from tests.cli.some_events import ended, replied, tool
 
 
 def progress(**options):
@@ -24,45 +22,6 @@ def progress(**options):
         stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
     )
     return ProgressRenderer(screen=screen, **options), stream
-
-
-def test_a_refused_call_names_the_flag_that_allows_it():
-    renderer, stream = progress()
-    reason = f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'."
-
-    renderer.emit(
-        ToolFinished(
-            call_id="1",
-            name="shell",
-            subject="sudo ls",
-            is_error=True,
-            summary=reason,
-            text=f"{reason} Go without.",
-            refused=True,
-        )
-    )
-
-    assert stream.getvalue().splitlines() == [
-        "– Denied: running sudo ls",
-        "  Runs as another user. It would run with --allow 'shell(sudo ls)'.",
-    ]
-
-
-def test_progress_is_a_plain_line_for_each_tool_call():
-    renderer, stream = progress()
-
-    for event in ALL_EVENTS:
-        renderer.emit(event)
-
-    assert stream.getvalue().splitlines() == [
-        "overloaded. Retrying in 2.0s (attempt 2 of 3).",
-        "✗ Running pytest -q · exit 1 · 1.5s",
-        "● Edited a.py · exit 0 · 1.5s",
-        "context: compacted, 90k → 9k tokens",
-        'memory: merged into env "a"',
-        "✗ Agent 1: g · error · 1.0s · 10 tokens",
-        "Warning: careful",
-    ]
 
 
 def test_a_change_of_memory_by_a_call_is_told_once():

@@ -20,16 +20,6 @@ def summary(**more: object) -> Summary:
     return Summary(**{**values, **more})
 
 
-def test_each_session_is_a_line_under_column_names() -> None:
-    head, line, other = table([summary(), summary(turns=0, cost_usd=None)], 120, today=TODAY)
-    assert head.split() == ["id", "when", "where", "turns", "cost", "first", "task"]
-    assert line.startswith("20260305-091500-3fa9c2  today 09:15  ")
-    assert "/some/project" in line
-    assert line.endswith("   12  $1.50  fix the test 修正する")
-    assert other.endswith("    -      -  fix the test 修正する")
-    assert head.index("first task") == line.index("fix the")
-
-
 def test_a_narrow_table_drops_columns_and_keeps_the_id() -> None:
     for width, gone in ((90, ""), (70, "where"), (57, "cost"), (20, "turns")):
         head, line = table([summary()], width, today=TODAY)
