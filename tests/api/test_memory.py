@@ -62,10 +62,7 @@ async def test_a_failing_memory_hook_is_one_notice(server: ScriptedServer, opene
             events += [event async for event in conversation.turn(text)]
 
     said = [event.text for event in events if isinstance(event, Notice)]
-    assert [text for text in said if "the index is gone" in text] == [
-        "Memory (broken) could not recall entries for this turn: RuntimeError: the index is gone. "
-        "kode continues without it; `kode memory status` says more."
-    ]
+    assert len([text for text in said if "RuntimeError: the index is gone" in text]) == 1
 
 
 @pytest.mark.parametrize(("memory", "tools"), [("off", 0), (None, 0), ("notes", 5), ("tiered", 1)])
