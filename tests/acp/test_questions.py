@@ -103,12 +103,7 @@ async def test_changes_of_a_command_show_old_and_new_text() -> None:
 def test_a_lasting_answer_names_the_rules_it_adds() -> None:
     options = permission_options(question(may_always=True, rules=("shell(make:*)",)))
 
-    assert [one.name for one in options] == [
-        "Yes, once",
-        "Yes, always in this session: shell(make:*)",
-        "Yes, always in this project: shell(make:*)",
-        "No",
-    ]
+    assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]
     until = permission_options(question(until_changed=True))
     assert until[0].name == "Yes, until it changes"
 
