@@ -15,7 +15,7 @@ TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_f
 
 
 @given(before=TEXTS, after=TEXTS)
-def test_the_places_of_a_diff_make_the_new_text_of_the_old_one(before: str, after: str) -> None:
+def test_hunks_of_a_diff_turn_the_old_text_new(before: str, after: str) -> None:
     text = before.splitlines(keepends=True)
     for hunk in hunks_of(unified_diff("a.txt", before, after), CWD):
         assert hunk.path == "/p/a.txt"
@@ -34,7 +34,7 @@ def test_a_new_file_has_no_old_text() -> None:
     assert place.line == 1
 
 
-def test_what_is_cut_off_or_no_diff_is_no_edit() -> None:
+def test_a_cut_or_missing_diff_is_no_edit() -> None:
     diff = unified_diff("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
 
     assert edits_of("no diff at all\n@@ -1 +1 @@\n", CWD) == ([], [])
@@ -64,7 +64,7 @@ def test_a_call_is_shown_with_kind_title_and_place() -> None:
     assert shown("todo", '{"items": []}')[0] == "think"
 
 
-def test_calls_that_are_not_well_formed_are_shown_all_the_same() -> None:
+def test_malformed_calls_are_shown_all_the_same() -> None:
     for name, arguments in (
         ("edit_file", "no json"),
         ("edit_file", "[]"),

@@ -16,7 +16,7 @@ from kode.errors import ConfigError, ProviderError, SessionError, StorageError
         (RequestError(-32000, "No key. Set one up."), -32000),
     ],
 )
-async def test_what_kode_says_is_the_message_of_the_error(fault: Exception, code: int) -> None:
+async def test_an_error_of_kode_keeps_its_message_and_code(fault: Exception, code: int) -> None:
     @translate_faults
     async def method() -> None:
         raise fault
@@ -39,7 +39,7 @@ async def test_a_fault_of_kode_itself_is_reported_in_a_file(tmp_path) -> None:
     assert "nobody thought of this" in report.read_text()
 
 
-def test_without_a_key_clients_are_asked_to_authenticate() -> None:
+def test_clients_authenticate_where_no_key_is_set() -> None:
     with pytest.raises(RequestError) as raised:
         require_provider(Loaded(config=Config(), origins={}))
 

@@ -33,7 +33,7 @@ async def test_updates_arrive_in_order_and_none_before_release() -> None:
     assert client.read == [message("one", "a"), thought("two", "a"), message("three", "b")]
 
 
-async def test_a_client_that_reads_slowly_gets_pieces_of_a_message_joined() -> None:
+async def test_a_slow_client_gets_pieces_of_a_message_joined() -> None:
     client = Client()
     outbox = Outbox(client.send)
     outbox.release()
@@ -54,7 +54,7 @@ async def test_a_client_that_reads_slowly_gets_pieces_of_a_message_joined() -> N
     ]
 
 
-async def test_of_a_commands_output_the_latest_state_is_sent_and_its_end_always() -> None:
+async def test_only_the_latest_output_of_a_command_is_sent() -> None:
     client = Client()
     outbox = Outbox(client.send)
     states = [progress("c", content=[text_content("x" * n)]) for n in range(1, 50)]
@@ -66,7 +66,7 @@ async def test_of_a_commands_output_the_latest_state_is_sent_and_its_end_always(
     assert client.read == [states[-1], end, progress("d", content=[text_content("y")])]
 
 
-async def test_what_a_client_that_has_gone_would_have_got_is_dropped() -> None:
+async def test_updates_for_a_client_that_has_gone_are_dropped() -> None:
     client = Client()
     client.has_gone = True
     outbox = Outbox(client.send)

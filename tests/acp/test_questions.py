@@ -67,7 +67,7 @@ async def ask(client: Any, asked: Question) -> str:
         ConnectionError("gone"),
     ],
 )
-async def test_whatever_is_no_yes_is_a_no(answer: Any) -> None:
+async def test_any_answer_but_yes_is_a_no(answer: Any) -> None:
     assert await ask(Client(answer), question()) == "no"
 
 
@@ -86,7 +86,7 @@ async def test_a_question_says_who_asks_what_is_lost_and_why() -> None:
     assert [one.option_id for one in options] == ["once", "no"]
 
 
-async def test_the_changes_of_a_command_are_shown_as_old_and_new_text() -> None:
+async def test_changes_of_a_command_show_old_and_new_text() -> None:
     client = Client(ConnectionError())
     diff = unified_diff("a.txt", "one\n", "two\n")
 
@@ -100,15 +100,10 @@ async def test_the_changes_of_a_command_are_shown_as_old_and_new_text() -> None:
     assert (edit.path, edit.old_text, edit.new_text) == ("/p/a.txt", "one\n", "two\n")
 
 
-def test_what_lasts_names_the_rules_that_it_adds() -> None:
+def test_a_lasting_answer_names_the_rules_it_adds() -> None:
     options = permission_options(question(may_always=True, rules=("shell(make:*)",)))
 
-    assert [one.name for one in options] == [
-        "Yes, once",
-        "Yes, always in this session: shell(make:*)",
-        "Yes, always in this project: shell(make:*)",
-        "No",
-    ]
+    assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]
     until = permission_options(question(until_changed=True))
     assert until[0].name == "Yes, until it changes"
 

@@ -14,7 +14,7 @@ def stdio(name, command="/bin/server"):
     )
 
 
-def test_a_server_of_the_client_is_trusted_and_meant_as_it_stands(tmp_path):
+def test_a_server_of_the_client_is_trusted_as_given(tmp_path):
     (entry,) = entries_of([stdio("files")], tmp_path)
 
     server = resolve(entry, {"B": "replaced"})

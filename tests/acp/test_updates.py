@@ -43,7 +43,7 @@ def wire(updates: list[Any]) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in updates]
 
 
-def test_notices_and_changes_of_memory_are_thoughts_and_no_part_of_the_answer(
+def test_notices_and_memory_changes_are_thoughts_not_answers(
     updates: Updates,
 ) -> None:
     for event, words in (
@@ -112,7 +112,7 @@ def test_a_call_that_no_reply_asked_for_is_shown_too(updates: Updates) -> None:
     assert updates.calls == {}
 
 
-def test_output_is_shown_whole_with_the_line_that_is_not_finished(updates: Updates) -> None:
+def test_output_is_shown_whole_with_its_unfinished_line(updates: Updates) -> None:
     updates.of(replied(ToolCall(id="1", name="shell", arguments='{"command": "x"}')))
     updates.of(ToolOutput(call_id="1", text="one\n"))
 

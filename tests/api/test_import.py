@@ -22,7 +22,7 @@ def test_using_kode_imports_no_sdk_and_no_terminal() -> None:
     assert not loaded & {"openai", "anthropic", "httpx2", "prompt_toolkit", "rich", "jsonschema"}
 
 
-def test_what_is_public_is_there_and_says_what_it_is() -> None:
+def test_every_public_name_exists_and_has_a_docstring() -> None:
     assert set(kode.__all__) == {*api.__all__, "errors", "events"}
     assert all(getattr(kode, name) is not None for name in kode.__all__)
     members = [kode.open, kode.Conversation, *vars(kode.Conversation).values()]

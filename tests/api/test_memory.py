@@ -54,9 +54,7 @@ async def test_a_memory_of_ones_own_is_read_and_written(
     assert notebook.closed == 2
 
 
-async def test_a_hook_that_fails_is_one_notice_and_the_turn_runs(
-    server: ScriptedServer, opened: Any
-) -> None:
+async def test_a_failing_memory_hook_is_one_notice(server: ScriptedServer, opened: Any) -> None:
     server.play([{"text": "One."}, {"text": "Two."}])
     async with opened(memory=Broken()) as conversation:
         events: list[Event] = []
@@ -64,10 +62,7 @@ async def test_a_hook_that_fails_is_one_notice_and_the_turn_runs(
             events += [event async for event in conversation.turn(text)]
 
     said = [event.text for event in events if isinstance(event, Notice)]
-    assert [text for text in said if "the index is gone" in text] == [
-        "Memory (broken) could not recall entries for this turn: RuntimeError: the index is gone. "
-        "kode continues without it; `kode memory status` says more."
-    ]
+    assert len([text for text in said if "RuntimeError: the index is gone" in text]) == 1
 
 
 @pytest.mark.parametrize(("memory", "tools"), [("off", 0), (None, 0), ("notes", 5), ("tiered", 1)])

@@ -46,7 +46,7 @@ async def test_ask_gives_the_text(server: ScriptedServer, opened: Any) -> None:
         assert await conversation.ask("Two and two?") == "Four."
 
 
-async def test_a_turn_that_fails_raises_from_ask_and_is_said_by_the_last_event(
+async def test_a_failed_turn_raises_and_its_last_event_tells(
     server: ScriptedServer, opened: Any
 ) -> None:
     server.play([{"error": {"status": 400, "text": "no such thing"}}] * 2)
@@ -94,7 +94,7 @@ async def test_functions_are_tools_and_run_without_a_question(
     assert sent["price_of"]["parameters"]["required"] == ["article"]
 
 
-async def test_what_a_function_raises_is_the_error_of_its_call(
+async def test_an_exception_of_a_function_fails_its_call(
     server: ScriptedServer, opened: Any
 ) -> None:
     def broken(what: str) -> str:
@@ -172,7 +172,7 @@ async def test_the_gate_is_asked_and_its_words_reach_the_model(
     assert 'They say: "only a.txt"' in results(events)[1]
 
 
-async def test_without_a_gate_what_would_be_asked_is_refused(
+async def test_a_call_to_be_asked_about_needs_a_gate(
     server: ScriptedServer, opened: Any, project: Path
 ) -> None:
     server.play([{"calls": [WRITE]}, {"text": "I could not."}])
@@ -185,7 +185,7 @@ async def test_without_a_gate_what_would_be_asked_is_refused(
     assert list(project.iterdir()) == []
 
 
-async def test_a_gate_that_fails_has_refused_and_a_notice_says_so(
+async def test_a_failing_gate_refuses_with_a_notice(
     server: ScriptedServer, opened: Any, project: Path
 ) -> None:
     def decide(question: kode.Question) -> bool:
@@ -196,7 +196,7 @@ async def test_a_gate_that_fails_has_refused_and_a_notice_says_so(
         events = await events_of(conversation, "Write")
 
     notices = [event.text for event in events if isinstance(event, Notice)]
-    assert any("The gate failed (RuntimeError: the database is away)" in one for one in notices)
+    assert any("RuntimeError: the database is away" in one for one in notices)
     assert list(project.iterdir()) == []
 
 
@@ -230,7 +230,7 @@ async def test_undo_takes_back_what_a_turn_changed(
     assert not (project / "a.txt").exists()
 
 
-async def test_leaving_the_iteration_interrupts_the_turn_and_the_next_one_runs(
+async def test_leaving_the_iteration_interrupts_the_turn(
     server: ScriptedServer, opened: Any
 ) -> None:
     server.play([SLOW, {"text": "Here I am."}])

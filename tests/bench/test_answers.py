@@ -15,7 +15,7 @@ from tests.scripted_server import ScriptedServer
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 
 
-def test_no_two_facts_are_about_the_same_thing_or_have_the_same_value() -> None:
+def test_no_two_facts_share_a_thing_or_value() -> None:
     asked, others = facts(10, seed=7)
     everything = [*asked, *others]
 
@@ -29,7 +29,7 @@ def test_a_seed_always_gives_the_same_facts() -> None:
     assert facts(3, seed=1) != facts(3, seed=2)
 
 
-def test_where_memory_plays_no_part_one_system_is_enough() -> None:
+def test_one_system_is_enough_where_memory_is_unused() -> None:
     found = cases(SYSTEMS, ("stated", "without", "notes file"))
 
     assert [case for case in found if case[1] == "without"] == [("tiered", "without")]
@@ -44,7 +44,7 @@ def request(*texts: str, tools: tuple[str, ...] = ("shell",)) -> dict[str, Any]:
     }
 
 
-def test_the_script_answers_from_what_it_was_sent_and_the_newest_counts() -> None:
+def test_the_script_answers_with_the_newest_fact_sent() -> None:
     asked, _ = facts(1, seed=1)
     (fact,) = asked
 
@@ -61,7 +61,7 @@ def measured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_who_answers_from_what_it_was_sent_is_right_only_with_memory(
+def test_the_script_is_right_only_with_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
@@ -80,7 +80,7 @@ def test_who_answers_from_what_it_was_sent_is_right_only_with_memory(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_changed_and_what_lies_among_200_others_is_found(
+def test_a_changed_or_buried_fact_is_found(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ("--systems", "tiered,notes", "--conditions", "changed,distractors")
@@ -91,9 +91,7 @@ def test_what_changed_and_what_lies_among_200_others_is_found(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_what_is_approved_is_kept_though_the_model_calls_no_tool(
-    system: str, tmp_path: Path
-) -> None:
+def test_an_approved_fact_is_kept_though_no_tool_ran(system: str, tmp_path: Path) -> None:
     (fact,), others = facts(1, seed=1)
     with ScriptedServer([{"text": "Noted."}], repeat_last=True) as server:
         model = Model(provider="openai", name="weak", base_url=server.openai_url, key="none")
@@ -104,7 +102,7 @@ def test_what_is_approved_is_kept_though_the_model_calls_no_tool(
         assert place.holds(system, fact.value)
 
 
-def test_an_answer_with_the_value_that_is_no_longer_true_is_stale_not_right() -> None:
+def test_an_answer_with_an_outdated_value_is_stale() -> None:
     row = {"system": "tiered", "condition": "changed", "right": False, "kept": True, "stale": True,
            "other": False, "status": "success", "requests": 1, "input_tokens": 10,
            "seconds": 0.5}  # fmt: skip

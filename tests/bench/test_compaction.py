@@ -3,7 +3,7 @@
 from bench.compaction import kept
 
 
-def test_what_was_read_and_never_said_is_in_the_note_that_repeats_the_beginning():
+def test_the_repeated_note_keeps_facts_only_read():
     figures = kept(20_000, compactions=1)
 
     assert figures == {"facts": (1.0,), "words": (1.0,), "repeated": 1.0}

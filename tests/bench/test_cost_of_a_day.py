@@ -35,7 +35,7 @@ def test_a_question_aside_is_ideally_billed_whole():
     assert ideal_of([request(HEAD, ONE), request(HEAD, is_side=True)]) == 3_000
 
 
-def test_after_a_compaction_only_what_it_left_alone_is_ideally_cached():
+def test_only_text_a_compaction_left_is_ideally_cached():
     before, after = request(HEAD, ONE, TWO), request(HEAD, NOTE, TWO, stretch=1)
 
     assert ideal_of([before, after]) == 5_000
@@ -50,14 +50,14 @@ def test_a_beginning_that_changed_is_no_excuse_within_a_stretch():
     assert "2,000 tokens" in miss
 
 
-def test_a_beginning_that_was_seen_and_is_read_again_is_named():
+def test_a_known_beginning_that_is_billed_again_is_named():
     lost = [request(HEAD, ONE), request(HEAD, ONE, TWO, cached=0)]
     found = [request(HEAD, ONE), request(HEAD, ONE, TWO, cached=2_000)]
 
     assert (len(list(misses(lost))), list(misses(found))) == (1, [])
 
 
-def test_what_a_compaction_replaced_is_not_called_lost():
+def test_text_replaced_by_a_compaction_is_not_lost():
     before = request(HEAD, ONE, TWO)
 
     assert list(misses([before, request(HEAD, NOTE, cached=1_000, stretch=1)])) == []

@@ -49,7 +49,7 @@ def test_no_two_defects_are_the_same() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_defect_is_another_program_whose_text_differs_in_one_place() -> None:
+def test_a_defect_changes_the_program_in_one_place() -> None:
     for defect in defects(SOURCE):
         assert ast.dump(ast.parse(defect.after)) != ast.dump(ast.parse(SOURCE))
         old_text, new_text = fix_of(defect.before, defect.after)
@@ -57,7 +57,7 @@ def test_a_defect_is_another_program_whose_text_differs_in_one_place() -> None:
         assert old_text.count("\n") <= 2
 
 
-def test_what_is_not_in_a_function_stays_as_it_is() -> None:
+def test_code_outside_of_functions_stays_as_it_is() -> None:
     assert all("WIDTH = 80 + 1\n" in defect.after for defect in defects(SOURCE))
 
 
@@ -76,7 +76,7 @@ def test_a_dropped_branch_leaves_pass_where_nothing_else_would_be() -> None:
     assert defect.after == "def f(x):\n    pass\n"
 
 
-def test_what_is_no_python_is_an_error() -> None:
+def test_text_that_is_no_python_is_an_error() -> None:
     with pytest.raises(SyntaxError):
         defects("def f(:\n")
 

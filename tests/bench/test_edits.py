@@ -3,7 +3,7 @@ import asyncio
 from bench.edits import SLIPS, cases, measure
 
 
-def test_the_form_that_a_model_is_offered_by_default_fails_no_more_than_the_others() -> None:
+def test_the_default_form_of_edits_fails_least() -> None:
     assert sum(SLIPS.values()) == 100
     found = asyncio.run(measure(300))
     assert found["apply_patch"]["failed_per_100"] <= found["edit_file"]["failed_per_100"]

@@ -32,7 +32,7 @@ def test_a_longer_life_begins_like_a_shorter_one(seed):
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
-def test_no_value_occurs_in_two_facts_and_each_is_in_its_text(seed):
+def test_each_value_occurs_in_one_fact_only(seed):
     said = [said for session in life(60, seed) for said in session.turns if said.fact]
     values = [one.fact.value for one in said if one.kind not in ("moved", "shifted", "forget")]
 
@@ -42,7 +42,7 @@ def test_no_value_occurs_in_two_facts_and_each_is_in_its_text(seed):
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
-def test_what_stands_is_the_persons_newest_word_or_code_that_has_not_changed(seed):
+def test_the_newest_word_or_unchanged_code_stands(seed):
     truth = Truth()
     last: dict[tuple[str, str], object] = {}
     for session in life(80, seed):
@@ -71,7 +71,7 @@ def test_a_question_asks_for_what_stands_or_was_never_told(seed):
                 assert key in truth.standing or key not in ever
 
 
-def test_a_question_of_two_hops_begins_with_one_that_leads_to_the_second():
+def test_a_question_of_two_hops_asks_two_facts():
     _, asked = conflicts(160, 20)
 
     assert {len(said.question.asks) for said in asked[1::2]} == {2}
@@ -85,11 +85,11 @@ def test_sessions_follow_each_other_in_time():
 # ── the reader ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_answers_nothing_that_it_was_not_shown():
+def test_the_reader_answers_nothing_it_was_not_shown():
     assert reader("Releases are cut on Mondays").answer(OLD.key) is None
 
 
-def test_of_dated_notes_it_takes_the_newest_and_what_is_known_before_both():
+def test_the_reader_prefers_known_facts_then_newest_notes():
     dated = f"## 2026-03-02 08:00\n{NEW.text}\n## 2026-03-05 08:00\n{OLD.text}"
 
     assert reader(dated).answer(OLD.key) == OLD
@@ -104,11 +104,11 @@ def test_of_dated_notes_it_takes_the_newest_and_what_is_known_before_both():
         f"{PAGE}{OLD.text}",
     ],
 )
-def test_it_does_not_take_for_true_what_is_marked(text):
+def test_the_reader_takes_no_marked_fact_for_true(text):
     assert reader(text).answer(OLD.key) is None
 
 
-def test_what_is_superseded_gives_way_to_what_supersedes_it():
+def test_a_superseded_fact_gives_way_to_its_successor():
     shown = f'{OLD.text}\n"{OLD.text}" superseded by "{NEW.text}"'
 
     assert reader(shown).answer(OLD.key) == NEW
@@ -119,7 +119,7 @@ def test_what_is_superseded_gives_way_to_what_supersedes_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SYSTEMS, "none", "files", "window"])
-def test_every_system_lives_a_few_days_and_lets_no_poison_in(tmp_path, name):
+def test_every_system_lives_days_and_admits_no_poison(tmp_path, name):
     few, row = live(name, (5, 12), 0.0, 3, tmp_path)
 
     assert 0 <= row["told_used"] <= 1
@@ -128,7 +128,7 @@ def test_every_system_lives_a_few_days_and_lets_no_poison_in(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_a_file_of_notes_keeps_the_poison_that_a_gate_would_not_let_in(tmp_path):
+def test_a_file_of_notes_keeps_the_poison(tmp_path):
     """Or the test above could not fail."""
     (row,) = live("files", (200,), 0.0, 1, tmp_path)
 

@@ -73,9 +73,7 @@ def test_sources_are_the_modules_that_are_no_tests(package: Package) -> None:
 
 
 @pytest.mark.slow
-def test_each_defect_breaks_a_test_and_its_fix_makes_all_pass(
-    package: Package, tmp_path: Path
-) -> None:
+def test_each_defect_breaks_a_test_that_its_fix_mends(package: Package, tmp_path: Path) -> None:
     found = defect_tasks(package, 4, seed=3, hint="output", cache=tmp_path / "cache")
 
     assert len(found) == 4
@@ -91,9 +89,7 @@ def test_each_defect_breaks_a_test_and_its_fix_makes_all_pass(
 
 
 @pytest.mark.slow
-def test_a_seed_always_gives_the_same_tasks_and_another_seed_others(
-    package: Package, tmp_path: Path
-) -> None:
+def test_a_seed_decides_which_tasks_there_are(package: Package, tmp_path: Path) -> None:
     def texts(seed: int, cache: str) -> list[str]:
         found = defect_tasks(package, 3, seed=seed, hint="name", cache=tmp_path / cache)
         return [task.files["small.py"] for task in found]
@@ -103,7 +99,7 @@ def test_a_seed_always_gives_the_same_tasks_and_another_seed_others(
 
 
 @pytest.mark.slow
-def test_both_agents_solve_what_a_scripted_model_knows_and_kode_undoes_it(
+def test_both_agents_solve_tasks_and_kode_undoes_them(
     some: list[Task],
 ) -> None:
     limits = Limits(steps=10, seconds=120)
@@ -142,9 +138,7 @@ def test_a_run_that_was_cut_off_continues_where_it_stopped(
 
 
 @pytest.mark.slow
-def test_what_touches_a_test_has_not_solved_the_task(
-    some: list[Task], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_test_is_no_solution(some: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
     def cheat(agent: str, prompt: str, desk: object, *rest: object) -> Worked:
         project = desk.project  # type: ignore[attr-defined]
         (project / "tests/test_small.py").write_text("import unittest\n")

@@ -201,7 +201,7 @@ class FakeConversation:
             return
         if text == "slow":
             emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # until it is stopped
         if text == "fail":
             raise SessionError("The server said no. Check the model's name.")
         if text == "ask":

@@ -41,7 +41,7 @@ def test_the_tools_of_other_agents_are_rules_here() -> None:
         parse(rule)
 
 
-def test_a_flag_of_which_kode_has_no_like_gets_its_sentence_and_no_guess() -> None:
+def test_a_foreign_flag_gets_its_sentence_and_no_guess() -> None:
     for flag, said in elsewhere.FLAGS.items():
         with pytest.raises(ConfigError) as refused:
             conversation_parser().parse([flag])
@@ -49,7 +49,7 @@ def test_a_flag_of_which_kode_has_no_like_gets_its_sentence_and_no_guess() -> No
         assert "Did you mean" not in str(refused.value)
 
 
-def test_no_name_from_elsewhere_stands_in_the_way_of_one_of_kodes_own() -> None:
+def test_no_foreign_name_hides_one_of_kode() -> None:
     own = conversation_parser()._option_string_actions
     assert not set(elsewhere.FLAGS) & set(own)
     assert not set(elsewhere.COMMANDS) & set(COMMANDS)
@@ -69,7 +69,7 @@ def test_a_command_with_one_slip_is_found(name: str, data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("flag", ["--image", "--no-sandbox", "-v", "--worktree", "-x"])
-def test_what_is_far_from_every_flag_is_not_guessed_at(flag: str) -> None:
+def test_a_word_far_from_every_flag_is_not_guessed(flag: str) -> None:
     assert nearest(flag, conversation_parser()._option_string_actions) == ""
 
 

@@ -103,7 +103,7 @@ async def test_a_form_without_a_choice_leaves_the_question_open(
     assert done["result"]["files_changed"] == ["a.txt"]
 
 
-async def test_without_forms_the_state_asks_and_an_answer_continues(
+async def test_the_state_asks_where_a_client_lacks_forms(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "made it"})
@@ -115,18 +115,14 @@ async def test_without_forms_the_state_asks_and_an_answer_continues(
         assert question["why"]
         assert list(question["choices"]) == ["once", "session", "no"]
         assert (await call("kode_sessions"))["sessions"][0]["status"] == "asks"
-        wrong = await call.fault(
-            "kode_answer", session=state["session"], question="q9", choice="once"
-        )
+        await call.fault("kode_answer", session=state["session"], question="q9", choice="once")
         done = await call(
             "kode_answer", session=state["session"], question=question["id"], choice="once"
         )
-        late = await call.fault(
+        await call.fault(
             "kode_answer", session=state["session"], question=question["id"], choice="once"
         )
 
-    assert "not an open question" in wrong
-    assert "not an open question" in late
     assert done["result"]["files_changed"] == ["a.txt"]
 
 
@@ -144,7 +140,7 @@ async def test_no_answer_of_a_client_outlasts_the_session(
     assert approvals.load(paths.home(), project) == ((), "")
 
 
-async def test_what_destroys_is_said_and_takes_no_lasting_answer(
+async def test_a_destructive_call_takes_no_lasting_answer(
     connect: Connect, play: Any, project: Path
 ) -> None:
     (project / "kept").mkdir()
@@ -178,7 +174,7 @@ async def test_stop_withdraws_the_question(connect: Connect, play: Any, project:
 
 
 @pytest.mark.parametrize("connect", ["legacy"], indirect=True)
-async def test_a_call_does_not_wait_for_a_person_longer_than_asked(
+async def test_a_call_waits_no_longer_than_asked(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "made it"})

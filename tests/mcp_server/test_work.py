@@ -16,7 +16,7 @@ from tests.mcp_server.conftest import Connect
 WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
 
 
-async def test_a_task_is_done_in_a_session_that_stays_on_disk(
+async def test_a_finished_task_leaves_its_session_on_disk(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "made it"})
@@ -33,7 +33,7 @@ async def test_a_task_is_done_in_a_session_that_stays_on_disk(
     assert (summary.id, summary.task) == (state["session"], "make it")
 
 
-async def test_a_call_returns_after_its_wait_and_the_next_one_goes_on_from_the_cursor(
+async def test_the_next_wait_goes_on_from_the_cursor(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "slow", "delay_s": 1.0})
@@ -53,7 +53,7 @@ async def test_a_call_returns_after_its_wait_and_the_next_one_goes_on_from_the_c
     assert len([line for line in seen if "write_file" in line]) == 1
 
 
-async def test_a_reply_is_the_next_turn_and_while_one_runs_a_word_on_it(
+async def test_a_reply_steers_a_running_turn_or_starts_one(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play({**WRITING, "delay_s": 1.0}, {"text": "with tabs"}, {"text": "second"})
@@ -137,7 +137,7 @@ async def test_a_turn_that_fails_says_why(connect: Connect, play: Any, project: 
     assert "`prompt` is empty" in empty
 
 
-async def test_a_client_that_asks_for_progress_gets_each_line_as_it_comes(
+async def test_progress_reaches_the_client_line_by_line(
     connect: Connect, play: Any, project: Path
 ) -> None:
     play(WRITING, {"text": "made it"})
@@ -154,7 +154,7 @@ async def test_a_client_that_asks_for_progress_gets_each_line_as_it_comes(
     assert [line.split()[0] for line in lines] == [str(n + 1) for n in range(len(lines))]
 
 
-async def test_one_session_too_many_closes_the_idle_one_and_none_that_works(
+async def test_one_session_too_many_closes_an_idle_one(
     connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(talks, "MAX_OPEN", 2)
@@ -193,7 +193,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken(
     assert "no session" in unknown
 
 
-async def test_a_fault_of_kode_s_own_names_its_report_and_ends_nothing(
+async def test_an_internal_fault_names_its_report_and_ends_nothing(
     connect: Connect, play: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play({"text": "done"})

@@ -11,7 +11,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "repository"
 
 
-def test_the_nearest_comes_first_up_to_the_root_of_the_repository(repository: Path) -> None:
+def test_the_nearest_file_comes_first_within_the_repository(repository: Path) -> None:
     (repository.parent / "AGENTS.md").write_text("outside")
     (repository / "AGENTS.md").write_text("of the root")
     (repository / "sub" / "deep" / "AGENTS.md").write_text("of the deep")
@@ -23,7 +23,7 @@ def test_the_nearest_comes_first_up_to_the_root_of_the_repository(repository: Pa
     assert found.warning == ""
 
 
-def test_outside_a_repository_only_the_folder_itself_counts(repository: Path) -> None:
+def test_only_the_folder_itself_counts_outside_a_repository(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("above")
     (repository / "sub" / "AGENTS.md").write_text("here")
 
@@ -32,7 +32,7 @@ def test_outside_a_repository_only_the_folder_itself_counts(repository: Path) ->
     assert [source.path for source in found.sources] == [str(repository / "sub" / "AGENTS.md")]
 
 
-def test_what_goes_beyond_32_kb_is_cut_and_told(repository: Path) -> None:
+def test_text_beyond_32_kb_is_cut_with_a_warning(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("x" * (MAX_BYTES + 1))
     (repository / "sub" / "AGENTS.md").write_text("near")
 
@@ -61,7 +61,7 @@ def test_a_link_within_the_project_is_read(repository: Path) -> None:
     assert "run make test" in read_agents_files(repository, repository).section
 
 
-def test_what_is_no_text_file_is_left_out_and_told(repository: Path) -> None:
+def test_a_file_not_of_text_is_skipped_with_warning(repository: Path) -> None:
     (repository / "AGENTS.md").mkdir()
     (repository / "sub" / "AGENTS.md").write_bytes(b"a\0b")
 
@@ -96,7 +96,7 @@ def test_each_known_file_is_read_by_itself(repository: Path, name: str) -> None:
     assert found.described(repository) == [f"{name} (2 lines)"]
 
 
-def test_of_the_rules_of_an_editor_those_that_always_apply_are_read(repository: Path) -> None:
+def test_only_rules_that_always_apply_are_read(repository: Path) -> None:
     rules = repository / ".cursor" / "rules"
     rules.mkdir(parents=True)
     (rules / "a.mdc").write_text("---\ndescription: x\nalwaysApply: true\n---\nalways")
@@ -140,7 +140,7 @@ def test_imports_are_read_once_each_and_named_with_their_importer(
 @pytest.mark.parametrize(
     "name", ["~/.ssh/id_rsa", "~/notes.md", "../elsewhere.md", "linked.md", ".env"]
 )
-def test_an_import_brings_no_file_of_the_persons_and_no_keys(
+def test_an_import_brings_no_private_file_and_no_key(
     repository: Path, home: Path, name: str
 ) -> None:
     secret = repository.parent / "elsewhere.md"

@@ -64,7 +64,7 @@ def plain_body() -> dict[str, Any]:
     return body
 
 
-async def test_bedrock_takes_a_bearer_token_and_the_region_of_the_environment(
+async def test_bedrock_takes_token_and_region_from_the_environment(
     httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
@@ -127,7 +127,7 @@ async def test_foundry_is_found_by_the_name_of_its_resource(
     assert body_of(route) == plain_body()
 
 
-async def test_the_address_that_a_region_decides_is_in_the_first_error(
+async def test_an_error_names_the_address_a_region_decides(
     httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "mars-1")
@@ -148,7 +148,7 @@ async def test_the_address_that_a_region_decides_is_in_the_first_error(
         ("foundry", {"api_key": "key"}, ConfigError, "ANTHROPIC_FOUNDRY_RESOURCE"),
     ],
 )
-async def test_what_is_missing_is_named(
+async def test_a_missing_setting_of_a_cloud_is_named(
     name: str, given: dict[str, Any], error: type[Exception], names: str
 ) -> None:
     with pytest.raises(error, match=names):
@@ -163,7 +163,7 @@ async def test_a_missing_project_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("name", "package"), [("bedrock", "boto3"), ("vertex", "google")])
-async def test_a_package_that_is_not_installed_is_named_with_how_to_install_it(
+async def test_a_missing_package_is_named_with_its_extra(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = ("AWS_REGION", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID")
@@ -175,7 +175,7 @@ async def test_a_package_that_is_not_installed_is_named_with_how_to_install_it(
         await ask(cloud(name))
 
 
-async def test_a_cloud_without_later_system_messages_gets_the_news_in_the_users(
+async def test_news_join_user_messages_where_clouds_refuse_system(
     httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")

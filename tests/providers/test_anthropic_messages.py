@@ -58,7 +58,7 @@ def stop(reason: str | None, **usage: Any) -> dict[str, Any]:
 STOPPED = {"type": "message_stop"}
 
 
-async def test_a_tool_that_the_models_know_is_declared_by_its_type(connect: Connect) -> None:
+async def test_a_tool_the_models_know_is_declared_by_type(connect: Connect) -> None:
     tool = ToolSpec(
         name="memory", description="Not sent.", parameters={}, api_type="memory_20250818"
     )
@@ -68,7 +68,7 @@ async def test_a_tool_that_the_models_know_is_declared_by_its_type(connect: Conn
     assert body["tools"] == [{"type": "memory_20250818", "name": "memory"}]
 
 
-async def test_the_request_as_it_goes_out(connect: Connect) -> None:
+async def test_a_request_has_every_field_the_api_expects(connect: Connect) -> None:
     tool = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
     call = ToolCall(id="call_1", name="read_file", arguments='{"path": "a"}')
     body = await sent(
@@ -169,7 +169,7 @@ async def test_thinking_goes_back_to_its_origin_only(connect: Connect) -> None:
     assert body["messages"][3]["content"] == [{"type": "text", "text": "Done too."}]
 
 
-async def test_what_the_api_refuses_is_left_out(connect: Connect) -> None:
+async def test_parts_the_api_refuses_are_left_out(connect: Connect) -> None:
     body = await sent(
         connect,
         user_message("go"),
@@ -312,7 +312,9 @@ async def test_events_without_names_and_blocks_without_a_start_are_understood(
         ("refusal", "refusal"),
     ],
 )
-async def test_stop_reasons(connect: Connect, reason: str, expected: str) -> None:
+async def test_stop_reasons_of_the_api_are_understood(
+    connect: Connect, reason: str, expected: str
+) -> None:
     message = await play(connect, start(0, type="text", text="Hi"), stop(reason), STOPPED)
 
     assert message.stop == expected

@@ -131,7 +131,7 @@ async def test_no_level_of_effort_is_refused_by_any_model(model: str, effort: An
     assert server.refusals == []
 
 
-async def test_only_what_is_new_is_billed_again_however_many_results_a_step_has() -> None:
+async def test_only_new_text_is_billed_however_many_results() -> None:
     many = [f"file-{number}.py" for number in range(30)]
     script = [reading(*many, thinking="All of them."), reading(*many), {"text": "Done."}]
     async with talking("claude-sonnet-5-5", script) as (talk, server):
@@ -170,7 +170,7 @@ async def test_thinking_of_a_past_that_has_changed_is_left_out() -> None:
     assert "thinking" not in str(kinds(server.requests[-1].json))
 
 
-async def test_thinking_of_a_changed_past_that_is_sent_is_refused_as_such() -> None:
+async def test_thinking_sent_with_a_changed_past_is_refused() -> None:
     async with talking("claude-sonnet-5-5", TWO_ROUNDS) as (talk, _):
         await talk.say("Read them.")
         talk.rest["system"] = "Another. " * 2_000
@@ -179,7 +179,7 @@ async def test_thinking_of_a_changed_past_that_is_sent_is_refused_as_such() -> N
             await talk.say("Thanks.")
 
 
-async def test_an_older_model_whose_calls_began_without_thinking_is_not_asked_to_think() -> None:
+async def test_an_older_model_does_not_start_thinking_amid_calls() -> None:
     script = [reading("a.py", thinking="Let me see."), {"text": "Done."}]
     async with talking("claude-haiku-4-5", script) as (talk, server):
         talk.add(user_message("Read it."))
@@ -195,9 +195,7 @@ async def test_an_older_model_whose_calls_began_without_thinking_is_not_asked_to
     assert "thinking" not in server.requests[1].json
 
 
-async def test_an_older_model_gets_its_thinking_back_amid_its_calls_although_the_past_changed() -> (
-    None
-):
+async def test_an_older_model_keeps_thinking_amid_its_calls() -> None:
     script = [reading("a.py", thinking="Let me see."), {"text": "Done."}]
     async with talking("claude-haiku-4-5", script) as (talk, server):
         talk.add(user_message("Read it."))
@@ -214,7 +212,7 @@ async def test_an_older_model_gets_its_thinking_back_amid_its_calls_although_the
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-4-6"])
-async def test_news_is_a_later_system_message_where_the_model_takes_one(model: str) -> None:
+async def test_news_is_a_system_message_where_models_allow(model: str) -> None:
     news = Text(text="Memory has changed.", source="news")
     script = [{"thinking": "Hm.", "text": "Hello."}, {"text": "I see."}, {"text": "Bye."}]
     async with talking(model, script) as (talk, server):
@@ -233,7 +231,7 @@ async def test_news_is_a_later_system_message_where_the_model_takes_one(model: s
     assert read[2] == read[1] + written[1]
 
 
-async def test_a_refused_setting_is_left_out_from_then_on_with_one_line() -> None:
+async def test_a_refused_setting_stays_out_with_one_notice() -> None:
     script = [{"text": "One."}, {"text": "Two."}]
     info = {"later_system": True, "efforts": ("low", "high", "xhigh"), "default_effort": "xhigh"}
     async with talking("claude-opus-4-6", script, **info) as (talk, server):
@@ -291,7 +289,7 @@ async def test_another_model_gets_the_plain_form() -> None:
     assert "thinking" not in str(kinds(server.requests[-1].json))
 
 
-async def test_interleaved_thinking_is_asked_for_by_header_of_the_vendors_own_server() -> None:
+async def test_a_header_asks_the_vendor_for_interleaved_thinking() -> None:
     async with talking("claude-sonnet-4-5", TWO_ROUNDS, is_official=True) as (talk, server):
         await talk.say("Read them.")
     async with talking("claude-sonnet-5-5", TWO_ROUNDS, is_official=True) as (new, other):

@@ -161,7 +161,7 @@ def test_openrouter_says_limits_prices_and_levels() -> None:
     }
 
 
-def test_openrouter_takes_every_level_of_its_own_where_a_model_lists_none() -> None:
+def test_openrouter_offers_all_levels_where_none_are_listed() -> None:
     free = {**ROUTED, "reasoning": {"mandatory": False, "supported_efforts": None}}
     none = {**ROUTED, "supported_parameters": ["tools"]}
 
@@ -286,7 +286,7 @@ async def test_an_answer_is_fresh_for_a_day(
     assert facts["context_window"] == (2_000_000 if asks else 7)
 
 
-async def test_what_is_too_old_leaves_the_file(far: ScriptedServer) -> None:
+async def test_an_answer_too_old_leaves_the_file(far: ScriptedServer) -> None:
     keep(far, {"context_window": 7}, timedelta(days=2), "an old one")
     keep_file = kept_file(far)
     await facts_of(row("anthropic"), claude_at(far), patience_s=30)
@@ -325,7 +325,7 @@ async def test_a_late_answer_serves_the_next_process(
     assert await facts_of(row("anthropic"), claude_at(far), patience_s=0) == {"context_window": 9}
 
 
-async def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
+async def test_a_silent_server_is_left_alone_for_a_while(
     far: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -404,7 +404,7 @@ async def test_a_server_nearby_is_believed_too() -> None:
     assert not file.exists()
 
 
-async def test_what_the_user_set_stays(far: ScriptedServer) -> None:
+async def test_values_the_user_set_stay(far: ScriptedServer) -> None:
     info = (await learned(far, context_window=50_000, sees_pdf=True)).info
 
     assert (info.context_window, info.sees_pdf) == (50_000, True)

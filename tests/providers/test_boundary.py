@@ -82,7 +82,9 @@ def test_a_full_window_is_recognised_in_many_words(text: str, status: int | None
         (301, "moved", RefusedError),
     ],
 )
-def test_statuses_and_words(status: int, message: str, kind: type[ProviderError]) -> None:
+def test_statuses_and_words_decide_the_kind_of_error(
+    status: int, message: str, kind: type[ProviderError]
+) -> None:
     error = from_status(status, {"error": {"message": message}}, {}, ENDPOINT)
 
     assert type(error) is kind
@@ -122,7 +124,9 @@ def test_a_body_that_says_nothing_still_makes_a_sentence(body: Any) -> None:
         ({"error": {"type": "never_heard_of", "message": "x"}}, TransientError),
     ],
 )
-def test_inside_a_stream_the_object_says_the_status(body: Any, kind: type[ProviderError]) -> None:
+def test_an_error_object_inside_a_stream_has_its_status(
+    body: Any, kind: type[ProviderError]
+) -> None:
     assert type(from_status(None, body, {}, ENDPOINT)) is kind
 
 
@@ -141,7 +145,7 @@ def test_inside_a_stream_the_object_says_the_status(body: Any, kind: type[Provid
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
     ],
 )
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_retry_after_header_is_read(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_s(headers) == seconds
 
 
@@ -213,9 +217,7 @@ def test_long_answers_are_clipped_to_one_line() -> None:
     ("model", "names"),
     [("gpt-5-codex", "gpt-5.6-sol"), ("claude-sonnet-4-5", "claude-sonnet-5-5")],
 )
-def test_a_model_that_the_server_no_longer_knows_names_its_successor(
-    model: str, names: str
-) -> None:
+def test_a_retired_model_is_refused_naming_its_successor(model: str, names: str) -> None:
     endpoint = Endpoint(base_url="https://host/v1", model=model, key_variable="K")
     error = from_status(404, {"error": {"code": "model_not_found"}}, {}, endpoint)
 

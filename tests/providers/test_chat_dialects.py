@@ -190,7 +190,7 @@ def test_another_model_gets_the_plain_form() -> None:
     assert message == {"role": "assistant", "content": None, "tool_calls": [call()]}
 
 
-def test_what_gemini_thinks_is_shown_and_is_not_its_answer() -> None:
+def test_thoughts_of_gemini_are_shown_apart_from_its_answer() -> None:
     events: list[Event] = []
     deltas: list[Object] = [
         {"content": "<thought>Hm.", "extra_content": {"google": {"thought": True}}},
@@ -234,7 +234,7 @@ def test_pieces_of_a_detail_are_told_apart(pieces: list[Object], details: list[O
     }
 
 
-def test_thinking_that_was_cut_before_its_signature_does_not_go_back() -> None:
+def test_unsigned_thinking_does_not_go_back() -> None:
     cut: list[Object] = [
         {"reasoning_details": [{"type": "reasoning.text", "text": "Hm", **STYLE}]},
         {"content": "So"},
@@ -248,7 +248,7 @@ def test_thinking_that_was_cut_before_its_signature_does_not_go_back() -> None:
     assert body["messages"][1] == {"role": "assistant", "content": "So"}
 
 
-def test_a_call_that_was_cut_goes_back_in_the_plain_form() -> None:
+def test_a_cut_call_goes_back_in_plain_form() -> None:
     made = {**call(1, **SIGNED), "index": 0}
     made["function"] = {"name": "read_file", "arguments": '{"pa'}
     provider = host("gemini", "gemini-3.1-pro-preview")
@@ -324,7 +324,7 @@ def test_a_host_that_wants_thinking_with_each_reply_gets_some(
         ("gemini-2.5-pro", [None, None]),
     ],
 )
-def test_the_first_foreign_call_of_a_step_is_signed_for_gemini(
+def test_gemini_gets_a_signature_on_a_first_foreign_call(
     model: str, signatures: list[str | None]
 ) -> None:
     calls = sent_by(host("gemini", model), FOREIGN)["messages"][1]["tool_calls"]
@@ -333,7 +333,7 @@ def test_the_first_foreign_call_of_a_step_is_signed_for_gemini(
     assert [extra.get("thought_signature") for extra in extras] == signatures
 
 
-def test_mistral_gets_ids_of_nine_characters_and_the_names_of_tools() -> None:
+def test_mistral_gets_ids_of_nine_characters_and_tool_names() -> None:
     messages = sent_by(host("mistral", "devstral-latest"), FOREIGN)["messages"]
 
     asked = [made["id"] for made in messages[1]["tool_calls"]]
@@ -522,7 +522,7 @@ def test_glm_streams_the_arguments_of_calls() -> None:
     assert "tool_stream" not in sent_by(provider, [ASKED])
 
 
-def test_mistral_is_not_asked_for_the_usage_that_it_sends_anyway() -> None:
+def test_mistral_is_not_asked_for_usage() -> None:
     assert "stream_options" not in sent_by(host("mistral", "m"), [ASKED])
 
 
@@ -585,7 +585,7 @@ def test_pages_that_an_answer_cites_are_kept_beside_it() -> None:
         ("vllm", {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 99}, (9, 2, 0, 0, 0)),
     ],
 )  # fmt: skip
-def test_what_was_thought_is_counted(name: str, usage: Object, counts: tuple[int, ...]) -> None:
+def test_thinking_tokens_are_counted(name: str, usage: Object, counts: tuple[int, ...]) -> None:
     deltas: list[Object] = [{"content": "Hi"}, {"choices": [], "usage": usage}]
 
     found = streamed(host(name, "m"), deltas).usage

@@ -190,7 +190,7 @@ def test_no_shape_of_a_delta_breaks_a_reply(deltas: list[Object], name: str) -> 
     assert text_of(message).endswith("x")
 
 
-def test_a_session_stays_small_where_the_plain_form_says_it_all() -> None:
+def test_no_own_form_is_kept_where_plain_suffices() -> None:
     provider: OpenAIChat = host("deepseek", "deepseek-v4-pro")
     message = streamed(provider, [{"reasoning_content": "Hm."}, {"content": "Yes."}])
 

@@ -22,7 +22,7 @@ CASES = [json.loads(line) for line in LINES.splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
-def test_a_refusal_is_about_a_setting_that_can_be_left_out_or_says_what_helps(
+def test_a_refusal_has_a_kind_and_a_droppable_setting(
     case: Object,
 ) -> None:
     provider = host(case["row"], case.get("model", "m"))
@@ -51,7 +51,7 @@ def refusing(case: str) -> Object:
         ("OpenAI behind a proxy, limit", "limit", {"max_tokens"}, {"max_completion_tokens"}),
     ],
 )
-async def test_a_parameter_that_is_refused_is_left_out_from_then_on(
+async def test_a_refused_parameter_is_left_out_from_then_on(
     connect: Connect, case: str, key: str, fields: set[str], kept: set[str]
 ) -> None:
     provider, server = connect("vllm", [refusing(case), {"text": "one"}, {"text": "two"}])
@@ -71,7 +71,7 @@ async def test_a_parameter_that_is_refused_is_left_out_from_then_on(
     assert LEFT_OUT[key] in notices[0]
 
 
-async def test_fields_that_a_host_does_not_take_back_stay_away_from_then_on(
+async def test_fields_a_host_refuses_stay_away_from_then_on(
     connect: Connect,
 ) -> None:
     frames = [
@@ -124,7 +124,7 @@ def test_every_row_of_chat_has_a_case() -> None:
         ("Claude at OpenRouter, binding", ThinkingRefused, ""),
     ],
 )
-async def test_a_refusal_that_nothing_left_out_would_cure_is_not_asked_again(
+async def test_an_incurable_refusal_is_not_asked_again(
     connect: Connect, case: str, kind: type[RefusedError], names: str
 ) -> None:
     provider, server = connect("openrouter", [refusing(case)], model="anthropic/claude-sonnet-5.5")

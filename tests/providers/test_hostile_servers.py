@@ -41,7 +41,7 @@ async def answer(provider: Any) -> Message:
 
 
 @each
-async def test_a_stream_that_drops_is_transient_and_its_text_was_shown(
+async def test_a_dropped_stream_is_transient_and_shows_its_text(
     connect: Connect, name: str
 ) -> None:
     text = "one two three four five six seven eight nine ten"
@@ -80,7 +80,7 @@ async def test_a_hang_up_instead_of_an_answer_is_transient(connect: Connect, nam
 
 
 @each
-async def test_a_server_that_is_down_is_named_with_what_to_check(name: str) -> None:
+async def test_a_server_that_is_down_is_named_with_advice(name: str) -> None:
     provider = open_provider(name, "m", base_url="http://127.0.0.1:9/v1", api_key="k")
 
     error = await fault(provider)
@@ -109,9 +109,7 @@ async def test_a_stall_ends_at_the_idle_limit(
 
 @each
 @pytest.mark.slow
-async def test_a_server_of_ones_own_may_read_a_request_in_silence_and_one_line_says_so(
-    connect: Connect, name: str
-) -> None:
+async def test_an_own_server_may_be_silent_with_one_notice(connect: Connect, name: str) -> None:
     wire = {"stall_before_s": 1.0}
     script = [{"text": "Hello", "wire": wire}, {"text": "there", "wire": wire}]
     provider, _ = connect(name, script, idle_timeout_s=0.2)
@@ -240,7 +238,7 @@ async def test_two_final_chunks_make_one_message(connect: Connect, name: str) ->
 
 
 @each
-async def test_without_usage_the_message_has_none(connect: Connect, name: str) -> None:
+async def test_a_message_has_no_usage_where_none_came(connect: Connect, name: str) -> None:
     provider, _ = connect(name, [{"text": "Hello", "wire": {"no_usage": True}}])
 
     message = await answer(provider)
@@ -290,9 +288,7 @@ async def test_an_endless_error_is_not_read_to_its_end(connect: Connect, name: s
 
 
 @each
-async def test_a_page_for_people_with_an_error_status_is_summed_up(
-    connect: Connect, name: str
-) -> None:
+async def test_an_error_page_for_people_is_summed_up(connect: Connect, name: str) -> None:
     page = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
     provider, _ = connect(name, [{"wire": {"status": 502, "body": page}}])
 
@@ -356,7 +352,7 @@ async def test_a_key_that_no_header_can_carry_is_reported(
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-async def test_without_a_key_the_official_server_is_not_asked(
+async def test_an_official_server_is_not_asked_keyless(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
@@ -428,7 +424,7 @@ async def test_replies_share_one_connection(connect: Connect, name: str) -> None
 
 @each
 @pytest.mark.parametrize("no_done", [False, True])
-async def test_a_connection_that_stays_open_after_the_end_does_not_hold_the_reply(
+async def test_a_lingering_connection_does_not_hold_the_reply(
     connect: Connect, name: str, no_done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kode.providers.stream.LAST_WORDS_S", 0.2)

@@ -34,7 +34,7 @@ def listed(server: ScriptedServer, *names: str) -> None:
     server.answers = {"/v1/models": {"data": [{"id": name} for name in names]}}
 
 
-def test_each_configured_provider_is_asked_and_the_current_one_is_first(
+def test_every_configured_provider_is_asked_current_one_first(
     server: ScriptedServer,
 ) -> None:
     listed(server, "a", "b")
@@ -56,7 +56,7 @@ def test_a_server_is_asked_once_in_a_while(server: ScriptedServer) -> None:
     assert len(server.questions) == asked
 
 
-def test_only_servers_of_ones_own_are_asked_while_a_name_is_completed() -> None:
+def test_completion_asks_only_servers_of_ones_own() -> None:
     environ = {"GROQ_API_KEY": "gsk_x"}
     config = Config(provider="groq")
 
@@ -78,7 +78,7 @@ def test_a_provider_that_cannot_be_used_says_why() -> None:
     assert "MISTRAL_API_KEY" in problems["mistral"]
 
 
-def test_a_list_that_comes_in_pages_is_read_to_its_end(server: ScriptedServer) -> None:
+def test_a_list_in_pages_is_read_to_its_end(server: ScriptedServer) -> None:
     first = {"data": [{"id": "a"}], "has_more": True, "last_id": "a"}
     server.answers = {
         "/v1/models": first,
@@ -127,7 +127,7 @@ def test_the_lists_decide_whose_model_is_meant(typed: str, found: tuple[str, str
     assert find((OWN, OPENAI, FURTHER), config, row, typed, ENVIRON) == found
 
 
-def test_a_model_of_several_others_must_be_named_with_its_provider() -> None:
+def test_an_ambiguous_model_needs_the_name_of_its_provider() -> None:
     row = provider_row("groq")
     assert row is not None
     with pytest.raises(UserError, match="openai/gpt-5-mini, together/gpt-5-mini"):

@@ -161,7 +161,7 @@ def test_a_reply_goes_back_as_it_came(content: list[Object], sizes: list[int]) -
     assert turns[0] == b'{"role":"assistant","content":%b}' % encode_json(content)
 
 
-def test_forms_that_say_no_more_than_the_parts_do_are_not_kept() -> None:
+def test_own_forms_that_add_nothing_are_not_kept() -> None:
     message = received(
         [
             {"type": "thinking", "thinking": "Hm.", "signature": "sealed"},
@@ -212,7 +212,7 @@ def says(part: Any) -> bool:
 
 
 @given(st.lists(st.one_of(REPLIES, st.builds(user_message, SAID)), min_size=1, max_size=8))
-def test_what_was_sent_stays_the_same_whatever_follows(messages: list[Message]) -> None:
+def test_sent_turns_stay_the_same_whatever_follows(messages: list[Message]) -> None:
     earlier = sent(*messages, user_message("then"))
     later = sent(*messages, user_message("then"), user_message("more"))
 
@@ -237,7 +237,7 @@ SPOKEN: Object = {"type": "text", "text": "So."}
         ([{"type": "text", "text": " \n"}, THOUGHT, SPOKEN], "end_turn", [THOUGHT, SPOKEN]),
     ],
 )
-def test_what_the_api_refuses_of_a_reply_is_left_out(
+def test_parts_of_a_reply_the_api_refuses_are_dropped(
     content: list[Object], stop: str, kept: list[Object]
 ) -> None:
     turns = sent(user_message("go"), received(content, stop=stop), user_message("on"))
@@ -245,7 +245,7 @@ def test_what_the_api_refuses_of_a_reply_is_left_out(
     assert [turn["content"] for turn in turns if turn["role"] == "assistant"] == [kept] * bool(kept)
 
 
-def test_a_paused_reply_and_its_continuation_are_one_turn_with_all_their_blocks() -> None:
+def test_a_paused_reply_and_its_continuation_are_one_turn() -> None:
     paused = received([THOUGHT, SEARCH], stop="pause_turn")
     on = received([RESULT, SPOKEN])
 
@@ -254,7 +254,7 @@ def test_a_paused_reply_and_its_continuation_are_one_turn_with_all_their_blocks(
     assert turns[1]["content"] == [THOUGHT, SEARCH, RESULT, SPOKEN]
 
 
-def test_a_call_cut_by_the_limit_has_no_form_of_its_own() -> None:
+def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
     draft, begun = Draft(ORIGIN, lambda event: None), dict[int, Begun]()
     start = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}, "caller": "x"}
     stream: list[Object] = [
@@ -274,7 +274,7 @@ def test_a_call_cut_by_the_limit_has_no_form_of_its_own() -> None:
     assert (call.own, call.arguments) == (None, '{"path": "a')
 
 
-def test_of_another_models_search_only_what_it_found_is_told() -> None:
+def test_only_findings_of_another_models_search_are_told() -> None:
     page = {"type": "web_search_result", "url": "https://kode.example", "title": "Kode"}
     found = received([THOUGHT, SEARCH, {**RESULT, "content": [page]}])
     other = "messages:anthropic/other"
@@ -284,14 +284,14 @@ def test_of_another_models_search_only_what_it_found_is_told() -> None:
     assert "https://kode.example" in turn["content"][0]["text"]
 
 
-def test_a_search_of_which_a_word_was_masked_is_left_out_whole() -> None:
+def test_a_search_with_a_masked_word_is_left_out() -> None:
     items = (ServerItem(own=SEARCH), ServerItem(own={}), Text(text="So."))
     message = Message(role="assistant", parts=items, stop="end", origin=ORIGIN)
 
     assert sent(message, user_message("on"))[0]["content"] == [SPOKEN]
 
 
-def test_the_result_of_a_call_names_it_even_if_its_id_had_to_be_changed() -> None:
+def test_a_result_follows_the_changed_id_of_its_call() -> None:
     own = {"type": "tool_use", "id": "functions.x:0", "name": "x", "input": {}, "new": 1}
     call = ToolCall(id="functions.x:0", name="x", arguments="{}", own=own)
     message = Message(role="assistant", parts=(call,), stop="tool_calls", origin=ORIGIN)

@@ -107,7 +107,7 @@ def test_a_budget_fits_into_what_the_model_can_say() -> None:
 
 
 @pytest.mark.parametrize("thinks", [True, False])
-def test_an_older_model_thinks_amid_its_calls_if_thinking_began_them(thinks: bool) -> None:
+def test_an_older_model_thinks_where_thinking_began_its_calls(thinks: bool) -> None:
     begun = answered(ToolResult(call_id="c", name="read", text="x"))
     more = replace(begun[1], parts=begun[1].parts[1:])
     if not thinks:
@@ -126,7 +126,7 @@ def test_a_weak_model_that_thinks_is_sent_no_temperature() -> None:
     assert "temperature" not in body("some-model", small=True, info={"takes_temperature": False})
 
 
-def test_search_is_declared_where_it_was_asked_for_and_the_model_can() -> None:
+def test_search_is_declared_where_wanted_and_supported() -> None:
     found = body("claude-opus-4-8", search=True, tools=(TOOL,))["tools"]
 
     assert [tool["name"] for tool in found] == ["read", "web_search"]
@@ -152,7 +152,7 @@ def said(text: str, model: str = "claude-opus-4-8") -> Message:
     return Message(role="assistant", parts=parts, stop="end", origin=origin)
 
 
-def test_marks_stand_where_the_last_request_to_this_model_ended_and_where_this_one_does() -> None:
+def test_marks_end_the_last_request_and_this_one() -> None:
     own, other = said("one"), said("two", "another-model")
     talk = (user_message("a"), own, user_message("b"), other, user_message("c"), other)
 
@@ -170,7 +170,7 @@ def test_no_mark_stands_on_an_empty_result() -> None:
     assert marks(body("claude-haiku-4-5", *answered(filled, empty))) == [(0, 0), (2, 0)]
 
 
-def test_a_mark_moves_to_the_system_message_that_ends_a_request() -> None:
+def test_a_mark_moves_to_a_closing_system_message() -> None:
     news = Message(role="user", parts=(Text(text="N", source="news"), Text(text="on")))
 
     sent = body("claude-opus-4-8", user_message("a"), said("one"), news)
@@ -209,7 +209,7 @@ def picture(tmp_path: Path, kind: str, call_id: str = "") -> Image:
 @pytest.mark.parametrize(
     ("kind", "block"), [("image/png", "image"), ("application/pdf", "document")]
 )
-def test_what_a_call_showed_is_in_its_result(tmp_path: Path, kind: str, block: str) -> None:
+def test_pictures_a_call_showed_are_in_its_result(tmp_path: Path, kind: str, block: str) -> None:
     first, second = (ToolResult(call_id=c, name="read", text="see") for c in ("c1", "c2"))
     shown, loose = picture(tmp_path, kind, "c2"), picture(tmp_path, kind)
 
@@ -232,7 +232,7 @@ def test_a_model_that_reads_no_pdf_is_told_of_it(tmp_path: Path) -> None:
     assert "a.x" in block["text"]
 
 
-def test_the_header_for_thinking_between_calls_is_added_to_the_users() -> None:
+def test_the_header_for_interleaved_thinking_joins_the_users() -> None:
     provider = claude("claude-haiku-4-5", URL, is_official=True)
     provider._settings = replace(provider._settings, headers={"Anthropic-Beta": "mine"})
 

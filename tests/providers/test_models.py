@@ -85,7 +85,7 @@ def test_a_vendors_model_has_the_figures_of_the_source(
         ("openrouter/openai/gpt-6.1-sol:nitro", "gpt-6.1-sol"),
     ],
 )
-def test_a_name_with_its_edition_or_vendor_is_the_same_model(model: str, same: str) -> None:
+def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> None:
     assert info_of(model) == info_of(same)
     assert info_of(model).known
 
@@ -115,7 +115,7 @@ def test_open_weights_have_a_price_only_at_a_known_vendor() -> None:
     assert info_of("deepseek-chat", provider="deepseek").retires_on == "2026-07-24"
 
 
-def test_what_a_request_may_ask_of_a_claude_is_known() -> None:
+def test_settings_that_each_claude_takes_are_known() -> None:
     newest, older, before = map(
         info_of, ("claude-opus-5-5", "claude-sonnet-4-6", "claude-haiku-4-5")
     )
@@ -132,7 +132,7 @@ def test_what_a_request_may_ask_of_a_claude_is_known() -> None:
     assert all(info_of(name).sees_pdf for name in names_of("anthropic", TODAY))
 
 
-def test_what_a_request_may_ask_of_openais_models_is_known() -> None:
+def test_settings_that_models_of_openai_take_are_known() -> None:
     newest, older, plain = map(info_of, ("gpt-6.1-sol", "gpt-5", "gpt-4.1"))
 
     assert newest.apis == ("responses",)
@@ -200,9 +200,7 @@ def test_models_are_offered_newest_first_and_without_the_retired() -> None:
         ("kimi-k4", "kimi-k3"),
     ],
 )
-def test_an_unknown_model_of_a_known_family_gets_the_newest_row_without_its_price(
-    model: str, newest: str
-) -> None:
+def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: str) -> None:
     info, row = info_of(model), info_of(newest)
 
     for field in ("context_window", "max_output_tokens", "efforts", "thinking", "sees_images"):
@@ -215,7 +213,7 @@ def test_an_unknown_model_of_a_known_family_gets_the_newest_row_without_its_pric
 @pytest.mark.parametrize(
     "model", ["o35", "llamafile", "my-own-model", "", "glm-4-9b", "kimi-k1", "gpt-neo-2.7b"]
 )
-def test_a_model_of_no_known_family_gets_a_cautious_window_and_no_price(model: str) -> None:
+def test_an_unknown_family_gets_a_cautious_window_and_no_price(model: str) -> None:
     info = info_of(model)
 
     assert info == UNKNOWN
@@ -330,7 +328,7 @@ def test_a_default_effort_that_the_model_refuses_is_an_error() -> None:
         info_of("claude-opus-4-5", {"claude-opus-4-5": {"default_effort": "max"}})
 
 
-def test_what_the_server_says_is_better_than_the_table_but_not_than_the_user() -> None:
+def test_the_server_beats_the_table_and_loses_to_users() -> None:
     info = info_of("claude-opus-5-5", {"claude-opus-5-5": {"sees_pdf": False}})
     facts = {"context_window": 50_000, "efforts": ("low", "high"), "sees_pdf": True}
 

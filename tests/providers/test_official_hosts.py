@@ -55,7 +55,7 @@ async def ask(name: str, model: str, *, api: Any = None, small: bool = False) ->
         await provider.aclose()
 
 
-async def test_chat_completions_goes_to_openai_with_the_key_and_the_tools(
+async def test_chat_completions_reaches_openai_with_key_and_tools(
     httpx2_mock: respx.Router,
 ) -> None:
     route = plays(httpx2_mock, CHAT, "openai_parallel_tools")
@@ -109,7 +109,7 @@ async def test_messages_goes_to_anthropic_with_two_cache_breakpoints(
         ("anthropic", MESSAGES, "anthropic_text_stream"),
     ],
 )
-async def test_no_temperature_goes_to_an_official_host_whose_models_may_refuse_it(
+async def test_official_hosts_get_no_temperature(
     httpx2_mock: respx.Router, name: str, url: str, recording: str
 ) -> None:
     route = plays(httpx2_mock, url, recording)
@@ -126,7 +126,7 @@ async def test_no_temperature_goes_to_an_official_host_whose_models_may_refuse_i
         ("anthropic", "claude-sonnet-4-5", MESSAGES, "anthropic_tool_call_truncated"),
     ],
 )
-async def test_a_call_cut_by_the_token_limit_is_told_as_cut(
+async def test_a_call_cut_by_the_limit_stops_with_length(
     httpx2_mock: respx.Router, name: str, model: str, url: str, recording: str
 ) -> None:
     plays(httpx2_mock, url, recording)

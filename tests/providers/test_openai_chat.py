@@ -226,7 +226,9 @@ async def test_a_refusal_in_words_is_a_refusal(connect: Connect) -> None:
         ("tool_calls", "end"),
     ],
 )
-async def test_stop_reasons_of_text(connect: Connect, finish: str, stop: str) -> None:
+async def test_finish_reasons_of_text_are_understood(
+    connect: Connect, finish: str, stop: str
+) -> None:
     message = await play(connect, [chunk({"content": "Hi"}), chunk(finish=finish)])
 
     assert message.stop == stop
@@ -336,7 +338,7 @@ async def sent(connect: Connect, request: Request, **settings: Any) -> dict[str,
     return server.requests[-1].json
 
 
-async def test_the_request_as_it_goes_out(connect: Connect) -> None:
+async def test_a_request_has_every_field_the_api_expects(connect: Connect) -> None:
     tool = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
     body = await sent(connect, Request(system="You are kode.", messages=HISTORY, tools=(tool,)))
 
@@ -366,7 +368,7 @@ async def test_the_request_as_it_goes_out(connect: Connect) -> None:
     }
 
 
-async def test_a_limit_of_output_is_named_as_other_servers_name_it(connect: Connect) -> None:
+async def test_other_servers_get_the_older_name_of_the_limit(connect: Connect) -> None:
     body = await sent(connect, Request(system="", messages=HISTORY[:1], max_output_tokens=50))
 
     assert body["max_tokens"] == 50
@@ -386,9 +388,7 @@ def test_a_limit_of_output_is_named_as_openai_names_it() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"path": "a', "", "[1]", '{"x": NaN}', "null"])
-async def test_arguments_that_servers_choke_on_go_out_as_an_empty_object(
-    connect: Connect, arguments: str
-) -> None:
+async def test_broken_arguments_go_out_as_an_empty_object(connect: Connect, arguments: str) -> None:
     call = ToolCall(id="c" * 50, name="functions.read file", arguments=arguments)
     result = ToolResult(call_id="c" * 50, name="x", text="that was no JSON")
     messages = [
@@ -411,7 +411,7 @@ async def test_an_assistant_message_that_says_nothing_is_left_out(connect: Conne
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
-async def test_what_was_sent_is_byte_for_byte_the_same_ever_after() -> None:
+async def test_sent_bytes_begin_every_later_request() -> None:
     with ScriptedServer([{"text": "ok"}], repeat_last=True) as server:
         provider = open_provider("openai", "m", base_url=server.openai_url, api_key="k")
         messages: list[Message] = []

@@ -129,7 +129,7 @@ ASKED = Message(
 )
 
 
-async def test_the_request_as_it_goes_out(server: ScriptedServer) -> None:
+async def test_a_request_has_every_field_the_api_expects(server: ScriptedServer) -> None:
     request = Request(
         system="You are kode.",
         messages=[ASKED, REPLY, RESULT],
@@ -215,7 +215,7 @@ async def test_the_request_as_it_goes_out(server: ScriptedServer) -> None:
         ("high", {"efforts": ()}, None),
     ],
 )
-async def test_how_much_to_think_is_said_as_the_model_takes_it(
+async def test_the_level_of_thinking_is_put_as_models_expect(
     server: ScriptedServer, effort: Any, known: dict[str, Any], wanted: Any
 ) -> None:
     body = await sent(server, replace(HELLO, effort=effort), **known)
@@ -231,7 +231,7 @@ async def test_a_small_limit_becomes_the_least_that_the_api_takes(server: Script
 
 
 @pytest.mark.parametrize("strict", [True, False])
-async def test_an_answer_is_held_to_a_schema_and_no_tool_is_called(
+async def test_a_schema_binds_the_answer_and_forbids_calls(
     server: ScriptedServer, strict: bool
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -245,7 +245,7 @@ async def test_an_answer_is_held_to_a_schema_and_no_tool_is_called(
 
 
 @pytest.mark.parametrize("tools", [(), (READ,)])
-async def test_web_search_is_declared_where_it_is_wanted_and_the_model_has_it(
+async def test_web_search_is_declared_where_wanted_and_supported(
     server: ScriptedServer, tools: tuple[ToolSpec, ...]
 ) -> None:
     asking = replace(HELLO, search=True, tools=tools)
@@ -273,7 +273,7 @@ async def test_the_end_of_the_opening_is_marked_for_other_sessions(server: Scrip
     assert json.dumps(body).count("breakpoint") == 1
 
 
-async def test_what_was_sent_is_byte_for_byte_the_same_ever_after(server: ScriptedServer) -> None:
+async def test_sent_bytes_begin_every_later_request(server: ScriptedServer) -> None:
     provider = opened(server.openai_url)
     messages: list[Message] = []
     for number in range(6):
@@ -315,7 +315,7 @@ def test_another_model_gets_the_plain_form() -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_reply_that_lost_one_own_form_goes_back_without_ids_and_thinking(lost: int) -> None:
+def test_a_reply_lacking_one_own_form_loses_all_ids(lost: int) -> None:
     parts = list(REPLY.parts)
     parts[lost] = replace(parts[lost], own=None)
 
@@ -356,7 +356,7 @@ def test_a_call_that_servers_choke_on_goes_back_repaired(arguments: str) -> None
     assert (item["arguments"], "id" in item) == ("{}", False)
 
 
-def test_a_long_id_is_shortened_in_the_call_and_in_its_result() -> None:
+def test_a_long_id_is_shortened_in_call_and_result() -> None:
     long = "c" * 50
     call = ToolCall(id=long, name="f", arguments="{}", own={**CALLED, "call_id": long})
     result = Message(role="tool", parts=(ToolResult(call_id=long, name="f", text="ok"),))
@@ -367,7 +367,7 @@ def test_a_long_id_is_shortened_in_the_call_and_in_its_result() -> None:
     assert len(made["call_id"]) <= 40
 
 
-def test_the_result_of_a_custom_tool_is_an_item_of_its_own_type() -> None:
+def test_results_of_custom_tools_have_their_own_type() -> None:
     own = {
         "type": "custom_tool_call",
         "id": "ctc_1",
@@ -383,7 +383,7 @@ def test_the_result_of_a_custom_tool_is_an_item_of_its_own_type() -> None:
     ]
 
 
-def test_what_a_server_found_goes_to_another_model_only_if_nothing_else_is_said() -> None:
+def test_search_findings_reach_another_model_only_if_alone() -> None:
     found = ServerItem(own={"type": "web_search_call", "id": "ws_1"}, text="https://a.example")
     other = replace(REPLY, origin="messages:anthropic/x", parts=(found,))
 
@@ -438,7 +438,7 @@ def test_a_result_holds_the_pictures_and_files_that_it_shows(kept: None) -> None
     )
 
 
-def test_pictures_follow_the_results_where_a_server_takes_only_text_in_them(kept: None) -> None:
+def test_pictures_follow_results_that_may_hold_only_text(kept: None) -> None:
     result, after = items_of(SHOWN, form=replace(FORM, pictures_in_results=False))
 
     assert result["output"] == "é"
@@ -578,7 +578,7 @@ def test_thinking_that_a_server_shows_is_thinking() -> None:
         ({"status": "incomplete"}, "length"),
     ],
 )
-def test_how_a_response_ended(ended: dict[str, Any], stop: str) -> None:
+def test_the_end_of_a_response_decides_its_stop(ended: dict[str, Any], stop: str) -> None:
     message = taken(frames_of([message_item("Half a")], **ended))
 
     assert (message.stop, text_of(message)) == (stop, "Half a")
@@ -593,7 +593,7 @@ def test_a_refusal_in_words_is_a_refusal() -> None:
     assert (message.stop, message.parts) == ("refusal", (Text(text="I will not.", own=item),))
 
 
-def test_a_call_cut_by_the_limit_has_no_form_to_go_back() -> None:
+def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
     cut = {**CALLED, "arguments": '{"path": "a', "status": "incomplete"}
     details = {"reason": "max_output_tokens"}
 
@@ -642,9 +642,7 @@ def test_an_error_means_what_its_code_says(
 
 
 @pytest.mark.parametrize(("words", "pause_s"), [("1.5s", 1.5), ("20ms", 0.02), ("a while", None)])
-def test_the_pause_that_a_stream_asks_for_is_read_from_its_words(
-    words: str, pause_s: float | None
-) -> None:
+def test_the_pause_a_stream_wants_is_read_from_words(words: str, pause_s: float | None) -> None:
     told = f"Rate limit reached for m. Please try again in {words}. Visit the limits page."
     error = {"code": "rate_limit_exceeded", "message": told}
 
@@ -658,7 +656,7 @@ WHOLE = [THOUGHT, SAID, CALLED]
 
 
 @pytest.mark.parametrize("end", range(len(frames_of(WHOLE))))
-def test_a_stream_that_ends_anywhere_before_its_last_event_is_transient(end: int) -> None:
+def test_a_stream_cut_before_its_last_event_is_transient(end: int) -> None:
     with pytest.raises(TransientError):
         taken(frames_of(WHOLE)[:end])
 
@@ -696,7 +694,7 @@ def test_usage_that_is_none_is_left_out(usage: Any) -> None:
     assert taken(frames_of([message_item("Hi")], usage=usage)).usage is None
 
 
-def test_items_without_an_event_of_their_own_are_taken_from_the_end() -> None:
+def test_items_are_taken_from_the_last_event_alone() -> None:
     assert taken([frames_of(WHOLE)[-1]]) == taken(frames_of(WHOLE))
 
 
@@ -707,7 +705,7 @@ def test_an_end_without_items_leaves_those_that_came() -> None:
     assert taken([*frames, end]).parts == taken(frames_of(WHOLE)).parts
 
 
-def test_a_server_that_leaves_out_the_index_is_understood_by_ids() -> None:
+def test_ids_tell_items_apart_where_the_index_is_missing() -> None:
     second = {**CALLED, "id": "fc_2", "call_id": "call_2"}
     frames = [
         {key: value for key, value in frame.items() if key != "output_index"}
@@ -771,7 +769,7 @@ async def replay(connect: Connect, name: str, **asked: Any) -> Message:
     return await provider.reply(replace(HELLO, tools=(READ,), **asked), silent)
 
 
-async def test_text_as_llama_cpp_sends_it(connect: Connect) -> None:
+async def test_recorded_text_of_llama_cpp_is_understood(connect: Connect) -> None:
     message = await replay(connect, "responses_text_stream")
 
     assert (text_of(message), message.stop) == ("Hello, world!", "end")
@@ -780,7 +778,7 @@ async def test_text_as_llama_cpp_sends_it(connect: Connect) -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (25, 5, 14)
 
 
-async def test_a_call_as_llama_cpp_sends_it(connect: Connect) -> None:
+async def test_a_recorded_call_of_llama_cpp_is_understood(connect: Connect) -> None:
     message = await replay(connect, "responses_tools_stream")
 
     (call,) = calls_of(message)
@@ -797,7 +795,7 @@ async def test_a_call_as_llama_cpp_sends_it(connect: Connect) -> None:
         ("responses_cut_stream", 17, "end"),
     ],
 )
-async def test_an_answer_that_used_up_the_limit_is_cut_whatever_llama_cpp_calls_it(
+async def test_llama_cpp_answers_that_used_the_limit_are_cut(
     connect: Connect, name: str, limit: int, stop: str
 ) -> None:
     message = await replay(connect, name, max_output_tokens=limit)
@@ -885,7 +883,7 @@ others = item_strategy(type=st.sampled_from(["web_search_call", "x_new"]), actio
 
 @settings(max_examples=150, deadline=None)
 @given(items=st.lists(thoughts | messages | calls | customs | others, max_size=6))
-def test_every_reply_goes_back_as_it_came_over_the_disk_too(items: list[dict[str, Any]]) -> None:
+def test_every_reply_survives_the_disk_and_goes_back_unchanged(items: list[dict[str, Any]]) -> None:
     *frames, end = frames_of(items)
     end["response"]["output"] = []
     message = taken([*frames, end])
@@ -953,7 +951,7 @@ UNSUPPORTED = "Unsupported parameter: '{0}' is not supported with this model."
         (refusal("Invalid value: 'custom'.", "tools[0].type"), "custom"),
     ],
 )
-async def test_what_a_model_does_not_take_is_left_out_from_then_on(
+async def test_settings_a_model_refuses_stay_out_from_then_on(
     refused: dict[str, Any], gone: str
 ) -> None:
     patch = ToolSpec(name="patch", description="d", parameters={}, grammar="start: /x/")
@@ -980,7 +978,7 @@ async def test_what_a_model_does_not_take_is_left_out_from_then_on(
     assert second == third
 
 
-async def test_what_llama_cpp_does_not_take_in_a_result_follows_it(kept: None) -> None:
+async def test_pictures_llama_cpp_refuses_in_a_result_follow_it(kept: None) -> None:
     refused = refusal("Output of tool call should be 'Input text'")
     history = [ASKED, REPLY, SHOWN]
     with ScriptedServer([refused, {"text": "ok"}]) as server:
@@ -1016,7 +1014,7 @@ async def test_thinking_that_is_not_taken_back_is_told_apart(
         await provider.reply(HELLO, silent)
 
 
-async def test_once_thinking_was_refused_what_moved_goes_back_without_it() -> None:
+async def test_moved_replies_lose_thinking_once_it_was_refused() -> None:
     moved, new = replace(REPLY, moved=True), replace(REPLY, parts=REPLY.parts[:2])
     history = [ASKED, moved, RESULT, new, user_message("go on")]
     unverified = refusal("x", code="invalid_encrypted_content")
@@ -1102,7 +1100,7 @@ async def test_azure_is_reached_at_the_address_of_the_account(
         ("azure", {"api_key": "k"}, "AZURE_OPENAI_BASE_URL"),
     ],
 )
-async def test_what_a_cloud_needs_is_said_before_anything_is_sent(
+async def test_missing_settings_of_a_cloud_stop_the_request(
     no_cloud: None, name: str, given: dict[str, Any], named: str
 ) -> None:
     provider = OpenAIResponses(settings_of(name, "m", **given))
@@ -1111,7 +1109,7 @@ async def test_what_a_cloud_needs_is_said_before_anything_is_sent(
         await provider.reply(HELLO, silent)
 
 
-async def test_credentials_that_the_sdk_cannot_find_are_the_persons_to_see_to(
+async def test_credentials_missing_to_the_sdk_are_an_authentication_error(
     no_cloud: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from openai import OpenAIError
@@ -1131,7 +1129,7 @@ async def test_credentials_that_the_sdk_cannot_find_are_the_persons_to_see_to(
 
 
 @pytest.mark.parametrize("model", ["gpt-6.1-sol", "gpt-5.4", "gpt-5.3-codex", "gpt-4.1"])
-async def test_a_session_as_openai_takes_it(model: str) -> None:
+async def test_a_session_reaches_openai_as_it_expects(model: str) -> None:
     reasons = model != "gpt-4.1"
     info = replace(
         REASONS,

@@ -79,7 +79,7 @@ async def test_a_picture_whose_file_is_gone_leaves_a_note(kind, shown):
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_a_refusal_of_a_request_with_a_picture_says_what_to_do(kind, shown):
+async def test_a_refused_picture_names_the_setting_that_helps(kind, shown):
     refusal = {"error": {"status": 400, "text": "image input is not supported"}}
     with ScriptedServer([refusal, refusal]) as server:
         asked = provider(kind, server, None)

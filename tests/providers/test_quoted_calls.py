@@ -63,7 +63,7 @@ ANSWERS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_call_that_a_tool_has_shown_is_an_answer_in_any_notation(call: str, source: str) -> None:
+def test_a_call_a_tool_has_shown_never_runs(call: str, source: str) -> None:
     ran = []
     for shown in (json.dumps(CALLS[call]), json.dumps(CALLS[call], indent=2)):
         result = ToolResult(call_id="c", name="read_file", text=SOURCES[source](shown))
@@ -90,7 +90,7 @@ def test_a_call_that_a_person_has_described_runs(said: str) -> None:
 @pytest.mark.parametrize(
     "text", ["<tool_call>\nread it\n</tool_call>", "<tool_call>shell</tool_call>"]
 )
-def test_words_in_tags_of_calls_are_no_quotation_of_the_words(text: str) -> None:
+def test_tagged_words_do_not_quote_the_same_words(text: str) -> None:
     said = Message(role="user", parts=(Text(text="Use the shell to read it."),))
     source = ToolResult(call_id="c", name="read_file", text=f"1\t{text}")
 

@@ -48,7 +48,7 @@ async def test_a_match_is_not_tried_on_tool_results(tmp_path: Path) -> None:
     assert await said(provider, request) == "yes"
 
 
-async def test_what_follows_a_match_is_said_in_its_own_conversation(tmp_path: Path) -> None:
+async def test_replies_after_a_match_stay_in_its_conversation(tmp_path: Path) -> None:
     then = [{"calls": [{"name": "todo"}]}, {"text": "reported"}]
     matching = {"match": "^Look", "calls": [{"name": "todo"}], "then": then}
     provider = open_provider("scripted", script=write(tmp_path, [matching, {"text": "mine"}]))
@@ -67,7 +67,7 @@ async def test_what_follows_a_match_is_said_in_its_own_conversation(tmp_path: Pa
     assert await said(provider, second) == "reported"
 
 
-async def test_what_is_expected_and_not_said_is_named(tmp_path: Path) -> None:
+async def test_an_unmet_expectation_of_a_script_is_named(tmp_path: Path) -> None:
     replies = [{"text": "a", "expect": {"last_user_contains": "tests"}}]
     provider = open_provider("scripted", script=write(tmp_path, replies))
 

@@ -57,7 +57,7 @@ async def test_a_server_says_what_its_model_can_do(row: dict[str, Any]) -> None:
     assert json.loads(json.dumps(facts)) == row["facts"]
 
 
-async def test_a_model_is_not_loaded_for_a_window_that_the_user_gave() -> None:
+async def test_no_model_is_loaded_where_the_user_gave_a_window() -> None:
     with ScriptedServer() as server:
         server.answers = {
             "/api/ps": {"models": []},
@@ -76,7 +76,7 @@ async def test_a_server_that_is_down_says_nothing() -> None:
     assert await served_window(endpoint) is None
 
 
-async def test_ollama_is_let_load_a_model_before_it_is_asked_again() -> None:
+async def test_ollama_loads_a_model_before_its_window_is_read() -> None:
     with ScriptedServer() as server:
         server.answers = {"/api/ps": {"models": []}}
         endpoint = Endpoint(base_url=server.openai_url, model="m", key_variable="K")
@@ -119,7 +119,7 @@ def test_an_overflow_names_the_window_and_the_options_of_servers(row: dict[str, 
         assert option in str(error)
 
 
-async def test_after_an_overflow_the_window_is_the_one_that_the_server_named() -> None:
+async def test_an_overflow_sets_the_window_the_server_named() -> None:
     said = "maximum context length is 2048 tokens"
     with ScriptedServer([{"error": {"status": 400, "text": said}}]) as server:
         provider = open_provider("openai", "m", base_url=server.openai_url)
@@ -131,7 +131,7 @@ async def test_after_an_overflow_the_window_is_the_one_that_the_server_named() -
     assert provider.info.max_output_tokens <= 1024
 
 
-async def test_a_server_that_does_not_say_is_asked_twice_and_one_that_does_once() -> None:
+async def test_a_server_that_says_nothing_is_asked_twice() -> None:
     with ScriptedServer() as server:
         provider = open_provider("openai", "m", base_url=server.openai_url)
         assert isinstance(provider, SdkProvider)
@@ -153,7 +153,7 @@ async def test_a_server_that_does_not_say_is_asked_twice_and_one_that_does_once(
 LOADING = {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}
 
 
-async def test_a_server_that_loads_its_model_is_asked_until_it_has(
+async def test_a_loading_server_is_asked_until_it_has_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kode.providers.served.LOADING_PAUSE_S", 0.0)

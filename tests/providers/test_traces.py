@@ -43,7 +43,7 @@ async def replay(connect: Connect, name: str) -> Message:
         ("anthropic_max_tokens", None, "length", None),
     ],
 )
-async def test_text(
+async def test_recorded_text_arrives_whole(
     connect: Connect, name: str, text: str | None, stop: str, tokens: tuple[int, ...] | None
 ) -> None:
     message = await replay(connect, name)
@@ -62,7 +62,7 @@ async def test_text(
 
 
 @pytest.mark.parametrize("name", ["openai_tools_auto_stream", "anthropic_tools_auto_stream"])
-async def test_a_call(connect: Connect, name: str) -> None:
+async def test_a_recorded_call_arrives_whole(connect: Connect, name: str) -> None:
     message = await replay(connect, name)
 
     (call,) = calls_of(message)
@@ -72,7 +72,7 @@ async def test_a_call(connect: Connect, name: str) -> None:
     assert message.usage.input_tokens > 200
 
 
-async def test_parallel_calls(connect: Connect) -> None:
+async def test_recorded_parallel_calls_arrive_whole(connect: Connect) -> None:
     message = await replay(connect, "openai_parallel_tools")
 
     assert [json.loads(call.arguments)["path"] for call in calls_of(message)] == ["a.txt", "b.txt"]
@@ -98,7 +98,9 @@ async def test_a_cut_call_is_kept_as_it_came(connect: Connect, name: str) -> Non
         ("openai_bad_key", AuthenticationError),
     ],
 )
-async def test_errors(connect: Connect, name: str, kind: type[ProviderError]) -> None:
+async def test_recorded_errors_have_their_kind(
+    connect: Connect, name: str, kind: type[ProviderError]
+) -> None:
     with pytest.raises(ProviderError) as caught:
         await replay(connect, name)
 

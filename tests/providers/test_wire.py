@@ -32,7 +32,7 @@ def walk(steps: list[str], check: Callable[[list[Message]], None]) -> None:
 
 
 @given(STEPS)
-def test_what_is_joined_is_always_what_joining_afresh_gives(steps: list[str]) -> None:
+def test_joining_step_by_step_equals_joining_afresh(steps: list[str]) -> None:
     joined = Joined(message_bytes)
 
     def check(messages: list[Message]) -> None:
@@ -41,7 +41,7 @@ def test_what_is_joined_is_always_what_joining_afresh_gives(steps: list[str]) ->
     walk(steps, check)
 
 
-def test_user_messages_in_a_row_are_one_and_nothing_else_changes() -> None:
+def test_user_messages_in_a_row_become_one() -> None:
     answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
     silent = Message(role="assistant", parts=(), stop="end")
     messages = [user_message("a"), user_message("b"), answer, user_message("c"), silent]
@@ -55,7 +55,7 @@ def test_user_messages_in_a_row_are_one_and_nothing_else_changes() -> None:
     ]
 
 
-def test_what_memory_puts_before_the_first_message_stays_a_message() -> None:
+def test_memory_before_the_first_message_stays_a_message() -> None:
     index = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
     recalled = (Text(text="an episode", source="memory"), Text(text="a"))
 
@@ -68,7 +68,7 @@ def test_what_memory_puts_before_the_first_message_stays_a_message() -> None:
     assert [m["content"] for m in wire] == ["Available memory: ...", "an episode\n\na\n\nb"]
 
 
-def test_what_a_request_joins_begins_the_next_byte_for_byte() -> None:
+def test_joined_bytes_begin_the_next_request() -> None:
     answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
     joined, messages = Joined(message_bytes), [user_message("a"), user_message("b")]
     before = joined.of(messages)
@@ -80,7 +80,7 @@ def test_what_a_request_joins_begins_the_next_byte_for_byte() -> None:
 
 
 @given(STEPS)
-def test_what_is_encoded_is_always_what_encoding_afresh_gives(steps: list[str]) -> None:
+def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str]) -> None:
     known = Encoded(message_bytes)
     walk(steps, lambda messages: _same(known.of(messages), list(map(message_bytes, messages))))
 
@@ -89,7 +89,7 @@ def _same(a: object, b: object) -> None:
     assert a == b
 
 
-def test_a_message_is_encoded_once_while_its_list_grows_also_with_others_asked_beside() -> None:
+def test_a_message_is_encoded_once_while_its_list_grows() -> None:
     seen: list[Message] = []
 
     def encode(message: Message) -> bytes:
@@ -131,14 +131,14 @@ def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[
     assert [part for one in found for part in one.parts] == before
 
 
-def test_where_one_works_stays_with_what_a_person_says_where_memory_is_empty() -> None:
+def test_the_opening_stays_with_the_question_without_memory() -> None:
     place: Part = Text(text="# Where you are", source="opening")
     question = Message(role="user", parts=(place, Text(text="Which port?")))
 
     assert apart([question]) == [question]
 
 
-def test_what_a_person_says_stands_alone_behind_the_context() -> None:
+def test_words_of_the_person_stand_alone_behind_context() -> None:
     place: Part = Text(text="# Where you are", source="opening")
     memory = Message(role="user", parts=(Text(text="facts", source="memory"),))
     question = Message(role="user", parts=(place, Text(text="Which port?")))

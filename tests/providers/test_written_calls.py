@@ -86,7 +86,7 @@ def test_a_call_that_is_shown_is_an_answer(one: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("one", lines("malformed_calls.jsonl"), ids=lambda one: one["why"])
-def test_what_looks_like_a_call_and_cannot_be_one_is_said_to_be_so(one: dict[str, Any]) -> None:
+def test_an_impossible_call_stops_as_malformed(one: dict[str, Any]) -> None:
     message = read(one["text"])
 
     assert message == reply(one["text"], stop="malformed_call")
@@ -111,7 +111,7 @@ KEEP = ToolSpec(
         '{{"action": "add", "fact": "Ports are odd.", "by": "me"}}',
     ],
 )
-def test_all_arguments_of_one_tool_with_a_choice_it_lists_are_a_call_without_its_name(
+def test_arguments_that_fit_one_tool_need_no_name(
     text: str,
 ) -> None:
     (call,) = calls_of(read(text, tools=(*ALL, KEEP)))
@@ -130,7 +130,7 @@ def test_all_arguments_of_one_tool_with_a_choice_it_lists_are_a_call_without_its
         '{"action": "add", "fact": "Ports are odd."}\n\nThat is how a fact is added.',
     ],
 )
-def test_data_that_is_not_just_the_arguments_of_one_tool_is_an_answer(text: str) -> None:
+def test_data_beyond_one_tools_arguments_is_an_answer(text: str) -> None:
     assert read(text, tools=(*ALL, KEEP)) == reply(text)
 
 
@@ -155,7 +155,7 @@ def test_a_call_that_a_file_holds_is_quoted(shown: str) -> None:
     assert read_written_calls(reply(READ), again) == reply(READ)
 
 
-def test_a_call_from_an_own_answer_runs_only_once_the_model_is_asked() -> None:
+def test_a_call_the_model_quoted_runs_only_once_asked() -> None:
     shown = reply(f"A call:\n\n{READ}\n\nIt reads a file.")
     bare = user_message("Only the call, please.")
 
@@ -200,7 +200,7 @@ def test_nothing_is_read_where_calls_could_not_be_made() -> None:
     assert calls_of(read(READ, stop="refusal")) == ()
 
 
-def test_a_call_in_a_reply_that_was_cut_is_kept_as_cut() -> None:
+def test_a_call_in_a_cut_reply_is_kept_as_cut() -> None:
     message = read('{"name": "read_file", "arguments": {"path": "a.py"}', stop="length")
 
     assert (made(message), message.stop) == ([["read_file", {"path": "a.py"}]], "length")
@@ -232,7 +232,7 @@ def test_arguments_arrive_as_they_were_written(
 
 
 @given(st.text(alphabet="abc XYZ.,:\n`", min_size=1), st.sampled_from(lines("written_forms.jsonl")))
-def test_with_words_behind_it_no_call_runs(words: str, one: dict[str, Any]) -> None:
+def test_a_call_with_words_behind_it_does_not_run(words: str, one: dict[str, Any]) -> None:
     if not any(character.isalpha() for character in words):
         words += "x"
     message = read(f"{one['text']}\n\nAnd {words}")
@@ -241,7 +241,7 @@ def test_with_words_behind_it_no_call_runs(words: str, one: dict[str, Any]) -> N
 
 
 @given(st.text(), st.sampled_from(["", "{", "[", "```json\n{", "<tool_call>", "read_file("]))
-def test_any_text_is_an_answer_or_names_a_tool_on_offer(text: str, before: str) -> None:
+def test_any_text_is_an_answer_or_calls_offered_tools(text: str, before: str) -> None:
     message = read(before + text)
 
     assert all(call.name in TOOLS for call in calls_of(message))

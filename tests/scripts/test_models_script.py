@@ -82,9 +82,7 @@ def test_the_table_that_is_shipped_is_of_this_form() -> None:
         ("gpt-9", row("somebody")),
     ],
 )
-def test_what_is_no_coding_model_of_a_known_vendor_is_left_out(
-    name: str, one: dict[str, Any]
-) -> None:
+def test_models_of_other_kinds_or_vendors_are_left_out(name: str, one: dict[str, Any]) -> None:
     assert script.rows({name: one}) == {}
 
 
@@ -215,7 +213,7 @@ def test_formats_are_those_that_take_tools(
     assert only(name, row("openai", **{**both, **said})).get("apis") == apis
 
 
-def test_a_missing_field_is_a_no_only_where_the_source_is_complete() -> None:
+def test_a_missing_field_means_no_in_complete_sources() -> None:
     assert only("gpt-9", row("openai"))["sees_images"] is False
     assert "sees_images" not in only("together_ai/m", row("together_ai"))
 

@@ -38,7 +38,7 @@ def test_the_link_lets_one_browser_in_and_no_second(client, keys, tmp_path):
     assert other.get("/").status_code == 403
 
 
-def test_the_link_used_again_by_the_same_browser_leads_to_the_sessions(client, keys):
+def test_the_same_browser_may_use_its_link_again(client, keys):
     link = keys.link
     client.get(link)
 
@@ -50,7 +50,7 @@ def test_the_link_used_again_by_the_same_browser_leads_to_the_sessions(client, k
 @pytest.mark.parametrize(
     "path", [*PAGES, "/nowhere", "/?token=", "/?token=guessed", "/memory?token=x"]
 )
-def test_without_the_cookie_nothing_is_answered(client, path):
+def test_a_request_that_lacks_the_cookie_is_refused(client, path):
     answer = client.get(path)
 
     assert answer.status_code == 403
@@ -99,7 +99,7 @@ def test_every_answer_forbids_scripts_frames_and_other_hosts(browser, path):
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/style.css"])
-def test_a_page_holds_no_script_no_inline_style_and_no_other_address(browser, path):
+def test_pages_hold_no_script_inline_style_or_foreign_address(browser, path):
     text = browser.get(path)
 
     assert not re.search(r"<script|<style|\sstyle=|\son\w+=", text)

@@ -20,7 +20,7 @@ def fleet(home: Path, *texts: str) -> Queue:
     return create(paths.fleet_folder(home) / ID, about, tasks)
 
 
-def test_a_fleet_shows_where_its_tasks_stand_and_leads_to_their_sessions(browser: Browser) -> None:
+def test_a_fleet_shows_its_tasks_and_links_their_sessions(browser: Browser) -> None:
     queue = fleet(browser.place.home, "Fix the race", "Write the docs")
     worker = open_worker(queue)
     lease = queue.lease(worker)

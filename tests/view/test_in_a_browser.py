@@ -158,7 +158,7 @@ def test_an_approval_by_keyboard_counts(shown):
     assert shown.faults == []
 
 
-def test_a_pair_is_decided_by_a_click_undone_and_its_history_walked(shown):
+def test_clicks_decide_a_pair_and_undo_the_decision(shown):
     page = shown.enter()
     page.goto(f"{shown.address}/memory")
 

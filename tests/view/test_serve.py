@@ -15,7 +15,7 @@ from kode.view.access import Keys
 from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 
-def test_a_port_that_is_taken_is_said_with_what_to_do(tmp_path):
+def test_a_port_in_use_is_an_error_with_advice(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -26,7 +26,7 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "80.5"])
-def test_what_is_no_port_is_an_error(port):
+def test_a_number_that_is_no_port_is_an_error(port):
     with pytest.raises(ConfigError, match="port"):
         view.main([f"--port={port}"])
 
@@ -61,7 +61,7 @@ def test_the_room_imports_no_other_face():
 # ── a session as a file ──────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_is_exported_as_one_file_without_links_scripts_and_requests(capsys, tmp_path):
+def test_an_exported_session_is_one_file_and_requests_nothing(capsys, tmp_path):
     id = a_session(paths.home(), ["fix the race", "and the test"], tmp_path)
 
     assert session.main(["export", id[:12], "--format", "html"]) == 0

@@ -199,7 +199,7 @@ async def test_each_cause_of_a_lost_beginning_is_named(
         assert found.spot.before != found.spot.after
 
 
-async def test_what_changes_while_a_session_is_closed_costs_it_nothing(talks: Talks) -> None:
+async def test_changes_made_while_a_session_is_closed_break_no_cache(talks: Talks) -> None:
     first = await talks.said(None, "Hello. " * 20, "Go on.")
     async with talks.open() as other:
         await other.memory_command(["add", "env", "The build runs with make all."])
@@ -237,7 +237,7 @@ async def test_the_sums_are_those_that_the_server_counted(talks: Talks) -> None:
 
 
 @pytest.mark.slow
-async def test_what_a_lost_beginning_cost_is_what_the_cache_would_have_spared(
+async def test_a_cache_break_costs_the_discount_it_lost(
     talks: Talks,
 ) -> None:
     first = await talks.said(None, "Hello. " * 20, "Go on.")
@@ -254,6 +254,6 @@ async def test_what_a_lost_beginning_cost_is_what_the_cache_would_have_spared(
 
 
 @pytest.mark.slow
-async def test_that_the_person_says_something_else_is_no_break(talks: Talks) -> None:
+async def test_another_message_of_the_person_is_no_break(talks: Talks) -> None:
     await talks.said(None, "Hello.")
     assert talks.breaks(await talks.said(None, "Something else.")) == []

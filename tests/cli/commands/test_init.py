@@ -61,7 +61,7 @@ def test_a_key_that_works_takes_two_questions(
     assert "It works" in capsys.readouterr().out
 
 
-def test_the_names_of_a_server_s_models_do_not_control_the_terminal(
+def test_names_of_models_cannot_control_the_terminal(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever has an account on the machine can listen on the port of a server."""
@@ -84,7 +84,7 @@ def test_a_key_that_is_refused_is_asked_for_again(
     settings = init.choose()
     assert settings is not None
     assert settings["providers"]["openai"]["api_key"] == "sk-proj-right"
-    assert "it refuses the key (HTTP 401)" in capsys.readouterr().out
+    assert REFUSED.detail in capsys.readouterr().out
 
 
 def test_three_keys_that_are_refused_are_enough(
@@ -96,7 +96,7 @@ def test_three_keys_that_are_refused_are_enough(
         init.choose()
 
 
-def test_without_a_network_the_key_is_taken_as_it_is(
+def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     reached(monkeypatch, Reached(url=OK.url, state="unreachable", detail="no route"))
@@ -105,13 +105,13 @@ def test_without_a_network_the_key_is_taken_as_it_is(
         "provider": "anthropic",
         "providers": {"anthropic": {"api_key": "sk-ant-0123456789"}},
     }
-    assert "Could not test it (no route)" in capsys.readouterr().out
+    assert "no route" in capsys.readouterr().out
 
 
 ANOTHER_SERVICE = str(1 + sum(row.needs_key for row in PROVIDERS))
 
 
-def test_a_service_that_kode_does_not_know_becomes_a_provider_of_ones_own(said: list[str]) -> None:
+def test_an_unknown_service_becomes_a_provider_of_ones_own(said: list[str]) -> None:
     with ScriptedServer() as server:
         said += ["1", "key-of-another-kind", "99", ANOTHER_SERVICE, "nonsense", server.openai_url]
         settings = init.choose()
@@ -143,7 +143,7 @@ def test_a_key_that_shows_no_service_is_asked_for_it(
     }
 
 
-def test_a_refused_key_may_be_for_a_service_whose_keys_look_alike(
+def test_a_refused_key_may_be_given_to_another_service(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     row = provider_row("deepseek")
@@ -170,7 +170,7 @@ def test_a_default_model_that_the_account_lacks_is_replaced(
     assert settings["providers"]["groq"]["model"] == "two"
 
 
-def test_a_cloud_with_an_address_for_each_account_is_asked_for_it(
+def test_the_address_of_an_account_at_azure_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     url = "https://mine.openai.azure.com/openai/v1"
@@ -190,7 +190,7 @@ def test_a_cloud_with_an_address_for_each_account_is_asked_for_it(
         ("3", "vertex", ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION")),
     ],
 )
-def test_of_a_cloud_whose_sdk_finds_everything_the_variables_are_named(
+def test_variables_that_a_cloud_needs_are_named(
     number: str,
     name: str,
     variables: tuple[str, ...],
@@ -244,7 +244,7 @@ def test_back_leads_to_the_first_question_from_any_other(said: list[str], way: l
     assert init.choose() is None
 
 
-def test_a_server_at_another_address_that_wants_a_key_is_given_one(
+def test_a_key_is_asked_for_where_another_address_wants_one(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     reached(monkeypatch, REFUSED, OK)
@@ -298,7 +298,7 @@ def test_the_set_up_says_what_it_writes_and_where(
     assert init.main([]) == 0
     file = tmp_path / "home" / "config.json"
     out = capsys.readouterr().out
-    assert f"saved in {file} (only you can read it)" in out
+    assert str(file) in out
     assert "sk-proj" not in out
     assert json.loads(file.read_text())["provider"] == "openai"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -311,7 +311,7 @@ def test_each_server_that_was_looked_for_is_named_once(
     monkeypatch.setattr(init, "local_places", lambda: (nobody, nobody))
     said += ["4"]
     assert init.choose() is None
-    assert "(no local server answered: looked for llama.cpp)" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("llama.cpp") == 1
 
 
 def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
@@ -319,7 +319,7 @@ def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
     monkeypatch.setattr(init, "local_places", lambda: (place,))
 
 
-def test_a_local_server_that_lists_its_model_to_anybody_is_asked_whether_it_needs_a_key(
+def test_a_local_server_is_asked_whether_it_needs_a_key(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     """llama.cpp with `--api-key`."""

@@ -12,7 +12,7 @@ SAID = "Always deploy with make ship."
 
 
 @pytest.mark.parametrize(("words", "own"), [([SAID], True), ([], False), (["-"], False)])
-def test_a_statement_in_a_task_from_standard_input_is_not_the_persons_own(
+def test_a_statement_from_standard_input_is_not_the_persons(
     words: list[str], own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"

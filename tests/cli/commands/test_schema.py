@@ -93,7 +93,7 @@ def test_every_line_of_a_session_fits(kind: Any, data: st.DataObject) -> None:
     fits("session", json.loads(line_of(data.draw(made(kind)))))
 
 
-def test_an_event_of_another_kind_or_without_a_field_does_not_fit() -> None:
+def test_an_unknown_or_incomplete_event_does_not_fit() -> None:
     for wrong in ({"type": "weather"}, {"type": "text_delta"}, {"type": "notice", "text": "x"}):
         with pytest.raises(jsonschema.ValidationError):
             fits("events", wrong)

@@ -54,7 +54,7 @@ def test_list_of_this_directory_leaves_out_others(
     assert {mine, other} == {line.split()[0] for line in said(capsys, "list").splitlines()}
 
 
-def test_list_shows_the_last_used_and_says_how_to_see_all(
+def test_list_shows_the_newest_sessions_and_names_the_flag(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(22):
@@ -164,7 +164,7 @@ def test_a_wrong_command_line_says_what_is_allowed(home: Path, argv: list[str], 
         main(argv)
 
 
-def test_a_session_open_in_another_kode_is_shown_and_not_deleted(
+def test_a_session_in_use_is_shown_and_not_deleted(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kode.errors import BusyError

@@ -21,7 +21,7 @@ def bring(project, **servers):
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
-def test_what_waits_is_listed_approved_changed_and_revoked(project, capsys):
+def test_a_server_is_new_then_trusted_changed_and_revoked(project, capsys):
     def states():
         capsys.readouterr()
         trust.main(["list", "--json"])
@@ -43,7 +43,7 @@ def test_what_waits_is_listed_approved_changed_and_revoked(project, capsys):
 
 
 @pytest.mark.parametrize("command", [trust, mcp])
-def test_without_a_subcommand_the_list_is_printed(project, capsys, command):
+def test_the_list_is_printed_where_no_subcommand_is_named(project, capsys, command):
     bring(project, one={"command": "a"})
 
     command.main(["list"])
@@ -68,7 +68,7 @@ def test_hidden_characters_of_an_entry_are_shown(project, capsys):
     assert "\x1b" not in out
 
 
-def test_a_server_is_added_to_ones_own_config_with_what_it_may(project, capsys):
+def test_a_server_is_added_with_its_rights_to_ones_config(project, capsys):
     mcp.main(["add", "files", "--env", "KEY=${KEY}", "--write", "--", "npx", "-y", "server", "."])
 
     config = json.loads(paths.config_file(paths.home()).read_text())
@@ -80,7 +80,7 @@ def test_a_server_is_added_to_ones_own_config_with_what_it_may(project, capsys):
     }
 
 
-def test_a_server_that_a_person_adds_to_the_project_is_approved(project, capsys):
+def test_a_server_added_to_the_project_is_approved_at_once(project, capsys):
     mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
     capsys.readouterr()
     mcp.main(["list", "--json"])
@@ -88,7 +88,7 @@ def test_a_server_that_a_person_adds_to_the_project_is_approved(project, capsys)
     assert (row["name"], row["state"], row["scope"]) == ("docs", "trusted", "project")
 
 
-def test_a_removed_server_leaves_no_approval_for_another_of_its_name(project, capsys):
+def test_a_removed_server_leaves_no_approval_behind(project, capsys):
     mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
     mcp.main(["remove", "docs"])
     assert approvals.load(paths.home(), project).items == ()

@@ -14,7 +14,7 @@ from tests.cli.fake_conversation import FakeConversation
 from tests.scripted_server import ScriptedServer
 
 
-def test_the_models_of_the_provider_and_of_the_config_are_offered():
+def test_models_of_the_provider_and_the_config_are_offered():
     offered = dict(model_choices("anthropic", ["my-own"]))
 
     assert next(iter(offered)) == "my-own"
@@ -43,7 +43,7 @@ def test_the_words_of_memory_are_those_of_its_commands():
     assert list(memory_choices(("nonsense",))) == []
 
 
-def test_commands_in_the_background_are_offered_by_what_may_be_done_with_them(tmp_path):
+def test_background_commands_are_offered_for_each_thing_they_allow(tmp_path):
     state = PromptState(screen=None, renderer=None, commands={})
     state.opened = FakeConversation(tmp_path, tmp_path)
     state.opened.commands = SimpleNamespace(

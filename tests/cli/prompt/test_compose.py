@@ -38,7 +38,7 @@ def test_visual_comes_before_editor_and_may_have_arguments(programs, monkeypatch
     assert (named(command), hint) == (["code", "--wait"], "")
 
 
-def test_without_either_a_common_editor_is_used_without_a_word(programs):
+def test_a_common_editor_is_used_silently_where_none_is_set(programs):
     programs("vi", "vim")
 
     command, hint = editor_command()
@@ -54,10 +54,11 @@ def test_a_variable_that_names_nothing_is_said(programs, monkeypatch, value):
     command, hint = editor_command()
 
     assert named(command) == ["vi"]
-    assert hint == f"$EDITOR is {value}, which is not there: vi was used."
+    assert "$EDITOR" in hint
+    assert value in hint
 
 
-def test_where_there_is_no_editor_the_next_step_is_said(programs):
+def test_a_missing_editor_leads_to_the_next_step(programs):
     command, hint = editor_command()
 
     assert command is None

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -19,7 +20,7 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_what_python_compiled_is_not_offered(tmp_path):
+def test_compiled_python_files_are_not_offered(tmp_path):
     (tmp_path / "src" / "__pycache__").mkdir(parents=True)
     for name in ("src/parse.py", "src/__pycache__/parse.cpython-311.pyc", "old.pyc"):
         (tmp_path / name).write_bytes(b"x")
@@ -35,7 +36,7 @@ def test_git_names_what_is_not_ignored(project):
     assert "build/out.o" not in found
 
 
-def test_without_git_and_ripgrep_the_folder_is_walked(project, monkeypatch):
+def test_the_folder_is_walked_where_git_and_ripgrep_are_missing(project, monkeypatch):
     monkeypatch.setattr(files, "find_program", lambda name, work: None)
 
     found = list_files(project)
@@ -52,10 +53,18 @@ def test_ripgrep_lists_where_there_is_no_repository(project):
     assert "build/out.o" not in found
 
 
-def test_a_listing_that_takes_too_long_is_used_as_far_as_it_came(project, monkeypatch):
-    slow = ("sh", "-c", "printf 'one\\0two\\0'; exec sleep 60")
+def test_a_slow_listing_is_used_as_far_as_it_came(project, monkeypatch):
+    class AfterOutput(threading.Timer):
+        """Its time is over once the command has written."""
+
+        def run(self):
+            while not (project / "written").exists():
+                time.sleep(0.01)
+            self.function()
+
+    slow = ("sh", "-c", "printf 'one\\0two\\0'; touch written; exec sleep 60")
     monkeypatch.setattr(files, "GIT_FILES", slow)
-    monkeypatch.setattr(files, "LIST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(threading, "Timer", AfterOutput)
 
     assert list_files(project) == ["one", "two"]
 
@@ -107,9 +116,7 @@ def test_a_repository_s_settings_run_nothing(project, tmp_path):
     assert not ran.exists()
 
 
-def test_who_waits_for_the_first_listing_gets_it_and_nobody_waits_after_the_end(
-    project, monkeypatch
-):
+def test_a_search_waits_for_the_first_listing_unless_closed(project, monkeypatch):
     listed = threading.Event()
     monkeypatch.setattr(files, "list_files", lambda root: listed.wait(30) and ["app.py"])
     index = FileIndex(project)

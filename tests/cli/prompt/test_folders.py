@@ -20,7 +20,7 @@ def named(text, cwd):
     return [folder.name for folder in mentioned_folders(text, cwd)]
 
 
-def test_a_folder_is_a_list_of_its_files_without_those_git_ignores(project):
+def test_a_folder_becomes_a_list_of_its_unignored_files(project):
     folder = read_folder("src/", project / "src")
 
     assert folder.summary == "3 files in src/"
@@ -28,7 +28,7 @@ def test_a_folder_is_a_list_of_its_files_without_those_git_ignores(project):
     assert folder.text.text == ('<folder path="src/">\napp.py\ndeep/a.py\ndeep/b.py\n</folder>')
 
 
-def test_of_a_large_folder_the_direct_contents_are_listed(project, monkeypatch):
+def test_a_large_folder_lists_its_direct_contents_only(project, monkeypatch):
     monkeypatch.setattr(folders, "MAX_LISTED", 2)
 
     text = read_folder("src", project / "src").text.text
@@ -36,7 +36,7 @@ def test_of_a_large_folder_the_direct_contents_are_listed(project, monkeypatch):
     assert text == '<folder path="src">\ndeep/ (2 files)\napp.py\n</folder>'
 
 
-def test_what_goes_beyond_even_that_is_counted(project, monkeypatch):
+def test_entries_beyond_the_limit_are_counted(project, monkeypatch):
     monkeypatch.setattr(folders, "MAX_LISTED", 1)
 
     assert "\ndeep/ (2 files)\n[1 more: " in read_folder("src", project / "src").text.text
@@ -50,7 +50,7 @@ def test_folders_are_found_as_they_are_named_each_once(project):
 
 
 @pytest.mark.parametrize("said", ["@/etc", "@..", "@src/../../", "@link", "@" + "x" * 5000])
-def test_what_is_not_below_the_working_directory_is_only_a_name(project, said, tmp_path_factory):
+def test_a_path_outside_the_working_directory_stays_a_name(project, said, tmp_path_factory):
     (project / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
 
     assert named(said, project) == []

@@ -46,7 +46,7 @@ def test_the_number_of_matches_is_bounded():
         ("", "src/", "src/app.py"),
     ],
 )
-def test_letters_at_the_starts_of_words_and_beside_each_other_win(query, first, second):
+def test_letters_that_start_words_or_adjoin_rank_first(query, first, second):
     assert Paths.of([second, first]).best(query, 9) == [first, second]
 
 
@@ -61,7 +61,7 @@ def test_signs_that_mean_something_in_patterns_are_letters_like_others():
     assert paths.best(".", 9) == ["a[x]^-.py", "b.py"]
 
 
-def test_among_many_paths_the_best_is_found():
+def test_the_best_of_many_paths_is_found():
     many = [f"x{n}a{n}p{n}q" for n in range(1_500)]
 
     assert Paths.of([*many, "deep/er/and/deeper/app_longer.py"]).best("app", 1) == [
@@ -70,7 +70,7 @@ def test_among_many_paths_the_best_is_found():
 
 
 @given(st.lists(st.text("ab/_.C ", max_size=8)), st.text("abc/_", max_size=4), st.text("abc"))
-def test_what_fits_a_longer_query_fits_the_shorter_one(paths, query, more):
+def test_a_path_that_fits_a_query_fits_its_beginning(paths, query, more):
     given_paths = Paths.of(paths)
 
     longer = given_paths.matching(query + more).given
@@ -80,7 +80,7 @@ def test_what_fits_a_longer_query_fits_the_shorter_one(paths, query, more):
 
 
 @given(st.lists(st.text("abXY/_-. ", max_size=12)), st.text("abXY/", min_size=1, max_size=4))
-def test_what_fits_is_found_each_once(paths, query):
+def test_each_fitting_path_is_found_once(paths, query):
     fitting = Paths.of(paths).matching(query).given
 
     assert sorted(Paths.of(paths).best(query, len(paths))) == sorted(fitting)

@@ -37,7 +37,7 @@ def test_credentials_do_not_reach_the_history_file(tmp_path):
     assert "please" in path.read_text()
 
 
-def test_where_it_cannot_be_written_the_history_is_kept_in_memory(tmp_path):
+def test_an_unwritable_history_is_kept_in_memory(tmp_path):
     (tmp_path / "file").write_text("")
 
     kept = open_history(tmp_path / "file" / "history")
@@ -68,7 +68,7 @@ def test_several_kodes_append_whole_entries(tmp_path):
     }
 
 
-def test_what_begins_with_a_space_is_kept_nowhere(tmp_path):
+def test_a_line_that_begins_with_a_space_is_kept_nowhere(tmp_path):
     kept = open_history(tmp_path / "history")
 
     kept.append_string(" between us")
@@ -101,7 +101,7 @@ def test_a_long_history_loses_its_oldest_half_and_stays_readable(tmp_path, monke
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_entry_is_not_lost_when_another_kode_shortens_the_file(tmp_path, monkeypatch):
+def test_an_entry_survives_another_kode_that_shortens_the_file(tmp_path, monkeypatch):
     path = tmp_path / "history"
     kept = open_history(path)
     kept.append_string("x" * 3_000)

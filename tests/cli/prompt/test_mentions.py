@@ -20,7 +20,7 @@ from kode.cli.prompt.mentions import mentions, written
         ("@", []),
     ],
 )
-def test_the_names_in_a_text(text, names):
+def test_names_in_a_text_are_found_after_an_at_sign(text, names):
     assert mentions(text) == names
 
 

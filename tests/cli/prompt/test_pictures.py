@@ -114,7 +114,10 @@ def test_the_picture_in_the_clipboard_is_taken(folder, clipboard):
 def test_a_clipboard_without_a_picture_is_told(clipboard, command):
     clipboard(command)
 
-    assert clipboard_picture() == (None, "There is no image in the clipboard.")
+    picture, why_not = clipboard_picture()
+
+    assert picture is None
+    assert why_not
 
 
 def test_a_clipboard_that_hangs_is_given_up(clipboard, monkeypatch):
@@ -127,7 +130,7 @@ def test_a_clipboard_that_hangs_is_given_up(clipboard, monkeypatch):
     assert "did not answer" in why_not
 
 
-def test_without_a_clipboard_program_other_ways_are_named(monkeypatch, tmp_path):
+def test_a_missing_clipboard_program_leads_to_other_ways(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
     picture, why_not = clipboard_picture()

@@ -19,10 +19,12 @@ class Room:
         self.background = BackgroundCommands()
         self.shown = []
         self.unfinished = []
+        self.output_closed = False
 
     def show(self, text, unfinished):
         self.shown += text.split("\n") if text else []
         self.unfinished.append(unfinished)
+        self.output_closed = not text and not unfinished
 
     async def run(self, command):
         return await run_shell_line(
@@ -34,10 +36,10 @@ class Room:
             output_dir=self.folder / "outputs",
         )
 
-    async def running(self, command):
-        """Starts a command and waits until it has written something."""
+    async def running(self, command, *, lines=1):
+        """Starts a command and waits until it has written so many lines."""
         task = asyncio.ensure_future(self.run(command))
-        while not self.shown:
+        while len(self.shown) < lines:
             await asyncio.sleep(0.01)
         return task
 
@@ -57,7 +59,7 @@ async def test_output_is_shown_as_it_comes_and_given_back(room):
     assert ran.output == "a\nb\n"
 
 
-async def test_it_runs_in_the_working_directory_and_reads_nothing(room):
+async def test_a_command_runs_in_the_folder_and_reads_nothing(room):
     ran = await room.run("pwd; cat")
 
     assert (ran.exit_code, ran.output.strip()) == (0, os.path.realpath(room.folder))
@@ -75,7 +77,7 @@ async def test_a_line_that_is_not_finished_is_shown_as_such(room):
     assert ran.output == "Go on? \nend"
 
 
-async def test_of_a_long_output_both_ends_are_given_back_and_the_whole_is_in_a_file(room):
+async def test_a_long_output_keeps_both_ends_and_a_whole_file(room):
     ran = await room.run("seq 100000")
 
     assert ran.output.startswith("1\n2\n")
@@ -85,7 +87,7 @@ async def test_of_a_long_output_both_ends_are_given_back_and_the_whole_is_in_a_f
     assert path.read_text().count("\n") == 100_000
 
 
-async def test_where_no_shell_can_start_it_is_told(room):
+async def test_a_shell_that_cannot_start_is_an_error(room):
     room.folder = room.folder / "gone"
 
     with pytest.raises(UserError, match="could not be started in"):
@@ -93,7 +95,7 @@ async def test_where_no_shell_can_start_it_is_told(room):
 
 
 @pytest.mark.parametrize("command", ["sleep 60 & echo $!; wait", "sleep 60 & echo $!"])
-async def test_stopping_it_stops_all_that_it_started(room, command):
+async def test_stopping_a_command_stops_all_that_it_started(room, command):
     task = await room.running(command)
 
     task.cancel()
@@ -103,7 +105,7 @@ async def test_stopping_it_stops_all_that_it_started(room, command):
     assert gone(int(room.shown[0]))
 
 
-async def test_what_does_not_want_to_end_is_killed(room, monkeypatch):
+async def test_a_command_that_ignores_the_stop_is_killed(room, monkeypatch):
     monkeypatch.setattr("kode.cli.prompt.shell_line.KILL_AFTER_S", 0.05)
     task = await room.running("trap '' TERM; echo $$; sleep 60; sleep 60")
 
@@ -113,8 +115,8 @@ async def test_what_does_not_want_to_end_is_killed(room, monkeypatch):
     assert gone(int(room.shown[0]))
 
 
-async def test_it_goes_to_the_background_and_is_read_and_killed_there(room):
-    task = await room.running("echo $$; echo more; sleep 60")
+async def test_a_command_moved_to_the_background_is_killed_there(room):
+    task = await room.running("echo $$; echo more; sleep 60", lines=2)
 
     assert room.background.move()
     ran = await task
@@ -129,7 +131,7 @@ async def test_it_goes_to_the_background_and_is_read_and_killed_there(room):
     assert room.shown[0] in ran.output_path.read_text()
 
 
-async def test_what_it_writes_in_the_background_is_kept_and_not_shown(room):
+async def test_background_output_is_kept_and_not_shown(room):
     task = await room.running("echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 4")
 
     room.background.move()
@@ -144,11 +146,10 @@ async def test_what_it_writes_in_the_background_is_kept_and_not_shown(room):
     assert "has ended: exit status 4" in room.background.news("s")
 
 
-async def test_one_that_has_closed_its_output_is_ended_too(room):
-    task = await room.running("echo $$; exec >&- 2>&-; touch closed; sleep 60")
-    while not (room.shown and (room.folder / "closed").exists()):
+async def test_a_command_that_has_closed_its_output_is_ended_too(room):
+    task = await room.running("echo $$; exec >&- 2>&-; sleep 60")
+    while not room.output_closed:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -165,7 +166,7 @@ def gone(process_id):
     return not lives(process_id)
 
 
-async def test_it_is_watched_while_it_runs_so_that_it_ends_should_kode_be_killed(room):
+async def test_a_command_is_watched_only_while_it_runs(room):
     watched = {}
     room.show = lambda text, unfinished: watched.update({text: dict(WATCH.open)} if text else {})
 

@@ -62,7 +62,7 @@ def details(*events):
     return kept
 
 
-def test_a_call_is_shown_with_all_its_arguments_and_its_whole_output(screen):
+def test_a_call_shows_all_arguments_and_its_whole_output(screen):
     output = "\n".join(f"line {n}" for n in range(200))
     asked = call(command="cd x\npytest -q", timeout_s=300)
 
@@ -120,7 +120,7 @@ def test_the_newest_is_last_and_its_line_is_told(screen):
     assert "one" not in newest
 
 
-def test_what_was_thought_since_the_last_call_is_below_it(screen):
+def test_thinking_since_the_last_call_stands_below_it(screen):
     kept = details(
         replied(call(command="one"), call("c2", command="two")),
         finished(subject="one", text="1"),
@@ -143,7 +143,7 @@ def test_arguments_that_are_no_json_are_shown_as_they_are(screen):
     assert '{"command": "ls' in details(replied(asked), finished()).render(screen)[0]
 
 
-def test_nothing_in_it_controls_the_terminal(screen):
+def test_no_detail_controls_the_terminal(screen):
     evil = "\x1b[2J\x1b]0;t\x07\x9b1m"
     kept = details(
         ThinkingDelta(text=evil), replied(call(command=evil)), finished(subject=evil, text=evil)
@@ -155,7 +155,7 @@ def test_nothing_in_it_controls_the_terminal(screen):
     assert "\x9b" not in text
 
 
-def test_it_stays_bounded(screen):
+def test_details_stay_bounded(screen):
     kept = details(TurnStarted(text="x"), ThinkingDelta(text="y" * 3 * MAX_CHARS))
     kept.take(replied(call(command="z" * 3 * MAX_CHARS)))
     for number in range(3 * MAX_ENTRIES):

@@ -50,11 +50,11 @@ def test_an_outcome_has_line_numbers_and_no_headers():
     ]
 
 
-def test_in_a_narrow_window_the_text_has_the_room_of_the_numbers():
+def test_a_narrow_window_drops_the_line_numbers():
     assert "  -     return a - b" in painted_diff(screen(width=30), DIFF, 40).split("\n")
 
 
-def test_what_differs_within_a_line_stands_out_and_unlike_lines_are_not_compared():
+def test_only_like_lines_have_their_differing_letters_marked():
     text = painted_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 
     assert "\x1b[31m    return a \x1b[0m\x1b[7;31m-\x1b[0m\x1b[31m b\x1b[0m" in text
@@ -62,7 +62,7 @@ def test_what_differs_within_a_line_stands_out_and_unlike_lines_are_not_compared
     assert "\x1b[31mold\x1b[0m" in text
 
 
-def test_code_has_the_colours_of_its_syntax_over_those_of_what_came_and_went():
+def test_syntax_colours_lie_over_those_of_the_diff():
     text = painted_diff(screen(color=True), DIFF, 40)
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
@@ -71,7 +71,7 @@ def test_code_has_the_colours_of_its_syntax_over_those_of_what_came_and_went():
     assert "\x1b[2m# end\x1b[0m" in text
 
 
-def test_the_old_and_the_new_lines_are_each_read_as_code_of_their_own():
+def test_old_and_new_lines_are_parsed_apart():
     diff = '--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,3 @@\n-"""a\n+x = 1\n+"""b\n end"""\n'
 
     painted = painted_diff(screen(color=True), diff)
@@ -82,7 +82,7 @@ def test_the_old_and_the_new_lines_are_each_read_as_code_of_their_own():
 
 
 @pytest.mark.parametrize("name", ["notes", "x.unknown", "/dev/null"])
-def test_what_is_no_known_language_has_no_syntax(name):
+def test_an_unknown_language_has_no_syntax(name):
     painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
 
     assert painted.endswith("\x1b[32m+\x1b[0m \x1b[32mreturn 1\x1b[0m")
@@ -100,7 +100,7 @@ def test_colour_changes_nothing_else():
     assert plain(painted_diff(screen(color=True), DIFF)) == painted_diff(screen(), DIFF)
 
 
-def test_a_file_that_was_rewritten_shows_what_went_and_what_came():
+def test_a_rewritten_file_shows_both_its_versions():
     diff = "@@ -1,90 +1,90 @@\n" + "-old\n" * 90 + "+new\n" * 90
 
     rows = painted_diff(screen(), diff, 40).split("\n")
@@ -111,7 +111,7 @@ def test_a_file_that_was_rewritten_shows_what_went_and_what_came():
     assert sum("… 71 more lines" in row for row in rows) == 2
 
 
-def test_without_a_limit_nothing_is_left_out():
+def test_an_unlimited_diff_leaves_nothing_out():
     diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
 
     assert painted_diff(screen(), diff).count("x") == 900 * 900

@@ -24,7 +24,7 @@ def test_a_tool_line_says_verb_subject_outcome_and_time():
     assert tool_line(finished(), 78) == "Read kode/cli/render.py · 142 lines · 0.4s"
 
 
-def test_where_it_is_narrow_the_subject_gives_way():
+def test_the_subject_gives_way_where_it_is_narrow():
     line = tool_line(finished(subject="a/very/long/path/to/some/file.py"), 40)
 
     assert line.startswith("Read ")

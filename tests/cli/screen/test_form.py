@@ -65,7 +65,7 @@ async def test_each_field_gets_its_kind_of_value():
     assert "Who are you?" in shown
 
 
-async def test_nothing_typed_takes_the_default_or_leaves_an_optional_field_out():
+async def test_an_empty_line_takes_the_default_or_nothing():
     answer, _ = await filled("yes", "Ann", "", "", "")
     assert answer == {"name": "Ann", "age": 30}
 
@@ -98,7 +98,7 @@ async def test_a_page_is_shown_and_never_opened():
     assert "https://example.org/login" in shown
 
 
-async def test_what_a_server_says_controls_no_terminal():
+async def test_words_of_a_server_control_no_terminal():
     _, shown = await filled("no", message="a\x1b[2Jb\u202ec")
     assert "\x1b[2J" not in shown
     assert "\u202e" not in shown

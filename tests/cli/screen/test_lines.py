@@ -17,7 +17,7 @@ from kode.cli.screen.lines import (
 )
 
 
-def test_names_have_their_meaning_beside_them_or_below_where_it_is_narrow():
+def test_meanings_move_below_their_names_where_it_is_narrow():
     pairs = [("/a", "one two three four five six seven"), ("/longer", "short")]
 
     assert explain(pairs, 44).split("\n") == [

@@ -39,7 +39,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30), st.data())
-def test_the_way_a_text_is_cut_into_deltas_does_not_show(pieces, data):
+def test_cutting_a_text_into_deltas_changes_no_block(pieces, data):
     text = "".join(pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     edges = [0, *cuts, len(text)]
@@ -71,7 +71,7 @@ def test_a_code_fence_settles_at_its_end_blank_lines_included():
     assert [block.text for block in splitter.feed("```\n")] == ["```py\na = 1\n\nb = 2\n```"]
 
 
-def test_a_list_with_blank_lines_and_code_in_it_is_one_block():
+def test_a_list_with_code_and_blank_lines_is_one():
     text = "1. one\n\n2. two\n\n   ```sh\n   ls\n\n   ```\n3. three\n\nThe end."
 
     assert blocks_of(text) == [text.removesuffix("\n\nThe end."), "The end."]
@@ -101,7 +101,7 @@ def test_a_very_long_fence_settles_in_joined_parts():
 
 @pytest.mark.parametrize("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
 @pytest.mark.parametrize("unit", ["word ", "x", "short line\n", "*a_ [", "- more\n"])
-def test_text_without_an_end_settles_in_joined_parts_of_limited_size(before, unit):
+def test_endless_text_settles_in_joined_parts_of_limited_size(before, unit):
     text = before + unit * (3 * MAX_BLOCK_CHARS // len(unit))
     splitter = BlockSplitter()
     whole = splitter.feed(text) + splitter.finish()
@@ -187,7 +187,7 @@ def test_an_address_is_visible_once_whether_links_work_or_not(text, shown, links
     assert plain(colored().rendered(markdown(text, links=links))) == shown
 
 
-def test_where_links_work_text_and_address_lead_there_even_when_wrapped():
+def test_a_wrapped_link_leads_to_its_whole_address():
     address = "http://x.test/" + "a" * 60
     rendered = colored(40).rendered(markdown(f"[docs]({address}) and {address}", links=True))
 
@@ -199,7 +199,7 @@ def test_where_links_work_text_and_address_lead_there_even_when_wrapped():
     assert said == "docs" + address + address
 
 
-def test_where_they_do_not_no_link_sequence_is_written():
+def test_no_link_sequence_is_written_where_links_do_not_work():
     assert "\x1b]8" not in colored().rendered(markdown("[docs](http://x.test) http://y.test"))
 
 
@@ -229,7 +229,7 @@ def test_a_table_fits_and_loses_nothing(width):
         assert cell in letters
 
 
-def test_a_table_that_is_too_wide_becomes_lists_of_its_cells():
+def test_a_table_too_wide_becomes_lists_of_cells():
     assert screen(24).rendered(markdown(TABLE)).split("\n") == [
         "name: a",
         "説明: 漢字とかな",
@@ -243,7 +243,7 @@ def test_a_table_that_is_too_wide_becomes_lists_of_its_cells():
     ]
 
 
-def test_no_line_of_a_table_ends_in_padding_which_would_wrap():
+def test_no_line_of_a_table_ends_in_padding():
     for line in colored(80).rendered(markdown(TABLE)).split("\n"):
         assert plain(line) == plain(line).rstrip()
 

@@ -18,7 +18,7 @@ def sessions() -> Menu:
     return Menu(choices, find=lambda typed: [one for one in choices if typed in one.text])
 
 
-def test_a_key_or_a_place_in_the_list_chooses_and_a_word_does_not():
+def test_a_key_or_number_chooses_and_a_word_does_not():
     menu = Menu([YES, NO])
 
     assert menu.by_key("y") == menu.by_key("1") == YES
@@ -26,7 +26,7 @@ def test_a_key_or_a_place_in_the_list_chooses_and_a_word_does_not():
     assert menu.by_key("yes") is menu.by_key("x") is menu.by_key("3") is None
 
 
-def test_where_a_word_is_wanted_no_key_but_that_of_no_chooses():
+def test_only_no_has_a_key_where_words_are_wanted():
     menu = Menu([Choice("y", "yes", "yes"), NO], by_word=True, selected=1)
 
     menu.move("", 1)
@@ -44,7 +44,7 @@ def test_arrows_go_around_and_words_are_no_choice():
     assert menu.highlighted("use trash") is None
 
 
-def test_what_is_typed_narrows_a_menu_that_can_be_searched():
+def test_typing_narrows_a_menu_that_can_be_searched():
     menu = sessions()
 
     assert [one.value for one in menu.offered("session 2")] == ["2", *map(str, range(20, 30))]
@@ -53,7 +53,7 @@ def test_what_is_typed_narrows_a_menu_that_can_be_searched():
     assert "no match" in "".join(menu.lines(SCREEN, "nothing like it", 80, 10))
 
 
-def test_an_answer_is_shown_to_its_end_however_narrow_the_terminal():
+def test_a_long_answer_is_shown_whole_in_forty_columns():
     rules = "shell(python3 -m pytest:*), shell(npm install:*)"
     menu = Menu([Choice("s", f"yes, always in this session: {rules}", "s"), NO])
 

@@ -38,7 +38,7 @@ class Place:
         self.notifier = Notifier(self.sent.append, lambda: 100.0, clock=lambda: self.now, **options)
 
 
-def test_who_is_looking_is_not_told():
+def test_a_person_who_is_looking_is_not_told():
     place = Place()
     place.now += AWAY_AFTER_S * 2
     place.notifier.in_front = True
@@ -48,7 +48,7 @@ def test_who_is_looking_is_not_told():
     assert place.sent == []
 
 
-def test_who_has_gone_elsewhere_is_told():
+def test_a_person_who_has_gone_elsewhere_is_told():
     place = Place(way="osc9")
     place.notifier.in_front = False
 
@@ -57,7 +57,7 @@ def test_who_has_gone_elsewhere_is_told():
     assert place.sent == ["\x1b]9;kode: done\x1b\\"]
 
 
-def test_where_the_terminal_does_not_say_the_last_key_tells():
+def test_the_last_key_tells_where_the_terminal_does_not():
     place = Place()
     place.notifier.tell("done")
     assert place.sent == []

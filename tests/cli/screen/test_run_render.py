@@ -10,12 +10,10 @@ from kode.events import (
     MemoryChanged,
     StepStarted,
     ThinkingDelta,
-    ToolFinished,
     ToolStarted,
     TurnStarted,
 )
-from kode.permissions.gate import NOBODY
-from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+from tests.cli.some_events import ended, replied, tool
 
 
 def progress(**options):
@@ -26,46 +24,7 @@ def progress(**options):
     return ProgressRenderer(screen=screen, **options), stream
 
 
-def test_a_call_that_was_refused_names_the_flag_that_allows_it_and_nothing_for_the_model():
-    renderer, stream = progress()
-    reason = f"{NOBODY} Runs as another user. It would run with --allow 'shell(sudo ls)'."
-
-    renderer.emit(
-        ToolFinished(
-            call_id="1",
-            name="shell",
-            subject="sudo ls",
-            is_error=True,
-            summary=reason,
-            text=f"{reason} Go without.",
-            refused=True,
-        )
-    )
-
-    assert stream.getvalue().splitlines() == [
-        "– Denied: running sudo ls",
-        "  Runs as another user. It would run with --allow 'shell(sudo ls)'.",
-    ]
-
-
-def test_progress_is_a_plain_line_for_each_tool_call():
-    renderer, stream = progress()
-
-    for event in ALL_EVENTS:
-        renderer.emit(event)
-
-    assert stream.getvalue().splitlines() == [
-        "overloaded. Retrying in 2.0s (attempt 2 of 3).",
-        "✗ Running pytest -q · exit 1 · 1.5s",
-        "● Edited a.py · exit 0 · 1.5s",
-        "context: compacted, 90k → 9k tokens",
-        'memory: merged into env "a"',
-        "✗ Agent 1: g · error · 1.0s · 10 tokens",
-        "Warning: careful",
-    ]
-
-
-def test_what_a_call_changed_in_memory_is_told_once():
+def test_a_change_of_memory_by_a_call_is_told_once():
     renderer, stream = progress()
     told = 'added to user "Wants the edge cases named in every summary"'
 
@@ -114,7 +73,7 @@ class Progress:
 STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
 
 
-async def test_a_task_on_a_terminal_says_what_goes_on_in_a_line_that_goes_away():
+async def test_a_task_on_a_terminal_has_a_passing_line():
     state = Progress()
 
     text = state.show(TurnStarted(text="x"), STARTED)
@@ -159,7 +118,7 @@ async def test_a_question_is_not_painted_over(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}])
-async def test_elsewhere_nothing_is_painted_over(options):
+async def test_nothing_is_painted_over_off_a_terminal(options):
     text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
 
     assert "\r" not in text

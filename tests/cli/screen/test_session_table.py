@@ -20,17 +20,7 @@ def summary(**more: object) -> Summary:
     return Summary(**{**values, **more})
 
 
-def test_a_session_is_a_line_under_the_names_of_the_columns() -> None:
-    head, line, other = table([summary(), summary(turns=0, cost_usd=None)], 120, today=TODAY)
-    assert head.split() == ["id", "when", "where", "turns", "cost", "first", "task"]
-    assert line.startswith("20260305-091500-3fa9c2  today 09:15  ")
-    assert "/some/project" in line
-    assert line.endswith("   12  $1.50  fix the test 修正する")
-    assert other.endswith("    -      -  fix the test 修正する")
-    assert head.index("first task") == line.index("fix the")
-
-
-def test_where_it_is_narrow_the_less_telling_goes_first_and_the_id_stays_whole() -> None:
+def test_a_narrow_table_drops_columns_and_keeps_the_id() -> None:
     for width, gone in ((90, ""), (70, "where"), (57, "cost"), (20, "turns")):
         head, line = table([summary()], width, today=TODAY)
         assert gone not in head or not gone
@@ -38,7 +28,7 @@ def test_where_it_is_narrow_the_less_telling_goes_first_and_the_id_stays_whole()
         assert cell_width(line) <= max(width, 22)
 
 
-def test_where_a_number_opens_a_session_the_first_task_is_worth_more_than_the_id() -> None:
+def test_a_numbered_table_drops_the_id_before_the_task() -> None:
     for width, shown in ((79, True), (50, False), (39, False)):
         _, line = table([summary()], width, today=TODAY, with_folder=False, numbered=True)
         assert ("20260305-091500-3fa9c2" in line) is shown
@@ -71,7 +61,7 @@ def test_the_home_is_a_tilde(monkeypatch) -> None:
     assert short_path("/home/me2/work") == "/home/me2/work"
 
 
-def test_a_list_of_several_people_says_whose_each_is_while_there_is_room() -> None:
+def test_a_list_of_several_people_names_them_given_room() -> None:
     people = ["ada@laptop", "a-very-long-login-role@and-a-host"]
     head, line, other = table([summary(), summary()], 150, today=TODAY, people=people)
     (narrow, *_) = table([summary(), summary()], 62, today=TODAY, people=people)

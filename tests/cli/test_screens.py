@@ -1,0 +1,405 @@
+"""The screens that people see most, each whole in a file of `screens/`.
+
+After a change that is meant: `.venv/bin/pytest tests/cli/test_screens.py -n 0 --fix`, then read the
+difference in `git diff`.
+"""
+
+import asyncio
+import io
+import json
+import re
+import sys
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from inline_snapshot import external_file
+
+from kode.cli.commands import diagnosis, doctor
+from kode.cli.commands.diagnosis import Finding
+from kode.cli.main import main
+from kode.cli.prompt.overview import cost_lines
+from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.state import PromptState
+from kode.cli.screen.progress import status_line
+from kode.cli.screen.question import make_ask
+from kode.cli.screen.render import Renderer
+from kode.cli.screen.run_render import ProgressRenderer
+from kode.cli.screen.screen import Screen
+from kode.cli.screen.session_table import table
+from kode.events import STOPPED, ContextReduced, MemoryChanged, ToolFinished, TurnStarted
+from kode.messages import Usage, user_message
+from kode.providers.boundary import Endpoint, from_status
+from kode.session import log
+from kode.session.checkpoints import Undone
+from kode.session.spending import Spent
+from kode.session.undo_text import undo_text
+from tests.cli.commands.test_cost import FIRST, SECOND, made
+from tests.cli.fake_conversation import DIFF, FakeConversation
+from tests.cli.screen.test_question import Person, question
+from tests.cli.screen.test_session_table import TODAY, summary
+from tests.cli.some_events import ALL_EVENTS, ended
+from tests.e2e.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (80, 40)
+
+
+def readable(text: str) -> str:
+    """Without the spaces that nobody sees at the ends of lines."""
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
+
+
+def plain_screen(width: int = 80, **more: object) -> Screen:
+    return Screen(
+        stream=io.StringIO(),
+        rich_terminal=False,
+        color=False,
+        columns=lambda: width,
+        rows=lambda: 24,
+        **more,
+    )
+
+
+async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
+    """What lines at the prompt print, over a conversation that plays written turns."""
+    screen = plain_screen(width)
+    renderer = Renderer(screen, clock=lambda: 100.0)
+    talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
+    state = PromptState(screen, renderer, COMMANDS, opened=talk)
+    for line in lines:
+        state.submit(line)
+    while state.busy or state.beside or state.waiting:
+        await asyncio.sleep(0.001)
+    screen.flush()
+    return screen.stream.getvalue()
+
+
+def shown(*events, width: int = 80) -> str:
+    screen = plain_screen(width)
+    renderer = Renderer(screen, clock=lambda: 100.0)
+    for event in events:
+        renderer.emit(event)
+    return screen.stream.getvalue()
+
+
+async def asked(width: int = 80, **changes: object) -> str:
+    """A question with its answers, and the line that remains of it."""
+    person = Person("y")
+    person.screen = plain_screen(width, editor=person)
+    person.width = width - 1
+    await make_ask(person.screen, lambda: 0.0)(question(**changes))
+    person.screen.flush()
+    return person.shown
+
+
+def test_the_first_prompt_and_a_question_are_as_before(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with Terminal(
+        sys.executable,
+        ["-m", "tests.cli.fake_conversation"],
+        cwd=folder,
+        env={"KODE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        height=20,
+    ) as terminal:
+
+        def drawn(last: str) -> str:
+            """The screen once a text is on it, and the status line again below."""
+            while not (last in terminal.text and terminal.text.endswith("$0.0123")):
+                assert terminal.read()
+            return terminal.text
+
+        text = drawn("kode in")
+        terminal.type("ask", "enter")
+        text += "\n\n" + drawn("or type what to do instead")
+
+    assert readable(text) == external_file("screens/prompt.txt")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_screen_of_a_turn_is_as_before(tmp_path: Path, width: int) -> None:
+    text = await typed(tmp_path, "fix it", width=width)
+
+    assert readable(text) == external_file(f"screens/turn-{width}.txt")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_question_about_a_command_is_as_before(width: int) -> None:
+    text = await asked(width, dangers=("Deletes the folder build.",))
+
+    assert readable(text) == external_file(f"screens/question-command-{width}.txt")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_question_about_an_edit_is_as_before(width: int) -> None:
+    text = await asked(
+        width,
+        tool="edit_file",
+        subject="src/parser/calc.py",
+        title="Edit a file",
+        preview=DIFF,
+        diff=DIFF,
+        reason="mode ask asks about each edit",
+        rules=("edit(src/parser/calc.py)",),
+    )
+
+    assert readable(text) == external_file(f"screens/question-edit-{width}.txt")
+
+
+async def test_the_question_about_a_new_file_is_as_before() -> None:
+    diff = "--- a/x/notes.txt\n+++ b/x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+
+    text = await asked(
+        tool="write_file",
+        subject="/x/notes.txt",
+        title="Write a file",
+        preview=diff,
+        diff=diff,
+        reason="mode ask asks about each edit",
+        rules=("edit(/x/notes.txt)",),
+    )
+
+    assert readable(text) == external_file("screens/question-new-file.txt")
+
+
+async def test_the_question_that_takes_a_word_is_as_before() -> None:
+    person = Person("y", "y", "y", "yes")
+    person.screen = plain_screen(editor=person)
+    ask = make_ask(person.screen, lambda: 0.0)
+    for _ in range(3):
+        await ask(question(dangers=("Deletes build.",)))
+    person.screen.flush()
+    person.shown = ""
+    await ask(question(dangers=("Deletes build.",)))
+    person.screen.flush()
+
+    assert readable(person.shown) == external_file("screens/question-in-words.txt")
+
+
+async def test_the_question_of_a_subagent_is_as_before() -> None:
+    text = await asked(asker="agent 2", may_always=False)
+
+    assert readable(text) == external_file("screens/question-subagent.txt")
+
+
+def test_the_status_line_is_as_before_in_every_width(tmp_path: Path) -> None:
+    alone = FakeConversation(tmp_path, tmp_path).status()
+    busy = SimpleNamespace(**{**vars(alone), "jobs": 2})
+    unpriced = SimpleNamespace(**{**vars(alone), "cost_is_partial": True})
+    asked = [(busy, 80), (busy, 60), (unpriced, 40), (alone, 40), (alone, 30), (alone, 19)]
+    lines = [status_line(status, width) for status, width in [*asked, (alone, 3)]]
+
+    text = "\n".join("".join(text for _, text in line) for line in lines)
+    assert readable(text) == external_file("screens/status.txt")
+
+
+def test_the_end_of_a_failed_command_is_as_before() -> None:
+    output = "\n".join(f"line {number}" for number in range(9))
+    failed = ToolFinished(
+        call_id="1",
+        name="shell",
+        subject="make",
+        is_error=False,
+        summary="exit status 2",
+        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+        failed=True,
+        duration_ms=2000,
+    )
+    stopped = ToolFinished(
+        call_id="2",
+        name="shell",
+        subject="make check",
+        is_error=True,
+        summary=STOPPED,
+        text="[Interrupted before it finished.]",
+        duration_ms=2000,
+    )
+
+    text = shown(TurnStarted(text="x"), failed, stopped)
+
+    assert readable(text) == external_file("screens/failed-command.txt")
+
+
+@pytest.mark.parametrize("status", ["success", "interrupted", "timeout"])
+def test_the_end_of_a_turn_is_as_before(status: str) -> None:
+    text = shown(TurnStarted(text="x"), ended(status, files=("/a", "/b")))
+
+    assert readable(text) == external_file(f"screens/end-{status}.txt")
+
+
+def test_the_error_of_a_wrong_key_is_as_before() -> None:
+    endpoint = Endpoint(
+        base_url="https://api.openai.com/v1", model="gpt-5", key_variable="OPENAI_API_KEY"
+    )
+    error = from_status(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
+
+    text = shown(TurnStarted(text="x"), ended("error", str(error)))
+
+    assert readable(text) == external_file("screens/wrong-key.txt")
+
+
+def test_the_lines_of_memory_and_compaction_are_as_before() -> None:
+    text = shown(
+        MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),
+        ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
+        ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
+    )
+
+    assert readable(text) == external_file("screens/compaction.txt")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_list_of_commands_is_as_before(tmp_path: Path, width: int) -> None:
+    text = await typed(tmp_path, "/help", width=width)
+
+    assert readable(text) == external_file(f"screens/help-{width}.txt")
+
+
+@pytest.mark.parametrize("command", ["context", "diff", "permissions", "model"])
+async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str) -> None:
+    text = await typed(tmp_path, f"/{command}")
+
+    assert readable(text) == external_file(f"screens/{command}.txt")
+
+
+def test_the_report_of_an_undo_is_as_before() -> None:
+    undone = Undone(
+        turn=3,
+        restored=("/work/calc.py",),
+        removed=("/work/notes.txt",),
+        left_alone=(("/work/app.py", "it was changed since"),),
+        next_undo=2,
+        next_redo=3,
+    )
+
+    text = undo_text(undone, Path("/work"), lambda turn: "fix the tests", redo=False)
+
+    assert readable(text) == external_file("screens/undo.txt")
+
+
+def test_the_costs_are_as_before_with_several_models() -> None:
+    usage = Usage(input_tokens=12_300, output_tokens=400, cached_tokens=6_150, thinking_tokens=90)
+    dear = Spent(requests=2, usage=usage, cost_usd=0.5)
+    local = Spent(requests=1, usage=usage, unpriced=1)
+    spent = {"turn": {"dear": dear}, "session": {"dear": dear, "local": local}, "day": {}}
+
+    lines = [*cost_lines(spent, 80), "", *cost_lines(spent, 40)]
+
+    assert readable("\n".join(lines)) == external_file("screens/cost.txt")
+
+
+def test_the_list_of_sessions_is_as_before_in_every_width() -> None:
+    older = datetime(2026, 3, 4, 17, 0).astimezone().isoformat()
+    rows = [
+        summary(),
+        summary(id="20260304-170000-9be1d0", updated_at=older, turns=0, cost_usd=None, task="try"),
+    ]
+    tables = ["\n".join(table(rows, width, today=TODAY)) for width in (120, 80, 40)]
+
+    assert readable("\n\n".join(tables)) == external_file("screens/sessions.txt")
+
+
+def test_the_findings_of_doctor_are_as_before(monkeypatch, capsys) -> None:
+    findings = {
+        "Python": diagnosis.ok("3.11.7"),
+        "key": diagnosis.missing("no key is set", "kode init"),
+        "git": Finding(state="optional", detail="not found", next_step="install git"),
+    }
+    monkeypatch.setattr(
+        doctor, "CHECKS", {what: lambda case, it=it: it for what, it in findings.items()}
+    )
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    text = ""
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert doctor.main([]) == 1
+        text += capsys.readouterr().out + "\n"
+
+    assert readable(text) == external_file("screens/doctor.txt")
+
+
+def test_the_help_of_kode_is_as_before(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+
+    assert readable(capsys.readouterr().out) == external_file("screens/kode-help.txt")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, and a home beside it."""
+    monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_pages_of_memory_are_as_before(project: Path, capsys) -> None:
+    text = ""
+    for line in (
+        ["add", "user", "likes tabs"],
+        ["add", "env", "tests run with make"],
+        ["show"],
+        ["search", "tabs"],
+        ["log"],
+        ["undo"],
+    ):
+        assert main(["memory", *line]) == 0
+        text += f"$ kode memory {' '.join(line)}\n{capsys.readouterr().out}\n"
+    text = re.sub(
+        r"20\d\d-\d\d-\d\d(?: \d\d:\d\d)?",
+        "2026-03-05 09:15",
+        text.replace(str(project.parent), "~"),
+    )
+    text = re.sub(r"\b[0-9a-f]{8,}\b", "0123456789ab", text)
+    text = re.sub(r" 0\.\d\d ", " 0.50 ", text)
+
+    assert readable(text) == external_file("screens/memory.txt")
+
+
+def test_the_cost_of_a_session_is_as_before(project: Path, tmp_path: Path, capsys) -> None:
+    unused = log.create(tmp_path / "home", cwd=project, model="m", provider="openai")
+    unused.append_message(user_message("hi"))
+    unused.close()
+    session = made(tmp_path / "home", FIRST, SECOND)
+    text = ""
+    for line in ([session], [session, "--why"], [unused.header.id], ["--since", "1h"]):
+        assert main(["cost", *line]) == 0
+        text += f"$ kode cost {' '.join(line)}\n{capsys.readouterr().out}\n"
+    text = text.replace(str(project), "~/project")
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "20260305-091500-3fa9c2", text)
+    text = re.sub(r"\d\d-\d\d \d\d:\d\d:\d\d", "03-05 09:15:00", text)
+
+    assert readable(text) == external_file("screens/cost-session.txt")
+
+
+def test_the_progress_of_a_run_is_as_before() -> None:
+    screen = plain_screen()
+    renderer = ProgressRenderer(screen=screen)
+    for event in ALL_EVENTS:
+        renderer.emit(event)
+
+    assert readable(screen.stream.getvalue()) == external_file("screens/run-progress.txt")
+
+
+def test_the_output_of_a_run_is_as_before(project: Path, capsys, tmp_path: Path) -> None:
+    calls = [
+        {"name": "shell", "arguments": {"command": "echo built; exit 2"}},
+        {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}},
+    ]
+    script = [{"text": "Let me see.", "calls": calls}, {"text": "The build **fails**.\n"}]
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    config = {"provider": "scripted", "script": str(tmp_path / "script.json")}
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.json").write_text(json.dumps(config))
+
+    code = main(["run", "build it", "--allow", "shell(echo:*)", "--no-memory"])
+    captured = capsys.readouterr()
+    text = f"$ kode run 'build it'\n{captured.err}\n{captured.out}\nexit status {code}\n"
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "20260305-091500-3fa9c2", text)
+    text = re.sub(r" · \d+\.\ds\b", "", text)  # shown of what takes long
+
+    assert readable(text) == external_file("screens/run.txt")
