@@ -288,7 +288,7 @@ def test_a_lock_that_stays_taken_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_is_free_though_a_child_still_holds_its_file(
+def test_a_lock_is_free_though_a_child_holds_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies: list[int] = []
@@ -352,7 +352,7 @@ def test_a_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_file_taken_for_stale_before_its_lock_is_written_again(
+def test_a_file_removed_as_stale_too_early_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.open

@@ -109,6 +109,17 @@ def test_deny_beats_ask_beats_allow():
     assert shell("ask", "git push", allow=every).outcome == "allow"
 
 
+@pytest.mark.parametrize("tool", ["read_file", "edit_file"])
+def test_deny_beats_ask_beats_allow_for_files(tool):
+    every = ("read(a.py)", "edit(a.py)")
+
+    def outcome(**rules):
+        return decided("full", tool, {"path": "a.py"}, **rules).outcome
+
+    assert outcome(allow=every, ask=every, deny=every) == "deny"
+    assert outcome(allow=every, ask=every) == "ask"
+
+
 def test_an_allow_rule_is_not_overridden_by_a_heuristic():
     assert shell("ask", "git push --force", allow=["shell(git push:*)"]).outcome == "allow"
     assert shell("ask", "rm -rf src", allow=["shell"]).outcome == "allow"

@@ -113,7 +113,7 @@ def test_spaces_become_the_tabs_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
-def test_as_many_spaces_as_the_edit_indents_by_become_one_tab(width: int) -> None:
+def test_one_level_of_spaces_in_an_edit_becomes_one_tab(width: int) -> None:
     text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
     old, new = "\tif x {\n\t\treturn\n\t}", "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
 
