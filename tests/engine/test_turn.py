@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Request, Verdict
+from kode.contracts import Request, ToolContext, Verdict
 from kode.engine.context import Context, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import last_words, run_turn
@@ -25,6 +25,7 @@ from kode.events import (
     ToolStarted,
     TurnEnded,
 )
+from kode.function_tool import tool
 from kode.memory.base import NullMemory
 from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
@@ -634,3 +635,44 @@ async def test_thinking_that_is_refused_twice_ends_the_turn(bench: MakeBench) ->
 
     assert (await run.turn()).status == "error"
     assert len(run.provider.requests) == 2
+
+
+async def test_each_pause_between_attempts_is_twice_the_last(bench: MakeBench, monkeypatch) -> None:
+    monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.001)
+    monkeypatch.setattr("kode.engine.reply.random.uniform", lambda least, most: 20.0)
+    run = bench(*[TransientError("busy")] * 3, says("ok"))
+
+    await run.turn()
+
+    assert [event.delay_s for event in run.of(RetryScheduled)] == [0.02, 0.04, 0.08]
+
+
+async def test_memory_sees_the_answer(bench: MakeBench) -> None:
+    class Sees(NullMemory):
+        async def after_turn(self, turn):
+            seen.append((turn.text, turn.answer, turn.status))
+
+    seen: list[tuple[str, str, str]] = []
+    await bench(says("Hello."), memory=Sees()).turn("hi")
+
+    assert seen == [("hi", "Hello.", "success")]
+
+
+async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench) -> None:
+    class Commands:
+        def news(self, session_id):
+            return ""
+
+    seen: list[object] = []
+
+    @tool(effect="read")
+    async def look(context: ToolContext) -> str:
+        """Look."""
+        seen.append(context.background)
+        return "ok"
+
+    run = bench(calls(("look", "{}")), says("done"), tools=(look,))
+    run.agent = replace(run.agent, background=Commands())
+    await run.turn()
+
+    assert seen == [run.agent.background]

@@ -370,3 +370,19 @@ def test_a_rule_about_edits_holds_for_every_part_of_a_patch(rule):
     for tool in (patch_file, delete_file):
         call = make_call(rules, "auto-edit", tool, {"path": "kept/a.py"}, workplace(PROJECT))
         assert decide_call(call).outcome == "deny"
+
+
+@pytest.mark.parametrize("rule", ["read(./**)", "read(link)"])
+def test_an_allow_rule_does_not_follow_a_link_out(tmp_path, rule):
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.write_text("of somebody else")
+    (project / "link").symlink_to(outside)
+    place = workplace(project, home=tmp_path / "home")
+
+    def outcome(**rules):
+        call = make_call(Rules(**rules), "ask", TOOLS["read_file"], {"path": "link"}, place)
+        return decide_call(call).outcome
+
+    assert outcome(allow=parse_all([rule])) == "ask"
+    assert outcome(deny=parse_all([rule])) == "deny"
