@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.contracts import AtStake, Tool
+from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
@@ -386,3 +387,15 @@ def test_an_allow_rule_does_not_follow_a_link_out(tmp_path, rule):
 
     assert outcome(allow=parse_all([rule])) == "ask"
     assert outcome(deny=parse_all([rule])) == "deny"
+
+
+def test_settings_hold_keys_only_where_one_is_in_them(tmp_path):
+    path = tmp_path / ".npmrc"
+    path.write_text("registry=https://r.example/")
+    assert not sensitive.holds_keys(str(path))
+    path.write_text("PASSWORD: x")
+    assert sensitive.holds_keys(str(path))
+
+
+def test_a_command_that_ends_too_early_is_asked_about():
+    assert shell("ask", "python3 -m").outcome == "ask"
