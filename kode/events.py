@@ -23,13 +23,21 @@
 `emit` must not raise and must not block.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT
 from kode.messages import Message, Usage
 
 Status = Literal["success", "error", "timeout", "interrupted"]
+
+EXIT_CODES: Mapping[Status, int] = {
+    "success": EXIT_OK,
+    "error": EXIT_FAILED,
+    "timeout": EXIT_TIMEOUT,
+    "interrupted": EXIT_INTERRUPTED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

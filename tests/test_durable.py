@@ -1,7 +1,10 @@
 import errno
+import fcntl
 import io
 import multiprocessing
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode import durable
-from kode.errors import StorageError
+from kode.errors import BusyError, StorageError
 
 
 def test_replace_writes_exact_bytes_for_the_owner_alone(tmp_path: Path) -> None:
@@ -175,3 +178,193 @@ def test_lines_come_backwards_whole_wherever_a_block_ends(lines: list[bytes]) ->
         patch.setattr(durable, "_BLOCK_BYTES", 4)
         found = list(durable.lines_backwards(io.BytesIO(b"\n".join(lines))))
     assert found == [line for line in reversed(lines) if line.strip()]
+
+
+def names_synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The inodes of what is synced from now on; no folder counts as synced before."""
+    synced: set[int] = set()
+    monkeypatch.setattr(durable, "_synced", set())
+    monkeypatch.setattr(durable.os, "fsync", lambda one: synced.add(os.fstat(one).st_ino))
+    return synced
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: durable.append_line(folder / "new", b"line"),
+        lambda folder: durable.replace(folder / "old", b"new"),
+        lambda folder: durable.remove(folder / "old"),
+        lambda folder: durable.set_aside(folder / "old"),
+        lambda folder: durable.make_folder(folder / "a"),
+        lambda folder: durable.make_folder(folder / "by a process that was killed"),
+    ],
+    ids=["append", "replace", "remove", "set aside", "new folder", "old folder"],
+)
+def test_a_changed_name_is_synced_before_the_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "by a process that was killed").mkdir()
+    synced = names_synced(monkeypatch)
+
+    change(tmp_path)
+
+    assert tmp_path.stat().st_ino in synced
+
+
+def test_a_folder_that_was_deleted_is_synced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable.make_folder(tmp_path / "a")
+    (tmp_path / "a").rmdir()
+    synced: set[int] = set()
+    monkeypatch.setattr(durable.os, "fsync", lambda one: synced.add(os.fstat(one).st_ino))
+
+    durable.make_folder(tmp_path / "a")
+
+    assert tmp_path.stat().st_ino in synced
+
+
+def test_a_file_is_synced_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = names_synced(monkeypatch)
+    renamed: list[bool] = []
+    real = os.rename
+
+    def rename(source: str, target: str, **folders: int) -> None:
+        renamed.append(os.stat(tmp_path / source).st_ino in synced)
+        real(source, target, **folders)
+
+    monkeypatch.setattr(durable.os, "rename", rename)
+    durable.replace(tmp_path / "f", b"new")
+    assert renamed == [True]
+
+
+def test_an_appended_line_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = names_synced(monkeypatch)
+    durable.append_line(tmp_path / "f", b"line")
+    assert (tmp_path / "f").stat().st_ino in synced
+
+
+def is_free(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_nobody_else_appends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines"
+    free: list[bool] = []
+    real = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        free.append(is_free(path))
+        return real(descriptor, data)
+
+    monkeypatch.setattr(durable.os, "write", write)
+    durable.append_line(path, b"one")
+    assert free == [False]
+    assert is_free(path)
+
+
+def test_a_lock_that_is_given_back_in_time_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    monkeypatch.setattr(durable.time, "sleep", lambda pause_s: durable.unlock(holder))
+    with durable.locked(tmp_path, timeout_s=60):
+        assert not is_free(tmp_path / ".lock")
+    assert is_free(tmp_path / ".lock")
+    os.close(holder)
+
+
+def test_a_lock_that_stays_taken_is_an_error(tmp_path: Path) -> None:
+    with durable.locked(tmp_path), pytest.raises(BusyError), durable.locked(tmp_path, timeout_s=0):
+        pass
+
+
+def test_a_lock_is_free_though_a_child_holds_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[int] = []
+    monkeypatch.setattr(durable, "sync_folder", lambda folder: None)
+    real = durable._take_lock
+
+    def take(descriptor: int) -> bool:
+        copies.append(os.dup(descriptor))
+        return real(descriptor)
+
+    monkeypatch.setattr(durable, "_take_lock", take)
+    with durable.locked(tmp_path):
+        pass
+    assert is_free(tmp_path / ".lock")
+    os.close(copies[0])
+
+
+@given(st.binary(max_size=20), st.binary(max_size=9).map(lambda torn: torn.replace(b"\n", b"")))
+def test_only_a_torn_line_is_cut_wherever_a_block_ends(whole: bytes, torn: bytes) -> None:
+    lines = whole + b"\n" if whole else b""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(durable, "_BLOCK_BYTES", 4)
+        path = Path(folder, "lines")
+        path.write_bytes(lines + torn)
+        durable.append_line(path, b"new")
+        aside = Path(folder, "lines.torn")
+        kept = aside.read_bytes() if aside.exists() else b""
+        assert path.read_bytes() == lines + b"new\n"
+        assert kept == (torn + b"\n" if torn else b"")
+
+
+def test_a_torn_line_that_cannot_be_kept_is_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntor")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, "write", full)
+    with pytest.raises(StorageError):
+        durable.append_line(path, b"two")
+    assert path.read_bytes() == b"one\ntor"
+
+
+def test_a_link_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere")
+    with pytest.raises(StorageError):
+        durable.replace(tmp_path / "link" / "f", b"new", follow=False)
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        durable.replace(tmp_path / "f", b"new", mode=0o755)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_removed_as_stale_too_early_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+    removed: list[str] = []
+
+    def opened(path: str, flags: int, *rest: int, **folder: int) -> int:
+        descriptor = real(path, flags, *rest, **folder)
+        if not removed and str(path).startswith(durable.TEMPORARY_PREFIX):
+            removed.append(path)
+            os.unlink(tmp_path / path)
+        return descriptor
+
+    monkeypatch.setattr(durable.os, "open", opened)
+    durable.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"

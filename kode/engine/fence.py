@@ -35,5 +35,5 @@ def _on_one_line(source: str) -> str:
 
 def _escape(character: str) -> str:
     if not character.isprintable():
-        return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        return character.encode("unicode_escape").decode("ascii")
     return "?" if character in '"<>' else character

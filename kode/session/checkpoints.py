@@ -5,7 +5,6 @@ after each change, and the contents (`content_store`). What the lines mean is in
 is kept before a command in `backup`. What a program changes by itself is not seen here.
 """
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -297,18 +296,11 @@ class Checkpoints:
             return
         durable.make_folder(self.folder)
         whole = list(lines)
-        if not self.written and not self.part_of_turn and self._is_left_open():
+        if not self.written and not self.part_of_turn:
+            # A process may have ended in the middle of a turn; a new one may get its number.
             whole.insert(0, TurnEnd())
         durable.append_lines(self.folder / LOG, [*map(change_log.line_of, whole)])
         self.written = True
-
-    def _is_left_open(self) -> bool:
-        """Whether a process that ended in the middle of a turn wrote last: a new turn may have its
-        number."""
-        with contextlib.suppress(OSError), (self.folder / LOG).open("rb") as file:
-            last = next(durable.lines_backwards(file), b"")
-            return isinstance(change_log.parse(last), Change | RepositoryChange | Settled | None)
-        return False
 
     def _size(self) -> int:
         try:

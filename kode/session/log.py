@@ -34,7 +34,6 @@ from kode.session.entries import (
     TaintEntry,
     ToldEntry,
     TrimEntry,
-    TurnEntry,
     UnboundEntry,
     UsageEntry,
     line_of,
@@ -210,8 +209,6 @@ class Session:
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.cost_usd is None
-            case TurnEntry():
-                pass  # repeats what the messages say
             case RewindEntry() | RestoreEntry():
                 kept = effective(self.entries)
                 self.turns = turns_of(kept)

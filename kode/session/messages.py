@@ -175,9 +175,6 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
     asked = {call.id: call for call in calls_of(messages[-1])}
     pictures = (image for answer in answers for image in images_of(answer))
     parts: tuple[Part, ...] = (*(results[call_id] for call_id in asked), *pictures)
-    if len(answers) == 1 and answers[0].parts == parts:
-        messages.append(answers[0])
-        return
     last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
     messages.append(replace(last, parts=parts))
 

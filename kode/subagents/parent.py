@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kode.errors import StorageError, ToolError
-from kode.events import AgentFinished, Emit, Status
+from kode.events import EXIT_CODES, AgentFinished, Emit, Status
 from kode.messages import shorten
 from kode.programs import one_deeper
 from kode.subagents import records
@@ -30,7 +30,6 @@ from kode.subagents.channel import (
 )
 from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
-    EXIT_CODES,
     MAX_LINES,
     Result,
     Snapshot,

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from kode.contracts import Effort, PermissionMode, SnapshotSection
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, UserError
+from kode.errors import UserError
 from kode.events import Status
 from kode.messages import Usage
 
@@ -31,13 +31,6 @@ MAX_LINES = 200_000
 MAX_COUNT = 10**12
 """Limit of tokens, steps and dollars: a child that claims more, a negative or not a number would
 corrupt the budget of the whole tree."""
-
-EXIT_CODES: dict[Status, int] = {
-    "success": EXIT_OK,
-    "error": EXIT_FAILED,
-    "timeout": EXIT_TIMEOUT,
-    "interrupted": EXIT_INTERRUPTED,
-}
 
 
 class _Given(BaseModel):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kode import events
-from kode.cli.screen.output import EXIT_CODES, event_object, failure_object
+from kode.cli.screen.output import event_object, failure_object
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.e2e.command import Place
 from tests.needs import skip_without
@@ -139,7 +139,7 @@ def test_the_fields_of_the_result_are_those_of_the_example() -> None:
 def test_every_exit_code_is_documented() -> None:
     rows = documented("Exit codes")
     assert {int(code) for code in rows if code.isdigit()} == {
-        *EXIT_CODES.values(),
+        *events.EXIT_CODES.values(),
         EXIT_NOT_STARTED,
     }
 

@@ -104,6 +104,22 @@ def test_a_diff_names_a_binary_file_and_shows_the_others(tmp_path: Path) -> None
     assert "b/logo.png" in diff
 
 
+def test_a_long_diff_ends_with_the_number_of_files_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kode.engine.trial.MAX_DIFF_CHARS", 300)
+    work, copy = tmp_path / "work", tmp_path / "copy"
+    copy.mkdir()
+    for name in "abcd":
+        (copy / name).write_text("x" * 100 + "\n")
+    changes = [FileChange(path=str(work / name), change="created") for name in "abcd"]
+
+    diff = diff_of(work, Copy(work, copy), changes)  # type: ignore[arg-type]
+
+    assert diff.count("+++ ") == 2
+    assert "2 more files" in diff
+
+
 def test_git_records_are_one_word_and_names_one_line(
     tmp_path: Path,
 ) -> None:

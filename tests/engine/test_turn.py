@@ -3,14 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Request
-from kode.engine.context import Context
+from kode.contracts import Request, ToolContext, Verdict
+from kode.engine.context import Context, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
+from kode.engine.turn import last_words, run_turn
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
     ProviderError,
     StorageError,
+    ThinkingRefused,
     TransientError,
 )
 from kode.events import (
@@ -23,12 +25,13 @@ from kode.events import (
     ToolStarted,
     TurnEnded,
 )
+from kode.function_tool import tool
 from kode.memory.base import NullMemory
 from kode.messages import Message, ToolCall, Usage, calls_of, results_of, text_of
 from kode.session import log
-from kode.session.entries import MessageEntry, RequestEntry, TurnEntry
+from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
-from tests.engine.conftest import MakeBench, calls, says
+from tests.engine.conftest import MakeBench, OpenGate, calls, says
 
 
 def on_disk(session):
@@ -510,3 +513,161 @@ async def test_a_call_written_as_text_is_resent_as_a_call(bench: MakeBench) -> N
     assert text_of(asked) == ""
     assert [one.text for one in results_of(answered)] == ["echo a"]
     assert '"written":"..."' in run.session.path.read_text()
+
+
+async def test_a_failed_attempts_text_is_not_part_of_the_reply(
+    bench: MakeBench, monkeypatch
+) -> None:
+    monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.0)
+
+    def breaks(text: str, error: Exception):
+        def reply(request, emit):
+            emit(TextDelta(text=text))
+            raise error
+
+        return reply
+
+    run = bench(breaks("one", TransientError("lost")), breaks("two", ProviderError("gone")))
+
+    assert (await run.turn()).result == "two"
+    assert text_of(run.session.messages[-1]) == "two"
+
+
+async def test_a_prompt_interrupted_while_memory_recalls_is_kept(bench: MakeBench) -> None:
+    recalling = asyncio.Event()
+
+    class Slow(NullMemory):
+        async def recall(self, turn):
+            recalling.set()
+            await asyncio.sleep(60)
+
+    run = bench(memory=Slow())
+    task = asyncio.ensure_future(run.turn("hi"))
+    await recalling.wait()
+    task.cancel()
+
+    assert (await task).status == "interrupted"
+    assert [text_of(e) for e in on_disk(run.session) if isinstance(e, MessageEntry)] == ["hi"]
+
+
+async def test_only_calls_cut_in_a_row_end_the_turn(bench: MakeBench) -> None:
+    echo = ("echo", '{"text": "a"}')
+    cut, whole = calls(echo, stop="length"), calls(echo)
+    run = bench(cut, cut, whole, cut, cut, says("done"))
+
+    assert (await run.turn()).status == "success"
+
+
+async def test_spending_of_subagents_counts_for_the_budget(bench: MakeBench) -> None:
+    run = bench(says("never asked"), max_budget_usd=1.5)
+    run.agent.spend.elsewhere_usd = 1.5
+
+    assert (await run.turn()).status == "error"
+    assert run.provider.requests == []
+
+
+async def test_a_text_typed_behind_the_answer_is_answered(bench: MakeBench) -> None:
+    typed = ["and this?"]
+    run = bench(says("first"), says("second"))
+    await open_context(run.agent, run.context, "start")
+
+    ended = await run_turn(
+        run.agent,
+        run.context,
+        "do it",
+        run.events.append,
+        steering=lambda: [typed.pop()] if typed else [],
+    )
+
+    assert ended.result == "second"
+    assert [text_of(m) for m in run.provider.requests[-1].messages] == [
+        "do it",
+        "first",
+        "and this?",
+    ]
+
+
+async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
+    run = bench(says("ok"), says("ok"))
+    await open_context(run.agent, run.context, "start")
+    run.context.news = ((ToldEntry(section="memory", text="Use spaces."), "It is spaces now."),)
+
+    await run.turn("one")
+    await run.turn("two")
+
+    assert run.session.told == {"memory": "Use spaces."}
+    texts = [part.text for message in run.session.messages for part in message.parts]
+    assert texts.count("It is spaces now.") == 1
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_turn_tells_if_work_was_done_or_held_back(bench: MakeBench, allowed: bool) -> None:
+    class Gate(OpenGate):
+        async def check(self, tool, arguments, context):
+            return Verdict(allowed=allowed, reason="no")
+
+    run = bench(calls(("touch", '{"path": "f"}')), says("done"))
+    run.agent = replace(run.agent, gate=Gate())
+
+    ended = await run.turn()
+
+    assert (ended.acted, ended.held_back) == (allowed, not allowed)
+
+
+async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:
+    run = bench(says("half"), calls(("touch", '{"path": "f"}')), says("ok"))
+    await run.turn()
+
+    await last_words(run.agent, run.context, "How far are you?", run.events.append)
+
+    assert len(results_of(run.session.messages[-1])) == 1
+    assert not (run.agent.place.cwd / "f").exists()
+
+
+async def test_thinking_that_is_refused_twice_ends_the_turn(bench: MakeBench) -> None:
+    refused = ThinkingRefused("The server refuses what the model thought.")
+    run = bench(refused, refused, says("never asked"))
+
+    assert (await run.turn()).status == "error"
+    assert len(run.provider.requests) == 2
+
+
+async def test_each_pause_between_attempts_is_twice_the_last(bench: MakeBench, monkeypatch) -> None:
+    monkeypatch.setattr("kode.engine.reply.FIRST_DELAY_S", 0.001)
+    monkeypatch.setattr("kode.engine.reply.random.uniform", lambda least, most: 20.0)
+    run = bench(*[TransientError("busy")] * 3, says("ok"))
+
+    await run.turn()
+
+    assert [event.delay_s for event in run.of(RetryScheduled)] == [0.02, 0.04, 0.08]
+
+
+async def test_memory_sees_the_answer(bench: MakeBench) -> None:
+    class Sees(NullMemory):
+        async def after_turn(self, turn):
+            seen.append((turn.text, turn.answer, turn.status))
+
+    seen: list[tuple[str, str, str]] = []
+    await bench(says("Hello."), memory=Sees()).turn("hi")
+
+    assert seen == [("hi", "Hello.", "success")]
+
+
+async def test_a_tool_gets_the_background_commands_of_the_agent(bench: MakeBench) -> None:
+    class Commands:
+        def news(self, session_id):
+            return ""
+
+    seen: list[object] = []
+
+    @tool(effect="read")
+    async def look(context: ToolContext) -> str:
+        """Look."""
+        seen.append(context.background)
+        return "ok"
+
+    run = bench(calls(("look", "{}")), says("done"), tools=(look,))
+    run.agent = replace(run.agent, background=Commands())
+    await run.turn()
+
+    assert seen == [run.agent.background]

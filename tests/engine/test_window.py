@@ -1,7 +1,14 @@
 """What `/context` counts, by kind."""
 
-from kode.engine.window import KINDS, window_of
-from kode.messages import Usage
+import pytest
+
+from kode.contracts import Injection
+from kode.engine.compaction import note_tokens
+from kode.engine.context import fixed_tokens
+from kode.engine.tokens import clip_middle, tokens_of
+from kode.engine.window import KINDS, memory_sent, window_of
+from kode.memory.base import NullMemory
+from kode.messages import Image, Message, Usage
 from tests.engine.conftest import MakeBench, calls, says
 
 
@@ -44,3 +51,73 @@ async def test_the_gain_of_a_compaction_is_counted(bench: MakeBench) -> None:
     window = window_of(run.agent, run.context)
     assert window.makes_room_at == 32_000
     assert window.by_compaction > 0
+
+
+async def test_all_that_memory_sent_is_shown_with_the_answer(bench: MakeBench) -> None:
+    class Recalls(NullMemory):
+        async def inject(self, reason):
+            return Injection(system="Likes tea.")
+
+        async def recall(self, turn):
+            return f"Recalled for {turn.text}."
+
+    run = bench(says("one"), says("two"), memory=Recalls())
+    assert memory_sent(run.agent, run.context) is None
+    await run.turn("a")
+    await run.turn("b")
+
+    sent, answer = memory_sent(run.agent, run.context) or ([], "")
+
+    assert (len(sent), answer) == (3, "two")
+    assert "Likes tea." in sent[0]
+    assert sent[1:] == ["Recalled for a.", "Recalled for b."]
+
+
+async def test_memory_without_a_section_sent_only_what_it_recalled(bench: MakeBench) -> None:
+    class Recalls(NullMemory):
+        async def recall(self, turn):
+            return "Use tabs."
+
+    run = bench(says("one"), memory=Recalls())
+    await run.turn()
+    assert memory_sent(run.agent, run.context) == (["Use tabs."], "one")
+
+
+def test_the_arguments_of_a_call_count() -> None:
+    few, many = calls(("echo", "{}")), calls(("echo", "x" * 4_000))
+    assert tokens_of(many) - tokens_of(few) > 900
+
+
+def test_a_note_has_room_for_a_whole_number_of_tokens(bench: MakeBench) -> None:
+    assert note_tokens(bench(window=4_004).provider.info) == 500
+
+
+@pytest.mark.parametrize("room", [100, 1_000, 9_999])
+def test_a_clipped_text_has_no_more_than_its_room(room: int) -> None:
+    clipped = clip_middle("a" * 5_000 + "z" * 5_000, room)
+
+    assert len(clipped) <= room
+    assert (clipped[0], clipped[-1]) == ("a", "z")
+
+
+async def test_a_picture_in_a_message_counts(bench: MakeBench) -> None:
+    run = bench(says("ok"))
+    await run.turn()
+    before = dict(window_of(run.agent, run.context).parts)
+    image = Image(
+        name="a.png", media_type="image/png", width=2_000, height=1_000, size_bytes=9, kept_in="/a"
+    )
+    run.session.append_message(Message(role="user", parts=(image,)))
+
+    assert dict(window_of(run.agent, run.context).parts)["files"] > before.get("files", 0)
+
+
+async def test_a_prompt_that_fills_the_window_leaves_room_for_the_reply(bench: MakeBench) -> None:
+    window = 16_000
+    run = bench(says("the note"), says("done"), window=window)
+
+    await run.turn("word " * (window * 19 // 20 * 4 // 5))
+
+    last = run.provider.requests[-1]
+    sent = fixed_tokens(run.context) + sum(map(tokens_of, last.messages))
+    assert sent + (last.max_output_tokens or 0) <= window

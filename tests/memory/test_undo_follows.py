@@ -178,6 +178,30 @@ async def test_where_one_of_several_cannot_be_undone_none_is(tmp_path):
     assert facts(tmp_path) == ["likes tea a lot"]
 
 
+async def test_the_undone_of_a_batch_come_back_when_one_is_refused(tmp_path):
+    system = await opened(tmp_path)
+    await add(system, "likes tabs")
+    await memory_command(system, ["replace", "user", "likes tabs", "likes tea"])
+    await add(system, "lives in Lisbon")
+    user_file(tmp_path).write_text("likes tea a lot\n§\nlives in Lisbon")
+
+    with pytest.raises(MemoryRefused):
+        await memory_command(system, ["undo", "--session", SESSION])
+
+    assert facts(tmp_path) == ["likes tea a lot", "lives in Lisbon"]
+
+
+async def test_a_beginning_that_names_two_sessions_undoes_none(tmp_path):
+    await add(await opened(tmp_path), "likes tabs")
+    other = await opened(tmp_path, session_id="20260302-000000-aaaaaa")
+    await add(other, "lives in Lisbon")
+
+    with pytest.raises(MemoryRefused):
+        await memory_command(other, ["undo", "--session", "2026"])
+
+    assert facts(tmp_path) == ["likes tabs", "lives in Lisbon"]
+
+
 # ── a replay without it ──────────────────────────────────────────────────────────────────────
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.contracts import AtStake, Tool
+from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
@@ -107,6 +108,17 @@ def test_deny_beats_ask_beats_allow():
     assert shell("full", "git push", allow=every, ask=every, deny=every).outcome == "deny"
     assert shell("full", "git push", allow=every, ask=every).outcome == "ask"
     assert shell("ask", "git push", allow=every).outcome == "allow"
+
+
+@pytest.mark.parametrize("tool", ["read_file", "edit_file"])
+def test_deny_beats_ask_beats_allow_for_files(tool):
+    every = ("read(a.py)", "edit(a.py)")
+
+    def outcome(**rules):
+        return decided("full", tool, {"path": "a.py"}, **rules).outcome
+
+    assert outcome(allow=every, ask=every, deny=every) == "deny"
+    assert outcome(allow=every, ask=every) == "ask"
 
 
 def test_an_allow_rule_is_not_overridden_by_a_heuristic():
@@ -359,3 +371,31 @@ def test_an_edit_rule_holds_for_every_part_of_a_patch(rule):
     for tool in (patch_file, delete_file):
         call = make_call(rules, "auto-edit", tool, {"path": "kept/a.py"}, workplace(PROJECT))
         assert decide_call(call).outcome == "deny"
+
+
+@pytest.mark.parametrize("rule", ["read(./**)", "read(link)"])
+def test_an_allow_rule_does_not_follow_a_link_out(tmp_path, rule):
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.write_text("of somebody else")
+    (project / "link").symlink_to(outside)
+    place = workplace(project, home=tmp_path / "home")
+
+    def outcome(**rules):
+        call = make_call(Rules(**rules), "ask", TOOLS["read_file"], {"path": "link"}, place)
+        return decide_call(call).outcome
+
+    assert outcome(allow=parse_all([rule])) == "ask"
+    assert outcome(deny=parse_all([rule])) == "deny"
+
+
+def test_settings_hold_keys_only_where_one_is_in_them(tmp_path):
+    path = tmp_path / ".npmrc"
+    path.write_text("registry=https://r.example/")
+    assert not sensitive.holds_keys(str(path))
+    path.write_text("PASSWORD: x")
+    assert sensitive.holds_keys(str(path))
+
+
+def test_a_command_that_ends_too_early_is_asked_about():
+    assert shell("ask", "python3 -m").outcome == "ask"

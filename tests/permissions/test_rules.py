@@ -78,6 +78,7 @@ def test_parsing_is_stable(name, pattern):
         ("shell(git status)", ["git", "status", "-s"], False),
         ("shell(ls:*)", ["/bin/ls", "-l"], True),
         ("shell(ls:*)", ["./ls"], False),
+        ("shell(tools/ls)", ["/bin/tools/ls"], False),
         ("shell(echo 'a b':*)", ["echo", "a b", "c"], True),
         ("shell", ["anything"], True),
         ("edit", ["anything"], False),

@@ -428,3 +428,29 @@ def test_one_failing_file_of_an_undo_is_left_and_named(
 
     assert undone.left_alone == ((str(paths[7]), "the disk says no"),)
     assert [path.read_text() for path in paths].count("before") == 19
+
+
+def three_turns(kept: Checkpoints, path: Path, *numbers: int) -> None:
+    path.write_text("before")
+    for at, number in enumerate(numbers):
+        change(kept, number, path, f"{at}")
+
+
+def test_undo_from_a_turn_takes_back_it_and_the_later_ones(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    three_turns(kept, path, 1, 2, 3)
+
+    assert [undone.turn for undone in kept.undo_from(2)] == [3, 2]
+    assert path.read_text() == "0"
+
+
+def test_undo_from_a_turn_stops_at_turns_that_a_rewind_dropped(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    three_turns(kept, path, 1, 2, 1)
+
+    assert [undone.turn for undone in kept.undo_from(1)] == [1]
+    assert path.read_text() == "1"

@@ -15,7 +15,7 @@ from kode.cli.commands.session import main
 from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
-from kode.session.entries import CompactionEntry
+from kode.session.entries import CompactionEntry, MessageEntry
 from kode.session.foreign.take import Taken, imported, session_files
 from kode.session.foreign.take import take as take_known
 from kode.session.index import list_sessions
@@ -96,6 +96,8 @@ def test_a_session_of_codex(tmp_path: Path) -> None:
         ("exec_command", {"input": "not json"}),
         ("apply_patch", {"input": "*** Begin Patch"}),
     ]
+    saved = [one for one in entries if isinstance(one, MessageEntry)]
+    assert not any(result.is_error for one in saved for result in results_of(one))
 
 
 def test_the_first_version_of_codex_had_no_wrappers(tmp_path: Path) -> None:

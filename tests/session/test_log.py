@@ -419,3 +419,22 @@ def test_a_session_that_fails_to_be_created_leaves_nothing_damaged(
         log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
 
     assert list((tmp_path / "sessions").iterdir()) == []
+
+
+def test_a_session_deleted_while_it_is_opened_stays_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id, path = session_of(tmp_path)
+    monkeypatch.setattr(log, "_lock", lambda file, session_id: path.unlink())
+
+    with pytest.raises(SessionError):
+        log.load(tmp_path, session_id)
+
+    assert not path.exists()
+
+
+def test_a_session_names_the_first_outside_source(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append(TaintEntry(source="a page"), TaintEntry(source="another"))
+    assert session.tainted_by == "a page"
+    session.close()

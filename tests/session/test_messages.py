@@ -34,7 +34,14 @@ from kode.session.entries import (
     parse_line,
 )
 from kode.session.log import Session
-from kode.session.messages import DROPPED_OUTPUT, UNKNOWN_RESULT, model_messages, said, unanswered
+from kode.session.messages import (
+    DROPPED_OUTPUT,
+    UNKNOWN_RESULT,
+    compaction_message,
+    model_messages,
+    said,
+    unanswered,
+)
 from tests.session.stories import answer, asks, assert_sendable, results
 
 
@@ -351,3 +358,12 @@ def test_thinking_moves_with_another_beginning_and_comes_back() -> None:
 
     assert s.system == "first"
     assert moved(s) == [False]
+
+
+def test_instructions_that_outlast_a_compaction_are_the_newest_without_gaps() -> None:
+    entry = CompactionEntry(summary="s", kept_from=None, tokens_before=100)
+
+    message = compaction_message(entry, ["old", "x" * 90, "newest instructions"])
+
+    texts = [one.text for one in message.parts if getattr(one, "source", "") == "instructions"]
+    assert texts == ["newest instructions"]

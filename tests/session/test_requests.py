@@ -126,3 +126,11 @@ def test_the_texts_of_tools_are_kept_once_for_all_sessions(tmp_path: Path) -> No
         for tool in (READ, EDIT)
     }
     assert kept_tools(tmp_path, "0" * 64) == {}
+
+
+def test_the_digest_of_a_result_knows_the_call() -> None:
+    one, other = (
+        Message(role="tool", parts=(ToolResult(call_id=id, name="shell", text="done"),))
+        for id in ("a", "b")
+    )
+    assert Chain().of([one]) != Chain().of([other])

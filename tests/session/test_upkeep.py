@@ -11,6 +11,7 @@ from kode.session import log, upkeep
 from kode.session.entries import StateEntry
 from kode.session.export import as_json
 from kode.session.log import Session
+from kode.session.plan import read_plan, write_plan
 from tests.session.stories import (
     answer,
     asks,
@@ -322,3 +323,14 @@ def test_a_foreign_file_is_named_and_left_alone(tmp_path: Path, repair: bool) ->
     assert note.stat().st_mode & 0o777 == 0o644
     assert (folder / "20260102-030405-abcde0.jsonl").read_bytes() == b"\x00\xff\n" * 3
     assert len(list(folder.iterdir())) == 2
+
+
+def test_a_fork_has_the_plan(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    plain_turn(session, "hi")
+    write_plan(paths.plan_file(tmp_path, session.header.id), "- [ ] one")
+
+    forked = upkeep.fork(tmp_path, session.header.id)
+    session.close()
+
+    assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"

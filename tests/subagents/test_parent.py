@@ -126,6 +126,13 @@ async def test_whatever_a_child_writes_ends_in_a_clear_result(
     assert not alive(child.mark)
 
 
+async def test_a_child_that_only_exits_with_130_was_interrupted(family: Family) -> None:
+    (child,) = await family.run("sys.exit(130)")
+
+    assert child.result is not None
+    assert child.result.status == "interrupted"
+
+
 async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
     (child,) = await family.run("time.sleep(60)", timeout_s=0.3)
 

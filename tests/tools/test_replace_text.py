@@ -112,13 +112,12 @@ def test_spaces_become_the_tabs_of_the_file() -> None:
     assert replaced.text == ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n")
 
 
-def test_two_spaces_become_a_tab_under_a_two_indent() -> None:
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_one_level_of_spaces_in_an_edit_becomes_one_tab(width: int) -> None:
     text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
+    old, new = "\tif x {\n\t\treturn\n\t}", "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
 
-    replaced = replace(
-        text,
-        Edit("  if x {\n    return\n  }", "  if x {\n    call(\n        y,\n    )\n  }"),
-    )
+    replaced = replace(text, Edit(*(one.replace("\t", " " * width) for one in (old, new))))
 
     assert replaced.text == "func f() {\n\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}\n}\n"
 

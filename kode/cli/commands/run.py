@@ -28,13 +28,12 @@ from kode.cli.flags import (
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import (
-    EXIT_CODES,
     print_line,
     stream_printer,
     to_json,
 )
 from kode.errors import ConfigError, StorageError
-from kode.events import Emit, TurnEnded, silent
+from kode.events import EXIT_CODES, Emit, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object

@@ -23,9 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from kode.cli.screen.output import EXIT_CODES
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
-from kode.events import Notice, TurnEnded
+from kode.events import EXIT_CODES, Notice, TurnEnded
 from kode.interrupts import cancelled_by_signals
 
 if TYPE_CHECKING:

@@ -67,8 +67,8 @@ def main(argv: Sequence[str]) -> int:
     arrived: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: arrived.append(number))
+    from kode.events import EXIT_CODES
     from kode.subagents.child import Voice
-    from kode.subagents.protocol import EXIT_CODES
 
     voice = Voice()
     parent = _parent_session(argv)
@@ -163,6 +163,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 async def _run(setting: Setting, voice: Voice) -> int:
     """Runs the child from a loaded configuration to its result."""
     from kode.cli.commands.subagent_conversation import child_conversation
+    from kode.events import EXIT_CODES
     from kode.subagents.child import (
         STOP_GRACE_S,
         ParentLink,
@@ -172,7 +173,6 @@ async def _run(setting: Setting, voice: Voice) -> int:
         read_start,
     )
     from kode.subagents.clock import Clock
-    from kode.subagents.protocol import EXIT_CODES
 
     loop = asyncio.get_running_loop()
     arguments = setting.arguments
@@ -363,7 +363,7 @@ def _mark_as_own() -> None:
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
     """Kills a process that does not end by itself; called from the watchdog's thread."""
-    from kode.subagents.protocol import EXIT_CODES
+    from kode.events import EXIT_CODES
     from kode.tools import processes
 
     status = stop.status or "interrupted"

@@ -13,19 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.screen.lines import one_line
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, KodeError
-from kode.events import Emit, Event, Status, TurnEnded
+from kode.errors import KodeError
+from kode.events import EXIT_CODES, Emit, Event, TurnEnded
 from kode.results import result_object
 
 if TYPE_CHECKING:
     from kode.config import Loaded
-
-EXIT_CODES: dict[Status, int] = {
-    "success": EXIT_OK,
-    "error": EXIT_FAILED,
-    "timeout": EXIT_TIMEOUT,
-    "interrupted": EXIT_INTERRUPTED,
-}
 
 
 def event_object(event: Event) -> dict[str, Any]:

@@ -7,11 +7,12 @@ import pytest
 
 from kode.config import MemoryConfig
 from kode.contracts import Injection, ToolContext
-from kode.errors import MemoryRefused, ProviderError, ToolError
+from kode.errors import MemoryRefused, ProviderError, StorageError, ToolError
 from kode.events import silent
 from kode.memory import open_memory
 from kode.memory.ask import Reply
 from kode.memory.commands import memory_command
+from kode.memory.journal.files import JournalFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from kode.workplace import NOWHERE
 from tests.memory.journal.life import (
@@ -693,3 +694,24 @@ async def test_changes_are_told_in_one_line_each(tmp_path):
         "updated MEMORY.md (0 → 5 bytes)",
     ]
     assert all(system.history.find(change.change_id) for change in changes)
+
+
+async def test_an_update_cut_short_is_noted_once_and_finished_later(tmp_path, monkeypatch):
+    system = await opened(tmp_path, ask_reply=Replies([answer()]))
+
+    def cut_short(self, text):
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalFiles, "write_memory", cut_short)
+        with pytest.raises(StorageError):
+            await system.before_drop(messages(2), "exit")
+    noted = [change.id for change in system.history.standing("journal")]
+    assert memory_of(tmp_path) == ""
+
+    again = await opened(tmp_path, ask_reply=Replies([]), session_id=OTHER_SESSION)
+    await again.maintain()
+
+    assert memory_of(tmp_path).strip() == "- likes tabs"
+    assert [change.id for change in again.history.standing("journal")] == noted
+    assert len(noted) == 2
