@@ -14,7 +14,7 @@ def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -
         next_redo=1,
     )
 
-    lines = undo_text(undone, Path("/work"), lambda turn: "make many", redo=False).splitlines()
+    lines = undo_text(undone, Path("/work"), lambda turn: "make many").splitlines()
 
     assert lines[0] == "Undid turn 1 (make many)"
     assert lines[1] == "removed many/0.py"
@@ -26,7 +26,7 @@ def test_an_undo_of_thousands_of_files_names_the_first_and_counts_the_others() -
 def test_an_undo_that_leaves_every_file_alone_does_not_say_that_it_undid_the_turn() -> None:
     undone = Undone(turn=2, left_alone=(("/work/a.py", "it has changed since"),), next_redo=2)
 
-    lines = undo_text(undone, Path("/work"), lambda turn: "edit", redo=False).splitlines()
+    lines = undo_text(undone, Path("/work"), lambda turn: "edit").splitlines()
 
     assert lines[:2] == [
         "Undid nothing of turn 2 (edit)",
