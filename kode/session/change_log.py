@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kode.sealed import is_intact, seal
 from kode.session.content_store import State
 
 if TYPE_CHECKING:
@@ -112,11 +113,13 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def line_of(line: Line) -> bytes:
-    return json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode()
+    return seal(json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode())
 
 
 def parse(line: bytes) -> Line | None:
     """Parses a line; None if it is torn, damaged, or from a later version."""
+    if not is_intact(line):
+        return None
     try:
         value = json.loads(line)
         parsed: Line = _adapter(value.pop("kind", "change")).validate_python(value)
