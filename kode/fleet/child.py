@@ -131,7 +131,8 @@ async def run_child(
     command: Sequence[str], *, mark: str, cwd: Path, out: Path, timeout_s: float | None
 ) -> dict[str, Any]:
     """Runs a task's process to its end and returns the object it printed, or one that says why
-    there is none. Cancelled, it asks the process to end, waits, and ends what is left of it.
+    there is none: its `status` is "killed" where something else ended it. Cancelled, it asks the
+    process to end, waits, and ends what is left of it.
 
     Raises: StorageError where its output cannot be kept.
     """
@@ -222,4 +223,5 @@ def _read_result(out: Path, code: int) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         said = out.with_suffix(".err").read_text("utf-8", "replace").strip()[-SAID_CHARS:]
     why = f"It was killed (signal {-code})" if code < 0 else f"It ended with exit code {code}"
-    return {"status": "error", "error": f"{why} and printed no result. {said}".strip()}
+    status = "killed" if code < 0 else "error"
+    return {"status": status, "error": f"{why} and printed no result. {said}".strip()}

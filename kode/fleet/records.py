@@ -122,6 +122,8 @@ class Released:
     task: str
     lease: str
     reason: str
+    killed: bool = False
+    """Whether something else, such as the kernel for lack of memory, ended its process."""
     type: Literal["released"] = "released"
 
 
