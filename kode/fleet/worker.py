@@ -204,7 +204,6 @@ class _Work:
             task,
             cwd=self.tree.cwd,
             session_id=self.one.session,
-            text=text,
             resumed=seen is not None,
             left_usd=left_usd,
             shared_budget=queue.folder / SPENT if queue.budget() is not None else None,
@@ -213,6 +212,7 @@ class _Work:
         try:
             return await child.run_child(
                 command,
+                text=text,
                 mark=mark,
                 cwd=self.tree.cwd,
                 out=queue.task_folder(task.id) / f"{self.one.starts}.json",

@@ -29,8 +29,9 @@ class Processes:
         self.texts: list[str] = []
         self.result: dict[str, Any] = {"status": "success"}
 
-    async def run(self, command: Sequence[str], **about: object) -> dict[str, Any]:
-        self.texts.append(command[-1])
+    async def run(self, command: Sequence[str], *, text: str, **about: object) -> dict[str, Any]:
+        assert text not in command
+        self.texts.append(text)
         return self.result
 
 
