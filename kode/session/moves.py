@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from kode import durable
+from kode import beneath, durable
 from kode.errors import StorageError
 from kode.session.change_log import Moved
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen, is_digest
@@ -119,7 +119,8 @@ def _make_one(contents: Contents, move: Moved) -> str:
     if move.now is None:
         with contextlib.suppress(OSError):  # something else is in one of them
             for own in list(Path(move.path).parents)[: move.folders]:
-                own.rmdir()
+                with beneath.open_folder(own.parent) as parent:
+                    os.rmdir(own.name, dir_fd=parent)
     return ""
 
 
