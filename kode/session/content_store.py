@@ -191,7 +191,8 @@ def _remove_if_empty(folder: int, name: str) -> None:
     """Removes a folder that holds nothing but folders. Raises: OSError."""
     with beneath.open_below(folder, [name]) as inner:
         for one in os.listdir(inner):
-            _remove_if_empty(inner, one)
+            if stat.S_ISDIR(os.lstat(one, dir_fd=inner).st_mode):
+                _remove_if_empty(inner, one)
     os.rmdir(name, dir_fd=folder)
 
 
