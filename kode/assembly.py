@@ -369,20 +369,33 @@ def _open_checkpoints(
 ) -> Checkpoints:
     """Where undo data is kept: beside the session; without a file, in a folder that is removed with
     the process; for a subagent, with its parent's."""
-    if start is not None:
-        folder = Path(start.checkpoints)
-    elif session.id is None:
-        folder = Path(tempfile.mkdtemp(prefix="kode-"))
-    else:
-        folder = paths.checkpoints_folder(paths.session_folder(place.home, session.id))
+    if start is None and session.id is not None:
+        return replace(kept_checkpoints(config, place.home, session.id), roots=place.roots)
+    folder = Path(start.checkpoints if start is not None else tempfile.mkdtemp(prefix="kode-"))
+    return Checkpoints(
+        folder=folder,
+        contents=_contents(config, folder),
+        roots=place.roots,
+        part_of_turn=start is not None,
+    )
+
+
+def kept_checkpoints(config: Config, home: Path, session_id: str) -> Checkpoints:
+    """The undo data of a session on disk."""
+    folder = paths.checkpoints_folder(paths.session_folder(home, session_id))
+    return Checkpoints(
+        folder=folder,
+        contents=_contents(config, folder),
+        marker=paths.unfinished_undo(home, session_id),
+    )
+
+
+def _contents(config: Config, folder: Path) -> Contents:
     limits = config.undo
-    contents = Contents(
+    return Contents(
         folder=folder,
         max_file_bytes=limits.max_file_mb * MEGABYTE,
         max_bytes=limits.max_session_mb * MEGABYTE,
-    )
-    return Checkpoints(
-        folder=folder, contents=contents, roots=place.roots, part_of_turn=start is not None
     )
 
 

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
+from kode import beneath
+from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
-
-TEMPORARY_PREFIX = ".kode-tmp-"
-"""Prefix of files not yet renamed into place. A leftover of a crash is never read."""
 
 _BLOCK_BYTES = 65_536
 
@@ -120,10 +119,12 @@ def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name:
 def open_folder(path: Path, *, follow: bool = False) -> Iterator[int]:
     """A folder's descriptor, to work in it whatever its path becomes meanwhile. Raises: OSError,
     unless `follow` also for a path that contains a link."""
+    if not follow:
+        with beneath.open_folder(path) as folder:
+            yield folder
+        return
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not follow and not is_at(folder, path):
-            raise OSError(errno.ELOOP, "a link is in the way")
         yield folder
     finally:
         os.close(folder)

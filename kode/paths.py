@@ -63,6 +63,11 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
     return session_folder(home, session_id) / "outputs"
 
 
+def unfinished_undo(home: Path, session_id: str) -> Path:
+    """A file that is there while an undo or a redo of the session is under way."""
+    return home / "unfinished" / session_id
+
+
 def plan_file(home: Path, session_id: str) -> Path:
     """The plan of a session."""
     return session_folder(home, session_id) / "plan.md"

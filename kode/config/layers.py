@@ -23,6 +23,7 @@ from kode import paths
 from kode.config.choice import row_of
 from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
+from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
 from kode.errors import ConfigError
@@ -141,6 +142,7 @@ def load_config(
             places[key] = f"{places[key]} + {place}" if both else place
         _merge(merged, layer.values)
 
+    warnings += filter(None, [guard_home(home)])
     own = paths.config_file(home)
     layer = _settings_in(own, OF_EXTENSIONS)
     if layer is not None:

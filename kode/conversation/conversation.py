@@ -262,6 +262,7 @@ class Conversation:
             self._name_idle_rules()
             await open_context(self.agent, self.context, self._inject_reason())
             self._name_unreachable(offered - declared)
+            await self.past.finish_undos()
             self.opened = True
             if small and self.config.profile == "auto":
                 self._say_small()

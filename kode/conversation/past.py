@@ -5,7 +5,9 @@ undoing a compaction. What is dropped stays in the session's file.
 import asyncio
 from typing import TYPE_CHECKING
 
+from kode.conversation.sessions import finish_undos
 from kode.engine.context import context_tokens
+from kode.events import Notice
 from kode.messages import Text, shorten, text_of
 from kode.session.checkpoints import Undone
 from kode.session.entries import (
@@ -65,7 +67,7 @@ class Past:
         if files:
             undone = await asyncio.to_thread(self._talk.checkpoints.undo_from, turn)
             for one in undone:
-                done.append(undo_text(one, self._talk.cwd, self._prompt_start, redo=False))
+                done.append(undo_text(one, self._talk.cwd, self._prompt_start))
                 self._record_undo(one)
             if not undone:
                 done.append("No files changed since then.")
@@ -107,24 +109,41 @@ class Past:
         """
         undone = await asyncio.to_thread(self._talk.checkpoints.undo)
         self._record_undo(undone)
-        return undo_text(undone, self._talk.cwd, self._prompt_start, redo=False)
+        return undo_text(undone, self._talk.cwd, self._prompt_start)
 
     async def redo(self) -> str:
         """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
         undone = await asyncio.to_thread(self._talk.checkpoints.redo)
-        self._record_undo(undone, redo=True)
-        return undo_text(undone, self._talk.cwd, self._prompt_start, redo=True)
+        self._record_undo(undone)
+        return undo_text(undone, self._talk.cwd, self._prompt_start)
 
-    def _record_undo(self, undone: Undone, *, redo: bool = False) -> None:
+    async def finish_undos(self) -> None:
+        """Completes what undos and redos in this folder left half done when they were killed, and
+        says so. Raises: StorageError."""
+        talk = self._talk
+        undone = await asyncio.to_thread(talk.checkpoints.finish) if talk.resumed else None
+        if undone is not None:
+            self._record_undo(undone)
+            talk.emit(Notice(text=undo_text(undone, talk.cwd, self._prompt_start)))
+        others = await asyncio.to_thread(
+            finish_undos, talk.home, talk.cwd, talk.config, talk.session.id
+        )
+        for session_id, one in others:
+            asked = f"session {session_id}".format
+            talk.emit(Notice(text=undo_text(one, talk.cwd, asked)))
+
+    def _record_undo(self, undone: Undone) -> None:
         """Records an undo or redo, and adds a note to the next message. Raises: StorageError."""
         if undone.turn is None or not undone.touched:
             return
-        self._talk.session.append(UndoEntry(turn=undone.turn, redo=redo, files=undone.touched))
+        self._talk.session.append(
+            UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched)
+        )
         for path in undone.touched:
             self._talk.agent.seen_files.pop(path, None)
         if self._talk.agent.sandbox is not None:
             self._talk.agent.sandbox.show(undone.touched)
-        did = "redid" if redo else "undid"
+        did = "redid" if undone.redo else "undid"
         note = f"[The person {did} your changes to: {', '.join(undone.touched)}. Read them again.]"
         self._talk.attachments += (Text(text=note, source="note"),)
 

@@ -1,16 +1,21 @@
 """A conversation's files on disk: its session, and leftovers of crashes."""
 
 import asyncio
+import contextlib
+import os
 from pathlib import Path
 
 from kode import durable, paths
+from kode.assembly import kept_checkpoints
 from kode.config import Config
 from kode.contracts import Provider
 from kode.events import Emit, Notice
 from kode.session import log
-from kode.session.checkpoints import Checkpoints
+from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
+from kode.session.index import folder_of
 from kode.session.log import Session
+from kode.session.upkeep import in_use
 
 
 def create_session(
@@ -47,3 +52,23 @@ async def remove_stale_temporaries(
 
     # Shielded: a busy machine may not have started the thread when a short session ends.
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
+
+
+def finish_undos(
+    home: Path, cwd: Path, config: Config, own: str | None
+) -> list[tuple[str, Undone]]:
+    """Completes what undos and redos of this folder's other sessions left half done when they were
+    killed; returns the id of each session with what was done. Raises: StorageError."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(paths.unfinished_undo(home, ""))):
+            path = paths.session_file(home, name)
+            if not path.exists():
+                durable.remove(paths.unfinished_undo(home, name))
+            elif name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path):
+                undone = kept_checkpoints(config, home, name).finish()
+                if undone is None:  # killed before it began
+                    durable.remove(paths.unfinished_undo(home, name))
+                else:
+                    found.append((name, undone))
+    return found

@@ -101,12 +101,12 @@ def command_line(
     *,
     cwd: Path,
     session_id: str,
-    text: str,
     resumed: bool,
     left_usd: float | None,
     shared_budget: Path | None,
 ) -> list[str]:
-    """The command line of a task's process; `left_usd` is what is left of its own budget. What
+    """The command line of a task's process, which reads its message from standard input: others can
+    list command lines. `left_usd` is what is left of its own budget. What
     holds for a task wins over what holds for all, and that over what is usual for a tree of its
     own."""
     line = [*COMMAND, "continue" if resumed else "run"]
@@ -124,14 +124,21 @@ def command_line(
     }
     for flag, value in given.items():
         line += [flag, value] if value is not None else []
-    return [*line, "--", text]
+    return [*line, "--", "-"]
 
 
 async def run_child(
-    command: Sequence[str], *, mark: str, cwd: Path, out: Path, timeout_s: float | None
+    command: Sequence[str],
+    *,
+    text: str,
+    mark: str,
+    cwd: Path,
+    out: Path,
+    timeout_s: float | None,
 ) -> dict[str, Any]:
-    """Runs a task's process to its end and returns the object it printed, or one that says why
-    there is none. Cancelled, it asks the process to end, waits, and ends what is left of it.
+    """Runs a task's process to its end, `text` on its standard input, and returns the object it
+    printed, or one that says why there is none: its `status` is "killed" where something else ended
+    it. Cancelled, it asks the process to end, waits, and ends what is left of it.
 
     Raises: StorageError where its output cannot be kept.
     """
@@ -139,11 +146,17 @@ async def run_child(
     process: asyncio.subprocess.Process | None = None
     try:
         with durable.storage_errors(out, "create"):
-            stdout, stderr = out.open("wb"), out.with_suffix(".err").open("wb")
-        with stdout, stderr:
+            said = out.with_suffix(".txt")
+            durable.replace(said, text.encode("utf-8", "replace"), sync_name=False)
+            stdin, stdout, stderr = (
+                said.open("rb"),
+                out.open("wb"),
+                out.with_suffix(".err").open("wb"),
+            )
+        with stdin, stdout, stderr:
             process = await asyncio.create_subprocess_exec(
                 *command,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,
@@ -222,4 +235,5 @@ def _read_result(out: Path, code: int) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         said = out.with_suffix(".err").read_text("utf-8", "replace").strip()[-SAID_CHARS:]
     why = f"It was killed (signal {-code})" if code < 0 else f"It ended with exit code {code}"
-    return {"status": "error", "error": f"{why} and printed no result. {said}".strip()}
+    status = "killed" if code < 0 else "error"
+    return {"status": status, "error": f"{why} and printed no result. {said}".strip()}

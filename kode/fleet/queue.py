@@ -22,6 +22,7 @@ from typing import IO
 
 from kode import durable, paths
 from kode.errors import SessionError, UserError
+from kode.fleet.owner import is_own, sign
 from kode.fleet.records import (
     VERSION,
     Alive,
@@ -49,8 +50,12 @@ LEAST_USD = 1e-9
 class Queue:
     """An open queue. Made by `create` or `open_queue`."""
 
-    def __init__(self, folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, folder: Path, fleet: Fleet, tasks: Sequence[Task], signed: bytes = b""
+    ) -> None:
         self.folder = folder
+        self._signed = signed
+        """The bytes of its tasks."""
         self.fleet = fleet
         self.state = state_of(tasks, ())
         self.damaged: list[int] = []
@@ -58,6 +63,10 @@ class Queue:
         self._read_to = 0
         self._lines = 0
         self._budget = SharedBudget(folder / SPENT)
+
+    def is_own(self) -> bool:
+        """Whether this home made it: see `owner`. Raises: StorageError."""
+        return is_own(paths.home(), self.folder, self._signed)
 
     def task_folder(self, task_id: str) -> Path:
         """What is kept of one task; made when it is first leased."""
@@ -283,8 +292,10 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
     lines: list[Line] = [fleet, *tasks]
-    durable.replace(path, b"".join(line_of(line) + b"\n" for line in lines))
-    return Queue(folder, fleet, tasks)
+    data = b"".join(line_of(line) + b"\n" for line in lines)
+    sign(paths.home(), folder, data)
+    durable.replace(path, data)
+    return Queue(folder, fleet, tasks, data)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
@@ -302,7 +313,8 @@ def open_queue(home: Path, name: str | None) -> Queue:
             )
     with durable.storage_errors(path, "read"):
         try:
-            lines = [parse_line(line) for line in path.read_bytes().splitlines()]
+            data = path.read_bytes()
+            lines = [parse_line(line) for line in data.splitlines()]
         except ValueError:
             raise UserError(
                 f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its "
@@ -311,7 +323,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
     fleet, tasks = lines[0] if lines else None, lines[1:]
     if not isinstance(fleet, Fleet) or fleet.version > VERSION:
         raise UserError(f"{path} was written by a newer kode. Update kode to open it.")
-    queue = Queue(folder, fleet, [task for task in tasks if isinstance(task, Task)])
+    queue = Queue(folder, fleet, [task for task in tasks if isinstance(task, Task)], data)
     queue.refresh()
     return queue
 

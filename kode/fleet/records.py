@@ -20,6 +20,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from kode.contracts import PermissionMode
+from kode.sealed import is_intact, seal
 
 VERSION = 1
 
@@ -121,6 +122,8 @@ class Released:
     task: str
     lease: str
     reason: str
+    killed: bool = False
+    """Whether something else, such as the kernel for lack of memory, ended its process."""
     type: Literal["released"] = "released"
 
 
@@ -188,9 +191,11 @@ def _codec() -> TypeAdapter[Line]:
 
 def line_of(line: Line) -> bytes:
     """One line, without its line feed."""
-    return _codec().dump_json(line, exclude_defaults=False)
+    return seal(_codec().dump_json(line, exclude_defaults=False))
 
 
 def parse_line(data: bytes) -> Line:
-    """Raises: ValueError for what is none, or of a newer kode."""
+    """Raises: ValueError for what is none, is damaged, or is of a newer kode."""
+    if not is_intact(data):
+        raise ValueError("the checksum of the line does not fit")
     return _codec().validate_json(data)

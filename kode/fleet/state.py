@@ -47,6 +47,8 @@ class TaskState:
     is_cut: bool = False
     """Whether its latest start was neither given back nor came to an end; so is one that runs."""
     starts: int = 0
+    kills: int = 0
+    """How often something else has ended its process."""
     unknown: tuple[str, ...] = ()
     """Calls of all starts whose effect nobody knows."""
     finished: Finished | None = None
@@ -112,6 +114,7 @@ class State:
             one.unknown += record.unknown
         elif isinstance(record, Released):
             one.lease, one.reason, one.is_cut = None, record.reason, False
+            one.kills += record.killed
         else:
             one.finished, one.lease, one.is_cut = record, None, False
             self.failures = 0 if is_good(record) else self.failures + 1

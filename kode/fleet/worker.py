@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kode import paths
-from kode.errors import KodeError, UserError
+from kode import durable, paths
+from kode.errors import KodeError, StorageError, UserError
 from kode.fleet import child
 from kode.fleet.child import Seen
 from kode.fleet.queue import SPENT, Queue, Worker, host, open_worker
@@ -36,6 +36,9 @@ from kode.tools import processes
 POLL_S = 0.5
 """Between looks at what others have recorded."""
 ANSWER_CHARS = 1000
+MAX_KILLS = 2
+"""A task whose process something else killed is continued so often. One that needs more memory than
+there is ends as an error then, instead of taking the machine down for ever."""
 
 Result = TypeVar("Result")
 Show = Callable[[TaskState, Record], None]
@@ -123,9 +126,12 @@ class _Work:
     async def run(self) -> None:
         """From the lease to what came of it. Raises: StorageError."""
         try:
-            record = await self._finish()
+            with durable.storage_errors(self.queue.folder, "work on"):
+                record = await self._finish()
         except asyncio.CancelledError:
             record = self._give_back()
+        except StorageError:
+            raise  # the task is not to blame: it is continued when there is room
         except KodeError as error:
             record = self._end_record("error", str(error), child.NOTHING)
         self.is_recorded = True
@@ -180,6 +186,11 @@ class _Work:
             return Released(task=self.one.task.id, lease=self.lease.lease, reason=reason)
         if said["status"] == "interrupted":
             return self._give_back()
+        if said["status"] == "killed":
+            if self.one.kills < MAX_KILLS:
+                task, lease = self.one.task.id, self.lease.lease
+                return Released(task=task, lease=lease, reason=said["error"], killed=True)
+            said = {**said, "status": "error"}
         return await self._result(said, seen)
 
     async def _run(self, mark: str, seen: Seen | None, left_usd: float | None) -> dict[str, Any]:
@@ -193,7 +204,6 @@ class _Work:
             task,
             cwd=self.tree.cwd,
             session_id=self.one.session,
-            text=text,
             resumed=seen is not None,
             left_usd=left_usd,
             shared_budget=queue.folder / SPENT if queue.budget() is not None else None,
@@ -202,6 +212,7 @@ class _Work:
         try:
             return await child.run_child(
                 command,
+                text=text,
                 mark=mark,
                 cwd=self.tree.cwd,
                 out=queue.task_folder(task.id) / f"{self.one.starts}.json",

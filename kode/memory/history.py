@@ -18,6 +18,7 @@ from typing import Any, Literal
 from kode import credentials, durable
 from kode.errors import MemoryRefused
 from kode.memory.stored import read_row
+from kode.sealed import is_intact, seal
 
 ORIGINS_LOOKED_THROUGH = 2_000
 _TERMS = (
@@ -354,12 +355,12 @@ def _mask(change: Change) -> Change:
 
 def _line(change: Change) -> bytes:
     row = {name: value for name, value in asdict(change).items() if value not in (None, "", ())}
-    return json.dumps(row, ensure_ascii=False).encode(errors="replace")
+    return seal(json.dumps(row, ensure_ascii=False).encode(errors="replace"))
 
 
 def _read(line: bytes) -> Change | None:
     """One line, or None if it is damaged. Unknown keys of a later version are ignored."""
-    change = read_row(Change, line)
+    change = read_row(Change, line) if is_intact(line) else None
     # A line without them would get new ones with every read.
     usable = change is not None and b'"id"' in line and b'"at"' in line and change.id and change.at
     return change if usable else None

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode import paths
+from kode import beneath, paths
 from kode.errors import SessionError, StorageError
 from kode.messages import first_of
 from kode.replay.recording import Recording
 from kode.session.change_log import Change, Group, Taken
-from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE
+from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE, is_digest
 from kode.session.git import GitError, run_git
 
 MAX_COPY_BYTES = 4096 * MEGABYTE
@@ -65,14 +65,12 @@ class Scratch:
 
     def _remove(self, path: Path) -> None:
         """Removes an added file, and the folders created for it. Raises: OSError."""
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-        for folder in path.parents:
-            if folder == self.project or any(folder.iterdir()):
-                break
-            folder.rmdir()
+        with beneath.open_folder(path.parent) as folder:
+            beneath.remove(folder, path.name)
+        with contextlib.suppress(OSError):  # one that holds something else
+            for own in path.parents[: len(path.relative_to(self.project).parts) - 1]:
+                with beneath.open_folder(own.parent) as folder:
+                    os.rmdir(own.name, dir_fd=folder)
 
     def in_copy(self, path: str) -> Path | None:
         """A recorded file's path in the copy; None for one outside of it."""
@@ -111,10 +109,14 @@ class Scratch:
                 self._remove(path)
                 return True
             original = self.original / path.relative_to(self.project)
-            if contents.data(state or "") is None and contents.see(original).state == state:
+            seen = contents.see(original)
+            if contents.data(state or "") is None and seen.state == state and is_digest(state):
                 # Contents after a change are not kept; this one may still be there.
-                path.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(original, path, follow_symlinks=False)
+                with (
+                    beneath.open_folder(original.parent) as source,
+                    beneath.open_folder(path.parent, make=beneath.usual_mode) as folder,
+                ):
+                    beneath.copy_in(source, original.name, folder, path.name, seen.mode)
                 return True
             contents.restore(path, state, mode)
         except (StorageError, OSError):

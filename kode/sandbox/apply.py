@@ -1,21 +1,21 @@
 """Applies what a command changed in its layer, or keeps it for the next command.
 
-`kode.permissions` decides which changes; each is checked once more here, because it is made by name
-while others work in the same folders.
+`kode.permissions` decides which changes; each is checked once more here, because others work in the
+same folders: all is done by `beneath`, so that nothing is written where a link leads.
 """
 
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from kode import beneath
 from kode.contracts import FileChange
-from kode.durable import TEMPORARY_PREFIX
-from kode.sandbox.layer import Layer, is_opaque, is_plain, version
+from kode.sandbox.layer import Layer, is_opaque, is_plain
 
 
 def apply(
@@ -44,100 +44,112 @@ def _apply_one(
     layer: Layer, one: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
 ) -> str:
     """Applies one change; returns why it was skipped, or ""."""
-    real = Path(one.path)
-    if os.path.realpath(real.parent) != str(real.parent):
-        return "its folder is a link"
-    if one.change != "deleted":
-        _make_folder(version(layer, one.path).parent, real.parent)
-    try:
-        before = os.lstat(real)
-    except FileNotFoundError:
-        before = None
-    if before is not None and not stat.S_ISDIR(before.st_mode) and before.st_ctime_ns > started_ns:
-        return "someone else changed it meanwhile"
-    if one.change == "deleted":
-        return _delete(real, before)
-    if one.change == "changed" and before is None:
-        return "someone else deleted it meanwhile"
-    new = version(layer, one.path)
-    status = os.lstat(new)
-    if stat.S_ISDIR(status.st_mode):
-        return _move_folder(new, real, is_hidden)
-    if _leads_to(new, real, is_hidden):
-        return "it leads to a place hidden from commands"
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        real.rmdir()
-    _clean(new, status)
-    _move(new, real)
+    parents = Path(one.path).relative_to(layer.root).parts[:-1]
+    name = os.path.basename(one.path)
+
+    def mode(step: int) -> int:
+        given = os.lstat(layer.upper.joinpath(*parents[: step + 1]))
+        return stat.S_IMODE(given.st_mode) & 0o777
+
+    with contextlib.ExitStack() as opened:
+        try:
+            root = opened.enter_context(beneath.open_folder(layer.root))
+            make = None if one.change == "deleted" else mode
+            folder = opened.enter_context(beneath.open_below(root, parents, make=make))
+        except (beneath.LinkInTheWay, NotADirectoryError):
+            return "its folder is a link"
+        except FileNotFoundError:
+            return ""  # deleted with its folder
+        before = beneath.status(folder, name)
+        is_folder = before is not None and stat.S_ISDIR(before.st_mode)
+        if before is not None and not is_folder and before.st_ctime_ns > started_ns:
+            return "someone else changed it meanwhile"
+        if one.change == "deleted":
+            return _delete(folder, name, before)
+        if one.change == "changed" and before is None:
+            return "someone else deleted it meanwhile"
+        upper = opened.enter_context(beneath.open_folder(layer.upper))
+        new = opened.enter_context(beneath.open_below(upper, parents))
+        place = _Place(Path(one.path).parent, new, folder, is_hidden)
+        if stat.S_ISDIR(os.lstat(name, dir_fd=new).st_mode):
+            _move_folder(place, name)
+            return ""
+        if _leads_to_hidden(place, name):
+            return "it leads to a place hidden from commands"
+        if is_folder:
+            os.rmdir(name, dir_fd=folder)
+        _move(place, name)
     return ""
 
 
-def _delete(real: Path, before: os.stat_result | None) -> str:
+def _delete(folder: int, name: str, before: os.stat_result | None) -> str:
     if before is None:
         return ""
     if stat.S_ISDIR(before.st_mode):
         try:
-            real.rmdir()
+            os.rmdir(name, dir_fd=folder)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return ""  # replaced meanwhile, or not to be deleted
             raise
     else:
-        real.unlink()
+        os.unlink(name, dir_fd=folder)
     return ""
 
 
-def _make_folder(new: Path, real: Path) -> None:
-    """Creates missing folders with the permissions that the command gave them."""
-    if real.is_dir():
-        return
-    _make_folder(new.parent, real.parent)
-    real.mkdir()
-    real.chmod(real.stat().st_mode & ~0o777 | stat.S_IMODE(new.stat().st_mode) & 0o777)
+@dataclass(frozen=True)
+class _Place:
+    """A folder of the layer and the real one that its files are moved to, both open."""
+
+    path: Path
+    """Of the real folder, to say where a link leads."""
+    new: int
+    real: int
+    is_hidden: Callable[[str], bool]
 
 
-def _leads_to(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> bool:
-    return new.is_symlink() and is_hidden(os.path.realpath(real.parent / new.readlink()))
+def _leads_to_hidden(place: _Place, name: str) -> bool:
+    if not stat.S_ISLNK(os.lstat(name, dir_fd=place.new).st_mode):
+        return False
+    target = os.readlink(name, dir_fd=place.new)
+    return place.is_hidden(os.path.realpath(place.path / target))
 
 
-def _move_folder(new: Path, real: Path, is_hidden: Callable[[str], bool]) -> str:
-    _make_folder(new, real)
-    for name in sorted(os.listdir(new)):
-        status = os.lstat(new / name)
-        if stat.S_ISDIR(status.st_mode):
-            _move_folder(new / name, real / name, is_hidden)
-        elif is_plain(status) and not _leads_to(new / name, real / name, is_hidden):
-            _clean(new / name, status)
-            _move(new / name, real / name)
-    return ""
+def _move_folder(place: _Place, name: str) -> None:
+    """Moves a folder that is new, file by file; what is no file or link stays behind."""
+    mode = stat.S_IMODE(os.lstat(name, dir_fd=place.new).st_mode) & 0o777
+    with (
+        beneath.open_below(place.new, [name]) as new,
+        beneath.open_below(place.real, [name], make=lambda _: mode) as real,
+    ):
+        below = _Place(place.path / name, new, real, place.is_hidden)
+        for one in sorted(os.listdir(new)):
+            status = os.lstat(one, dir_fd=new)
+            if stat.S_ISDIR(status.st_mode):
+                _move_folder(below, one)
+            elif is_plain(status) and not _leads_to_hidden(below, one):
+                _move(below, one)
 
 
-def _clean(new: Path, status: os.stat_result) -> None:
-    """Removes overlay attributes and setuid bits from a file."""
-    if stat.S_ISLNK(status.st_mode):
-        return
-    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-        os.chmod(new, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(new):
-            if name.startswith("user.overlay."):
-                os.removexattr(new, name)
+def _move(place: _Place, name: str) -> None:
+    """Moves one file without overlay attributes and setuid bits."""
+    status = os.lstat(name, dir_fd=place.new)
+    if not stat.S_ISLNK(status.st_mode):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        _clean(os.open(name, flags, dir_fd=place.new), status)
+    beneath.move_in(place.new, name, place.real, name)
 
 
-def _move(new: Path, real: Path) -> None:
+def _clean(file: int, status: os.stat_result) -> None:
     try:
-        os.rename(new, real)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        beside = real.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}")
-        try:
-            shutil.copy2(new, beside, follow_symlinks=False)
-            os.rename(beside, real)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
-        new.unlink()
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            os.fchmod(file, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(file):
+                if name.startswith("user.overlay."):
+                    os.removexattr(file, name)
+    finally:
+        os.close(file)
 
 
 def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:

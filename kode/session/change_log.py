@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kode.sealed import is_intact, seal
 from kode.session.content_store import State
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Change:
     """File mode after, if it changed."""
     done: bool = False
     """False on the line written before the change: `after` is meaningless yet."""
+    folders: int = 0
+    """How many of the folders that hold the file did not exist before."""
 
     @property
     def has_effect(self) -> bool:
@@ -74,6 +77,8 @@ class Moved:
     was_mode: int
     now: State
     now_mode: int
+    folders: int = 0
+    """How many of the folders that hold it did not exist before the group: they go with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +88,18 @@ class Taken:
     group: int
     redo: bool = False
     files: tuple[Moved, ...] = ()
+    ends: bool = False
+    """Whether a `Made` follows once every file was changed; an older kode wrote none."""
 
 
-Line = Change | RepositoryChange | TurnEnd | Settled | Taken
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """The undo or redo of this group is complete: nothing that it planned has still to be done."""
+
+    group: int
+
+
+Line = Change | RepositoryChange | TurnEnd | Settled | Taken | Made
 
 _KINDS: dict[str, type[Line]] = {
     "change": Change,
@@ -93,16 +107,19 @@ _KINDS: dict[str, type[Line]] = {
     "end": TurnEnd,
     "settled": Settled,
     "taken": Taken,
+    "made": Made,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def line_of(line: Line) -> bytes:
-    return json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode()
+    return seal(json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode())
 
 
 def parse(line: bytes) -> Line | None:
     """Parses a line; None if it is torn, damaged, or from a later version."""
+    if not is_intact(line):
+        return None
     try:
         value = json.loads(line)
         parsed: Line = _adapter(value.pop("kind", "change")).validate_python(value)
@@ -161,7 +178,10 @@ class History:
     undone: tuple[int, ...]
     """Groups that can be redone, last undone at the end."""
     taken: dict[int, Taken]
-    """Group → its last undo or redo."""
+    """Group → its last undo, with all files that it and the undos before it changed: what can be
+    redone never shrinks."""
+    unfinished: Taken | None = None
+    """An undo or a redo that was cut short."""
     damaged: int = 0
     """Lines that could not be read."""
 
@@ -170,6 +190,7 @@ def history(lines: Iterable[Line | None]) -> History:
     """What can be undone and redone after these lines."""
     groups: list[Group] = []
     order: list[int | Taken] = []
+    unfinished: Taken | None = None
     damaged = 0
     for line in lines:
         match line:
@@ -183,6 +204,9 @@ def history(lines: Iterable[Line | None]) -> History:
                     _settle(groups[-1])
             case Taken():
                 order.append(line)
+                unfinished = line if line.ends else None
+            case Made():
+                unfinished = None
             case Change() | RepositoryChange():
                 group = _group_for(groups, line)
                 if group is not (groups[-1] if groups else None):
@@ -205,14 +229,24 @@ def history(lines: Iterable[Line | None]) -> History:
         if step.group in source:
             source.remove(step.group)
             target.append(step.group)
-            taken[step.group] = step
+            if not step.redo:
+                taken[step.group] = _with_earlier(taken.get(step.group), step)
     return History(
         groups=tuple(groups),
         standing=tuple(standing),
         undone=tuple(undone),
         taken=taken,
+        unfinished=unfinished,
         damaged=damaged,
     )
+
+
+def _with_earlier(earlier: Taken | None, step: Taken) -> Taken:
+    """The undo with the files of those before it, whose redo brought back not all of them."""
+    if earlier is None:
+        return step
+    files = {move.path: move for move in (*earlier.files, *step.files)}
+    return replace(step, files=tuple(files.values()))
 
 
 def _group_for(groups: list[Group], line: Change | RepositoryChange) -> Group:
@@ -237,7 +271,7 @@ def _take_in(changes: list[Change], line: Change) -> None:
             and known.before == line.before
             and (index == len(changes) - 1 or not known.done)
         ):
-            changes[index] = replace(line, mode=known.mode)
+            changes[index] = replace(line, mode=known.mode, folders=known.folders)
             return
     changes.append(line)
 

@@ -5,6 +5,8 @@ after each change, and the contents (`content_store`). What the lines mean is in
 is kept before a command in `backup`. What a program changes by itself is not seen here.
 """
 
+import contextlib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,7 @@ from kode.session.change_log import (
     Group,
     History,
     Line,
+    Made,
     Moved,
     RepositoryChange,
     Settled,
@@ -40,11 +43,16 @@ class Undone:
 
     turn: int | None
     """None: there was nothing to do."""
+    redo: bool = False
+    resumed: bool = False
+    """Whether it had begun before, and was cut short."""
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     """Files that were not there before."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """(path, why): these have still to be done, by doing it again."""
     notes: tuple[str, ...] = ()
     """What else there is to know, each a sentence."""
     next_undo: int | None = None
@@ -67,6 +75,9 @@ class Checkpoints:
     contents: Contents
     roots: tuple[Path, ...] = ()
     """What a command changes elsewhere is not kept, unless it deletes it."""
+    marker: Path | None = None
+    """A file that is there while an undo or a redo is under way: what says, after a crash, that one
+    has to be finished. See `finish`."""
     part_of_turn: bool = False
     """For a subagent, whose changes belong to its parent's turn: that one ends it."""
     open_changes: dict[str, Change] = field(default_factory=dict)
@@ -88,7 +99,7 @@ class Checkpoints:
             if self.contents.see(Path(path)).state == left:
                 return
         seen = self.contents.keep(Path(path))
-        change = Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
+        change = _announced(turn, path, seen)
         # On disk before the change, so that a crash in the middle can be undone too.
         self._record(change)
         self.open_changes[path] = change
@@ -119,10 +130,7 @@ class Checkpoints:
         return self._announce(turn, gather_files(self.contents, paths))
 
     def _announce(self, turn: int, kept: Kept) -> Kept:
-        announced = [
-            Change(turn=turn, path=path, before=seen.state, mode=seen.mode)
-            for path, seen in kept.files.items()
-        ]
+        announced = [_announced(turn, path, seen) for path, seen in kept.files.items()]
         try:
             self._record(*announced)
         except StorageError as error:
@@ -166,16 +174,57 @@ class Checkpoints:
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
+        finished = self.finish()
+        if finished is not None and not finished.redo:
+            return finished
         past = self.history()
-        if not past.standing:
-            return self._report(past, None)
+        if not past.standing or past.unfinished:
+            return finished or self._report(past, None)
         group = past.groups[past.standing[-1]]
         planned, left, notes = self._plan_back(group)
-        self._record(Taken(group=group.number, files=tuple(planned)))
-        made, failed = moves.make(self.contents, planned)
-        left += failed
+        outcome = self._take(Taken(group=group.number, files=tuple(planned), ends=True))
         notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._report(self.history(), group, made, left, notes)
+        return self._report(self.history(), group, outcome, left, notes)
+
+    def finish(self) -> Undone | None:
+        """Completes an undo or a redo that a crash or a full disk has cut short; None if none was.
+        Files that somebody has changed since are left alone. Raises: StorageError."""
+        past = self.history()
+        taken = past.unfinished
+        if taken is None:
+            return None
+        for folder in {Path(move.path).parent for move in taken.files}:
+            durable.remove_stale_temporaries(folder)
+        left = []
+        planned = []
+        for move in taken.files:
+            state = self.contents.see(Path(move.path)).state
+            if state == move.was:
+                planned.append(move)
+            elif state != move.now:
+                left.append((move.path, "it has changed since"))
+        outcome = self._make(taken, planned)
+        group = past.groups[taken.group]
+        return self._report(self.history(), group, outcome, left, redo=taken.redo, resumed=True)
+
+    def _take(self, taken: Taken) -> moves.Outcome:
+        """Begins an undo or a redo and makes it: nothing is lost if it is killed in between.
+        Raises: StorageError when it could not begin; then nothing was changed."""
+        if self.marker is not None:
+            durable.make_folder(self.marker.parent)
+            durable.replace(self.marker, b"")
+        self._record(taken)
+        return self._make(taken, taken.files)
+
+    def _make(self, taken: Taken, planned: Sequence[Moved]) -> moves.Outcome:
+        outcome = moves.make(self.contents, planned)
+        if not outcome.failed:
+            # Without this line the next start looks at the same files, and finds all done.
+            with contextlib.suppress(StorageError):
+                self._record(Made(group=taken.group))
+                if self.marker is not None:
+                    durable.remove(self.marker)
+        return outcome
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""
@@ -192,16 +241,18 @@ class Checkpoints:
 
     def redo(self) -> Undone:
         """Brings back the turn that was undone last. Raises: StorageError."""
+        finished = self.finish()
+        if finished is not None and finished.redo:
+            return finished
         past = self.history()
-        if not past.undone:
-            return self._report(past, None)
+        if not past.undone or past.unfinished:
+            return finished or self._report(past, None, redo=True)
         group = past.groups[past.undone[-1]]
         planned, left = self._plan_forth(past.taken[group.number])
-        self._record(Taken(group=group.number, redo=True, files=tuple(planned)))
-        made, failed = moves.make(self.contents, planned)
-        left += failed
+        taken = Taken(group=group.number, redo=True, files=tuple(planned), ends=True)
+        outcome = self._take(taken)
         notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._report(self.history(), group, made, left, notes)
+        return self._report(self.history(), group, outcome, left, notes, redo=True)
 
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
@@ -232,7 +283,8 @@ class Checkpoints:
             goals[path] = goal
             if not back.whole:
                 notes.append(f"{path} has your own edit from during the turn.")
-        return moves.towards(self.contents, goals), left, notes
+        folders = {path: max(one.folders for one in group.files[path]) for path in goals}
+        return moves.towards(self.contents, goals, folders), left, notes
 
     def _seen(self, path: str, group: Group) -> Seen:
         """What is there now; behind a link that the group made of a folder, nothing is."""
@@ -263,15 +315,21 @@ class Checkpoints:
         self,
         past: History,
         group: Group | None,
-        made: Sequence[Moved] = (),
+        outcome: moves.Outcome = moves.NOTHING,
         left: Sequence[tuple[str, str]] = (),
         notes: Sequence[str] = (),
+        *,
+        redo: bool = False,
+        resumed: bool = False,
     ) -> Undone:
         return Undone(
             turn=None if group is None else group.turn,
-            restored=tuple(move.path for move in made if move.now is not None),
-            removed=tuple(move.path for move in made if move.now is None),
-            left_alone=tuple(left),
+            redo=redo,
+            resumed=resumed,
+            restored=tuple(move.path for move in outcome.made if move.now is not None),
+            removed=tuple(move.path for move in outcome.made if move.now is None),
+            left_alone=(*left, *outcome.left),
+            failed=outcome.failed,
             notes=tuple(notes),
             next_undo=past.groups[past.standing[-1]].turn if past.standing else None,
             next_redo=past.groups[past.undone[-1]].turn if past.undone else None,
@@ -307,6 +365,13 @@ class Checkpoints:
             return (self.folder / LOG).stat().st_size
         except OSError:
             return 0
+
+
+def _announced(turn: int, path: str, seen: Seen) -> Change:
+    """The line before a change."""
+    missing = itertools.takewhile(lambda folder: not folder.exists(), Path(path).parents)
+    folders = 0 if seen.state is not None else sum(1 for _ in missing)
+    return Change(turn=turn, path=path, before=seen.state, mode=seen.mode, folders=folders)
 
 
 def _bring_back(change: RepositoryChange) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable, paths
+from kode import beneath, durable, paths
 from kode.errors import StorageError
 
 State = str | None
@@ -110,21 +110,20 @@ class Contents:
             _remove(path, sync_name=sync_name)
             return
         # The folders belong to the project: use the modes that a person's would have.
-        os.makedirs(path.parent, exist_ok=True)
-        if path.is_dir() and not path.is_symlink() and state != FOLDER:
-            for inner, _, _ in os.walk(path, topdown=False):
-                os.rmdir(inner)  # only if empty
-        if state == FOLDER:
-            if not path.is_dir() or path.is_symlink():
-                _remove(path, sync_name=True)
-            path.mkdir(exist_ok=True)
-            path.chmod(mode)
-            return
-        if state.startswith(LINK):
-            _remove(path, sync_name=True)
-            with durable.open_folder(path.parent) as folder:
-                os.symlink(state.removeprefix(LINK), path.name, dir_fd=folder)
-            return
+        with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
+            found = beneath.status(folder, path.name)
+            is_folder = found is not None and stat.S_ISDIR(found.st_mode)
+            if is_folder and state != FOLDER:
+                _remove_if_empty(folder, path.name)
+            if state == FOLDER:
+                if found is not None and not is_folder:
+                    os.unlink(path.name, dir_fd=folder)
+                with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as made:
+                    os.fchmod(made, mode)
+                return
+            if state.startswith(LINK):
+                beneath.link_in(state.removeprefix(LINK), folder, path.name)
+                return
         data = self.data(state)
         if data is None:
             raise StorageError("Its content is no longer saved.")
@@ -186,6 +185,15 @@ class Contents:
                 self.held_bytes += len(data)
             if self.held_bytes > self.max_bytes:
                 self.held_bytes = drop_oldest([self.folder], self.max_bytes, spare=path)
+
+
+def _remove_if_empty(folder: int, name: str) -> None:
+    """Removes a folder that holds nothing but folders. Raises: OSError."""
+    with beneath.open_below(folder, [name]) as inner:
+        for one in os.listdir(inner):
+            if stat.S_ISDIR(os.lstat(one, dir_fd=inner).st_mode):
+                _remove_if_empty(inner, one)
+    os.rmdir(name, dir_fd=folder)
 
 
 def _remove(path: Path, *, sync_name: bool) -> None:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from kode.events import Status
 from kode.messages import Message, Usage
+from kode.sealed import is_intact, seal
 from kode.session.masking import masked
 
 if TYPE_CHECKING:
@@ -366,11 +367,14 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
         plain = _slim(plain)
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".
-    return text.encode("utf-8", "replace")
+    return seal(text.encode("utf-8", "replace"))
 
 
 def parse_line(line: bytes) -> "Header | AnyEntry":
-    """The entry of one line. Raises: ValueError (pydantic's and json's are subclasses)."""
+    """The entry of one line. Raises: ValueError (pydantic's and json's are subclasses), also for
+    one that is not as it was written."""
+    if not is_intact(line):
+        raise ValueError("the checksum of the line does not fit")
     return _adapter().validate_json(line)
 
 

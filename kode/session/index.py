@@ -21,6 +21,7 @@ from typing import Any
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
+from kode.session import order
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
@@ -136,11 +137,15 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
     )
 
 
-def newest(home: Path, cwd: Path) -> str:
-    """The id of the session of this directory that was used last. Raises: SessionError."""
+def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
+    """The id of the session of this directory that was used last, and those used since that cannot
+    be continued: damaged, or without a task. Raises: SessionError."""
+    passed: list[Summary] = []
     for summary in last_used_first(home, cwd):
         if summary.turns and not summary.parent and not summary.damaged:
-            return summary.id
+            return summary.id, tuple(passed)
+        if not summary.parent:
+            passed.append(summary)
     raise SessionError(
         f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
         "shows those of other directories."
@@ -164,16 +169,25 @@ def summarize(path: Path) -> Summary:
 
 
 def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
-    """Sessions as `list_sessions` has them. Reads only as many files as are asked for: nothing was
-    used after its file changed, so a session is the next one as soon as no unread file changed
-    later."""
-    limit = time.time() + FROM_THE_FUTURE_S
+    """Sessions as `list_sessions` has them. Reads only as many files as are asked for.
+
+    Their `order` decides. Of sessions that are not in it times do, and they come after the others:
+    nothing was used after its file changed, so a session is the next one as soon as no unread file
+    changed later. A time from the future, written while a clock was wrong, comes last.
+    """
+    ranks = order.ranks(paths.sessions_folder(home))
     known = files(home)
-    yield from _in_order(home, cwd, [one for one in known if one[0] <= limit])
-    yield from _in_order(home, cwd, [one for one in known if one[0] > limit])
+    in_order = [session_id for _, session_id in known if session_id in ranks]
+    for session_id in sorted(in_order, key=ranks.__getitem__, reverse=True):
+        if summary := _summarize(paths.session_file(home, session_id), cwd):
+            yield summary
+    limit = time.time() + FROM_THE_FUTURE_S
+    others = [one for one in known if one[1] not in ranks]
+    yield from _by_time(home, cwd, [one for one in others if one[0] <= limit])
+    yield from _by_time(home, cwd, [one for one in others if one[0] > limit])
 
 
-def _in_order(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:
+def _by_time(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:
     waiting: list[tuple[float, str, Summary]] = []
     for changed, session_id in sorted(known, reverse=True):
         while waiting and -waiting[0][0] >= changed:
@@ -296,7 +310,8 @@ class _Tail:
 def _tail(path: Path, descriptor: int, size: int) -> _Tail:
     for length in TAIL_BYTES:
         start = max(0, size - length)
-        lines = os.pread(descriptor, size - start, start).split(b"\n")
+        # What follows the last line feed is torn, and no line to any reader.
+        lines = os.pread(descriptor, size - start, start).split(b"\n")[:-1]
         tail = _tail_of(lines[1:] if start else lines, whole=start == 0)
         if tail is not None:
             return tail
@@ -311,8 +326,7 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
         if b'"rewind"' in line:
             return None
         at = at or _text(object_of(line) or {}, "at")
-        if line.startswith(b'{"type":"turn"'):
-            value = object_of(line) or {}
+        if line.startswith(b'{"type":"turn"') and (value := object_of(line)):
             usage = value.get("total_usage")
             usage = usage if isinstance(usage, dict) else {}
             tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))

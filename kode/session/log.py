@@ -19,6 +19,7 @@ from kode import durable, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Thinking, Usage, calls_of, images_of
+from kode.session import order
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -111,6 +112,8 @@ class Session:
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
                 durable.append_to(self.file, lines, self.path)
+            if any(map(is_turn, entries)):
+                order.add(self.path.parent, self.header.id)
         for entry in entries:
             self._take(entry)
 
@@ -286,6 +289,7 @@ def create(
                     path.unlink()
             file.close()
             raise
+    order.add(path.parent, session_id)
     return Session(header=header, path=path, file=file)
 
 
@@ -364,6 +368,7 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     if plan := read_plan(paths.plan_file(home, source.id)):
         write_plan(paths.plan_file(home, session_id), plan)
     durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
+    order.add(paths.sessions_folder(home), session_id)
     return session_id
 
 

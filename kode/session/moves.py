@@ -1,16 +1,23 @@
 """Changes files for undo and redo: keeps the current states first, then changes all files together.
 `checkpoints` decides which files, and their target states."""
 
+import contextlib
+import errno
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from kode import durable
+from kode import beneath, durable
 from kode.errors import StorageError
 from kode.session.change_log import Moved
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen, is_digest
 
-Failures = list[tuple[str, str]]
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""Errors after which the same may succeed; any other leaves the file alone."""
+
+Failures = tuple[tuple[str, str], ...]
 """(path, why)."""
 
 
@@ -25,27 +32,58 @@ def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
     return ""
 
 
-def towards(contents: Contents, goals: Mapping[str, Seen]) -> list[Moved]:
-    """The changes that lead to these target states, by path; keeps the current states. Raises:
-    StorageError."""
+def towards(
+    contents: Contents, goals: Mapping[str, Seen], folders: Mapping[str, int] = MappingProxyType({})
+) -> list[Moved]:
+    """The changes that lead to these target states, by path; keeps the current states. `folders`:
+    see `Moved.folders`. Raises: StorageError."""
     found = []
     for path, kept in contents.keep_all(goals).items():
         if isinstance(kept, StorageError):
             raise kept
         goal = goals[path]
         found.append(
-            Moved(path=path, was=kept.state, was_mode=kept.mode, now=goal.state, now_mode=goal.mode)
+            Moved(
+                path=path,
+                was=kept.state,
+                was_mode=kept.mode,
+                now=goal.state,
+                now_mode=goal.mode,
+                folders=folders.get(path, 0),
+            )
         )
     return found
 
 
-def make(contents: Contents, planned: Sequence[Moved]) -> tuple[list[Moved], Failures]:
-    """Changes the files, durably; returns what was changed and what failed. Removals come first, so
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of planned changes."""
+
+    made: tuple[Moved, ...] = ()
+    left: Failures = ()
+    """Somebody else has changed them meanwhile."""
+    failed: Failures = ()
+    """The disk was full, or something like it: they have still to be made."""
+
+
+NOTHING = Outcome()
+
+
+def make(contents: Contents, planned: Sequence[Moved]) -> Outcome:
+    """Changes the files, durably. Removals come first, so
     that a folder may replace a file and the reverse; then folders and links, so that no file is
     written through a link that is being removed."""
 
+    failed: dict[str, str] = {}
+
     def one(move: Moved) -> str:
-        return _make_one(contents, move)
+        try:
+            return _make_one(contents, move)
+        except (StorageError, OSError) as error:
+            cause = error.__cause__ if isinstance(error, StorageError) else error
+            if isinstance(cause, OSError) and cause.errno in _PASSING:
+                failed[move.path] = str(error)
+            return str(error)
 
     ordered = sorted(planned, key=lambda move: move.path)
     gone = [move for move in ordered if move.now is None]
@@ -57,22 +95,32 @@ def make(contents: Contents, planned: Sequence[Moved]) -> tuple[list[Moved], Fai
     for folder in {Path(move.path).parent for move, fault in faults.items() if not fault}:
         fault = _sync(folder)
         if fault:
-            faults |= {move: fault for move in faults if Path(move.path).parent == folder}
-    made = [move for move in planned if not faults[move]]
-    return made, [(move.path, fault) for move, fault in faults.items() if fault]
+            unsynced = [move for move in faults if Path(move.path).parent == folder]
+            faults |= dict.fromkeys(unsynced, fault)
+            failed |= dict.fromkeys((move.path for move in unsynced), fault)
+    return Outcome(
+        made=tuple(move for move in planned if not faults[move]),
+        left=tuple(
+            (m.path, fault) for m, fault in faults.items() if fault and m.path not in failed
+        ),
+        failed=tuple(failed.items()),
+    )
 
 
 def _make_one(contents: Contents, move: Moved) -> str:
-    """Makes one change; returns why it failed, or "". Its folder is not synced yet."""
+    """Makes one change; returns why it was left, or "". Its folder is not synced yet. Raises:
+    StorageError, OSError."""
     folder = os.path.dirname(move.path)
-    try:
-        if os.path.realpath(folder) != folder:
-            return "its folder is a link now"
-        if contents.see(Path(move.path)).state != move.was:
-            return "it has changed just now"
-        contents.restore(Path(move.path), move.now, move.now_mode, sync_name=False)
-    except (StorageError, OSError) as error:
-        return str(error)
+    if os.path.realpath(folder) != folder:
+        return "its folder is a link now"
+    if contents.see(Path(move.path)).state != move.was:
+        return "it has changed just now"
+    contents.restore(Path(move.path), move.now, move.now_mode, sync_name=False)
+    if move.now is None:
+        with contextlib.suppress(OSError):  # something else is in one of them
+            for own in list(Path(move.path).parents)[: move.folders]:
+                with beneath.open_folder(own.parent) as parent:
+                    os.rmdir(own.name, dir_fd=parent)
     return ""
 
 

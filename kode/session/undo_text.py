@@ -11,14 +11,15 @@ MAX_NAMED = 40
 """Files of a kind; of more, how many."""
 
 
-def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: bool) -> str:
+def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
     """Names the turn, one line per file, and what can be done next. `asked` returns the beginning
     of a turn's prompt."""
-    lines = [*_head(undone, asked, redo=redo)]
+    lines = [*_head(undone, asked)]
     for files in (
         [f"restored {_display_path(path, cwd)}" for path in undone.restored],
         [f"removed {_display_path(path, cwd)}" for path in undone.removed],
         [f"left alone {_display_path(path, cwd)}: {why}" for path, why in undone.left_alone],
+        [f"not yet {_display_path(path, cwd)}: {why}" for path, why in undone.failed],
         undone.notes,
     ):
         lines += first_of(files, MAX_NAMED)
@@ -29,16 +30,21 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str], *, redo: b
     return "\n".join(lines)
 
 
-def _head(undone: Undone, asked: Callable[[int], str], *, redo: bool) -> list[str]:
+def _head(undone: Undone, asked: Callable[[int], str]) -> list[str]:
     if undone.turn is not None:
-        done = "Redid" if redo else "Undid"
+        done = "Redid" if undone.redo else "Undid"
         about = f" ({about})" if (about := asked(undone.turn)) else ""
+        if undone.failed:
+            word = "redo" if undone.redo else "undo"
+            return [f"The {word} of turn {undone.turn}{about} is not complete: `/{word}` again."]
+        if undone.resumed:
+            return [f"{done} the rest of turn {undone.turn}{about}, which had been cut short"]
         if undone.touched or undone.notes:
             return [f"{done} turn {undone.turn}{about}"]
         if undone.left_alone:
             return [f"{done} nothing of turn {undone.turn}{about}"]
         return [f"{done} turn {undone.turn}{about}: no files changed"]
-    if redo:
+    if undone.redo:
         return ["Nothing to redo."]
     if undone.next_redo is not None:
         return ["Nothing more to undo. `/redo` reapplies what was undone."]

@@ -3,13 +3,17 @@ tasks name."""
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from kode import paths
 from kode.cli.main import main
-from kode.errors import UserError
-from kode.fleet.queue import LOG, SPENT, TASKS, open_queue
+from kode.errors import EXIT_NOT_STARTED, UserError
+from kode.fleet import child
+from kode.fleet.owner import SIGNATURE
+from kode.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
 from kode.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
 from tests.fleet.conftest import Make, task
 
@@ -100,3 +104,51 @@ def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
     found = open_queue(Path("/nonexistent"), str(queue.folder))
 
     assert not found.is_gone(LINES["leased"])  # type: ignore[arg-type]
+
+
+def foreign(make: Make, **fields: object) -> Queue:
+    """A queue as somebody else's home would have made it."""
+    queue = make("a", "b", flags=("--permission-mode", "full"), **fields)
+    (queue.folder / SIGNATURE).write_text("0" * 64)
+    return queue
+
+
+def test_a_queue_of_this_home_is_its_own_until_a_task_changes(make: Make) -> None:
+    queue = make("a")
+    assert open_queue(paths.home(), str(queue.folder)).is_own()
+
+    path = queue.folder / TASKS
+    path.write_bytes(line_of(queue.fleet) + b"\n" + line_of(task("evil", Path("/"))) + b"\n")
+
+    assert not open_queue(paths.home(), str(queue.folder)).is_own()
+
+
+def test_another_homes_queue_runs_nothing_without_a_mode(make: Make) -> None:
+    queue = foreign(make)
+
+    assert main(["fleet", "resume", str(queue.folder)]) == EXIT_NOT_STARTED
+    assert main(["fleet", "worker", str(queue.folder)]) == EXIT_NOT_STARTED
+    assert not (queue.folder / LOG).exists()
+
+
+def test_another_homes_queue_runs_in_the_given_mode_without_its_flags(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    queue = foreign(make)
+    ran: list[Sequence[str]] = []
+
+    async def run(command: Sequence[str], **about: object) -> dict[str, object]:
+        ran.append(command)
+        return {"status": "success"}
+
+    monkeypatch.setattr(child, "run_child", run)
+    before = sorted(queue.folder.rglob("*"))
+
+    main(["fleet", "resume", str(queue.folder), "--permission-mode", "plan"])
+
+    assert len(ran) == 2
+    modes = [c[at + 1] for c in ran for at, word in enumerate(c) if word == "--permission-mode"]
+    assert modes[-1] == "plan"
+    assert "full" not in modes
+    assert sorted(queue.folder.rglob("*")) == before
+    assert open_queue(paths.home(), None).is_own()

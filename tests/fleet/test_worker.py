@@ -1,5 +1,6 @@
 """What a worker does with a task, with a stand-in for its process."""
 
+import errno
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +9,13 @@ from typing import Any
 import pytest
 
 from kode import paths
+from kode.errors import StorageError
 from kode.fleet import child
 from kode.fleet.queue import Queue, host, open_worker
 from kode.fleet.records import Finished, Leased, Record, Started
 from kode.fleet.state import CLOCKS_DIFFER_S, TaskState
 from kode.fleet.trees import Trees
-from kode.fleet.worker import work
+from kode.fleet.worker import MAX_KILLS, work
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
 from tests.fleet.conftest import Make
@@ -27,8 +29,9 @@ class Processes:
         self.texts: list[str] = []
         self.result: dict[str, Any] = {"status": "success"}
 
-    async def run(self, command: Sequence[str], **about: object) -> dict[str, Any]:
-        self.texts.append(command[-1])
+    async def run(self, command: Sequence[str], *, text: str, **about: object) -> dict[str, Any]:
+        assert text not in command
+        self.texts.append(text)
         return self.result
 
 
@@ -133,3 +136,50 @@ async def test_a_task_with_a_missing_folder_fails_alone(
     await work(queue, nothing, jobs=1)
     assert "is not there" in (end_of(queue, "a").error or "")
     assert end_of(queue, "b").status == "success"
+
+
+async def test_a_task_killed_alone_is_continued(
+    processes: Processes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [{"status": "killed", "error": "killed"}, {"status": "success"}]
+
+    async def run(command: Sequence[str], **about: object) -> dict[str, Any]:
+        return results.pop(0)
+
+    monkeypatch.setattr(child, "run_child", run)
+    queue = make("a")
+
+    await work(queue, nothing, jobs=1)
+
+    assert end_of(queue, "a").status == "success"
+    assert queue.state.tasks["a"].starts == 2
+
+
+async def test_a_task_killed_at_every_start_ends_as_an_error(
+    processes: Processes, make: Make
+) -> None:
+    processes.result = {"status": "killed", "error": "killed"}
+    queue = make("a")
+
+    await work(queue, nothing, jobs=1)
+
+    assert end_of(queue, "a").status == "error"
+    assert len(processes.texts) == MAX_KILLS + 1
+
+
+async def test_a_full_disk_blames_no_task(
+    processes: Processes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Trees, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    queue = make("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trees, "write_patch", full)
+        with pytest.raises(StorageError):
+            await work(queue, nothing, jobs=1)
+    assert queue.state.tasks["a"].finished is None
+
+    await work(queue, nothing, jobs=1)
+
+    assert end_of(queue, "a").status == "success"

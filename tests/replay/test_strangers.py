@@ -237,3 +237,22 @@ async def test_a_strangers_repository_in_the_copy_moves_no_branch(
     await played(theirs, config, project)
 
     assert git("rev-parse", "HEAD") == before
+
+
+async def test_a_link_that_a_cassette_plants_is_not_written_through(
+    record: Record, project: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    state = hashlib.sha256((project / "a.py").read_bytes()).hexdigest()
+    with open_cassette(await record(DONE)) as recording, scratch(recording, project) as copy:
+        theirs = str(Path(recording.project) / "a.py")
+
+        assert copy._set(theirs, f"link:{victim}", 0o644)
+        assert copy._set(theirs, state, 0o644)
+
+        planted = copy.in_copy(theirs)
+        assert planted is not None
+        assert not planted.is_symlink()
+        assert planted.read_bytes() == (project / "a.py").read_bytes()
+    assert victim.read_text() == "mine"

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.sealed import seal
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -40,7 +41,7 @@ def test_a_message_comes_back_as_it_was() -> None:
 def test_a_line_leaves_out_empty_values_and_begins_with_type() -> None:
     line = line_of(MessageEntry(role="user", parts=(Text(text="hi"),), id="a", at="b"))
 
-    assert line == (
+    assert line == seal(
         b'{"type":"message","role":"user","parts":[{"text":"hi","type":"text"}],"id":"a","at":"b"}'
     )
 
@@ -140,6 +141,7 @@ def test_the_first_line_has_the_fields_that_scripts_rely_on() -> None:
         "model": "m",
         "provider": "openai",
         "version": 1,
+        "sum": "598d20f6",
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from kode import paths
 from kode.errors import SessionError
 from kode.messages import Message, Text, user_message
-from kode.session import index, log
+from kode.session import index, log, order
 from kode.session.entries import RewindEntry, SystemEntry
 from tests.session.stories import new_session, plain_turn
 
@@ -65,11 +65,14 @@ def test_a_list_of_a_directory_has_only_its_sessions(tmp_path: Path) -> None:
     assert [s.id for s in index.list_sessions(tmp_path, cwd=tmp_path / "link")] == [mine]
 
 
+@pytest.mark.parametrize("of_an_older_kode", [False, True])
 def test_a_list_reads_no_more_files_than_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_an_older_kode: bool
 ) -> None:
-    for age_s in range(30):
+    for age_s in reversed(range(30)):
         made(tmp_path, f"task {age_s}", age_s=age_s)
+    if of_an_older_kode:
+        (paths.sessions_folder(tmp_path) / order.NAME).unlink()
     read: list[Path] = []
     original = index._summarize
 
@@ -194,7 +197,7 @@ def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
     child.close()
     unused = new_session(tmp_path, here)
 
-    assert index.newest(tmp_path, here) == mine
+    assert index.newest(tmp_path, here)[0] == mine
     unused.close()
 
 

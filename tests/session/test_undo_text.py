@@ -14,7 +14,7 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
         next_redo=1,
     )
 
-    lines = undo_text(undone, Path("/work"), lambda turn: "make many", redo=False).splitlines()
+    lines = undo_text(undone, Path("/work"), lambda turn: "make many").splitlines()
 
     assert lines[0] == "Undid turn 1 (make many)"
     assert lines[1] == "removed many/0.py"
@@ -26,7 +26,7 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
 def test_an_undo_leaving_every_file_alone_claims_nothing() -> None:
     undone = Undone(turn=2, left_alone=(("/work/a.py", "it has changed since"),), next_redo=2)
 
-    lines = undo_text(undone, Path("/work"), lambda turn: "edit", redo=False).splitlines()
+    lines = undo_text(undone, Path("/work"), lambda turn: "edit").splitlines()
 
     assert lines[:2] == [
         "Undid nothing of turn 2 (edit)",

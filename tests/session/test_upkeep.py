@@ -191,7 +191,8 @@ def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> Non
 
     upkeep.delete(tmp_path, str(session.id))
 
-    assert [p.name for p in paths.sessions_folder(tmp_path).iterdir()] == [f"{other.id}.jsonl"]
+    left = {path.name for path in paths.sessions_folder(tmp_path).iterdir()}
+    assert left == {f"{other.id}.jsonl", "order"}
 
 
 def test_a_session_open_elsewhere_is_not_deleted(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _show_session(arguments: argparse.Namespace) -> int:
     from kode.session.index import find, newest
 
     home, cwd = paths.home(), working_directory(arguments)
-    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)
+    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)[0]
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     found = session_cost(home, session_id, pricing(given_prices(config)) if arguments.why else None)
     if arguments.why:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, paths
-from kode.errors import KodeError
+from kode.config.own_home import guard_home
+from kode.errors import ConfigError, KodeError
 from kode.programs import find_program
 from kode.providers.reach import Reached, reach
 
@@ -111,9 +112,13 @@ def python(case: Case) -> Finding:
 
 def home(case: Case) -> Finding:
     home = paths.home()
+    try:
+        note = guard_home(home)
+    except ConfigError as error:
+        return missing(str(error), "make the folder your own")
     folder = _existing(home)
     if folder.is_dir() and can_write(folder):
-        return ok(f"{home} can be written")
+        return ok(note or f"{home} can be written")
     return missing(
         f"{home} cannot be written", "make it writable, or set KODE_HOME to another folder"
     )

@@ -24,8 +24,10 @@ from kode.cli.screen.output import print_line, to_json
 from kode.contracts import MODE_CALLED
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
 from kode.interrupts import cancelled_by_signals
+from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
+    from kode.contracts import PermissionMode
     from kode.fleet.executors import Executor
     from kode.fleet.queue import Queue
 
@@ -147,12 +149,44 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
         help="the new limit, including what was already spent",
     )
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
+    add(
+        "--permission-mode",
+        type=lambda name: MODE_CALLED.get(name, name),
+        choices=MODES,
+        help="the mode of a queue that another home made",
+    )
     _add_executor(parser)
     arguments = parser.parse(argv)
     executor = _executor(arguments)
     queue = _open(arguments)
+    if not queue.is_own():
+        queue = _take_over(queue, arguments.permission_mode)
     queue.resume(arguments.budget_usd, failed_too=arguments.failed)
     return _drive(queue, executor, arguments)
+
+
+def _take_over(queue: "Queue", mode: "PermissionMode | None") -> "Queue":
+    """The open tasks of a queue that another home made, as a queue of this one, in the mode that
+    the person gives. Shows them. Raises: ConfigError where none is given; StorageError."""
+    from kode.fleet.owner import taken_over
+    from kode.fleet.queue import create
+    from kode.session.log import new_session_id
+
+    tasks = [one.task for one in queue.state.open_tasks()]
+    for task in tasks:
+        check = f"; check: {task.verify}" if task.verify else ""
+        asked = f"{task.id}  {task.source} ({task.isolate}): {shorten(task.task, 100)}{check}"
+        print(clean(asked), file=sys.stderr)
+    if mode is None:
+        raise ConfigError(
+            f"{queue.folder} was made by another home: its modes and flags are not used. Give the "
+            f"mode in which its {plural(len(tasks), 'open task')} may run here: `kode fleet resume "
+            f"{queue.folder} --permission-mode auto-edit`."
+        )
+    home, id = paths.home(), new_session_id()
+    trees = paths.fleet_trees(home)
+    fleet, tasks = taken_over(queue.fleet, tasks, id=id, trees=trees, mode=mode)
+    return create(paths.fleet_folder(home) / id, fleet, tasks)
 
 
 def _worker(parser: Parser, argv: Sequence[str]) -> int:
@@ -164,6 +198,11 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
     from kode.fleet.worker import work
 
     queue = _open(arguments)
+    if not queue.is_own():
+        raise ConfigError(
+            f"{queue.folder} was made by another home, so no worker runs it here. Set KODE_HOME to "
+            f"the home that made it, or take its tasks over: `kode fleet resume {queue.folder}`."
+        )
     tasks = list(queue.state.tasks)
     if arguments.index is not None and not 0 <= arguments.index < len(tasks):
         raise ConfigError(f"--index {arguments.index}: the queue has {len(tasks)} tasks, from 0.")

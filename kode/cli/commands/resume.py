@@ -3,6 +3,7 @@
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,8 +45,6 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     from kode.cli.commands.opening import open_repl, stdin_is_terminal
     from kode.cli.commands.run import run_task
     from kode.cli.commands.team_sessions import find
-    from kode.paths import home
-    from kode.session.index import newest
 
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
@@ -58,12 +57,28 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             if session_id is None:
                 return EXIT_OK
         else:
-            session_id = find(prefix) if prefix else newest(home(), cwd)
+            session_id = find(prefix) if prefix else _newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and stdin_is_terminal():
         return open_repl(arguments, None, session_id)
     return run_task(arguments, task, session_id)
+
+
+def _newest(cwd: Path) -> str:
+    """The session used last; says which later ones were passed over. Raises: SessionError."""
+    from kode.paths import home
+    from kode.session.index import newest
+
+    session_id, passed = newest(home(), cwd)
+    for one in passed:
+        why = "cannot be read" if one.damaged else "has no task yet"
+        print(
+            f"kode: session {one.id}, used later, {why}: continuing {session_id}. "
+            f"`kode session check {one.id}` says more.",
+            file=sys.stderr,
+        )
+    return session_id
 
 
 def _pick(cwd: Path) -> str | None:

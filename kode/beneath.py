@@ -1,0 +1,154 @@
+"""The one door to files in trees that others change meanwhile: a project, a layer, a scratch copy.
+
+A name that was looked at can be another file when it is used: a folder is swapped for a link, and
+what was meant for the project lands in the home. So a folder is opened component by component, each
+below the one before and none of them a link, and everything in it is done relative to its
+descriptor. (The kernel's `openat2` does the same in one call, where there is one; the walk works
+everywhere and costs microseconds.)
+
+All functions raise OSError, where a link is in the way `LinkInTheWay`.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+TEMPORARY_PREFIX = ".kode-tmp-"
+"""Prefix of files not yet renamed into place. A leftover of a crash is never read."""
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS = _OPEN | getattr(os, "O_PATH", 0)
+"""For a folder that is only passed through, and may be unreadable."""
+
+ModeOf = Callable[[int], int]
+"""Of a missing folder, by its place among the steps from 0: the mode with which it is created."""
+
+
+class LinkInTheWay(OSError):
+    """A component of the path is a link."""
+
+
+def usual_mode(step: int) -> int:
+    """The mode that a person's new folder has, before their umask."""
+    return 0o777
+
+
+@contextlib.contextmanager
+def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
+    """A folder by its absolute path, for reading and to work in; created with its parents if `make`
+    is given."""
+    top = os.open(path.anchor, _PASS)
+    try:
+        with open_below(top, path.parts[1:], make=make) as folder:
+            yield folder
+    finally:
+        os.close(top)
+
+
+@contextlib.contextmanager
+def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) -> Iterator[int]:
+    """A folder by the steps that lead to it from an open one."""
+    folder = os.dup(top)
+    try:
+        for place, step in enumerate(steps):
+            if step in ("", ".", "..") or "/" in step:
+                raise OSError(errno.EINVAL, "not the name of a folder", step)
+            below = _step(folder, step, None if make is None else make(place))
+            os.close(folder)
+            folder = below
+        opened = os.open(".", _OPEN, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _step(folder: int, name: str, mode: int | None) -> int:
+    try:
+        return os.open(name, _PASS, dir_fd=folder)
+    except FileNotFoundError:
+        if mode is None:
+            raise
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, mode, dir_fd=folder)
+        return _step(folder, name, None)
+    except OSError as error:
+        found = status(folder, name)
+        if found is not None and stat.S_ISLNK(found.st_mode):
+            raise LinkInTheWay(errno.ELOOP, "a link is in the way", name) from error
+        raise
+
+
+def status(folder: int, name: str) -> os.stat_result | None:
+    """Of what stands under a name; None for nothing."""
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+
+
+def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
+    """Puts a copy of a regular file of one folder into another, atomically; what stood there under
+    the name `to` is replaced."""
+    reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(name, reads, dir_fd=source), "rb") as file, _beside(folder, to) as temporary:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as made:
+            shutil.copyfileobj(file, made)
+            made.flush()
+            os.fchmod(made.fileno(), mode)
+            found = os.fstat(file.fileno())
+            os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def link_in(target: str, folder: int, to: str) -> None:
+    """Puts a symbolic link into a folder, atomically."""
+    with _beside(folder, to) as temporary:
+        os.symlink(target, temporary, dir_fd=folder)
+
+
+def move_in(source: int, name: str, folder: int, to: str) -> None:
+    """Moves a file or a link of one folder into another, atomically, also to another disk."""
+    try:
+        os.rename(name, to, src_dir_fd=source, dst_dir_fd=folder)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    found = os.lstat(name, dir_fd=source)
+    if stat.S_ISLNK(found.st_mode):
+        link_in(os.readlink(name, dir_fd=source), folder, to)
+    else:
+        copy_in(source, name, folder, to, stat.S_IMODE(found.st_mode))
+    os.unlink(name, dir_fd=source)
+
+
+def remove(folder: int, name: str) -> None:
+    """Removes what stands under a name, a folder with all that is in it; nothing is no error."""
+    found = status(folder, name)
+    if found is None:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        shutil.rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _beside(folder: int, to: str) -> Iterator[str]:
+    """The name of a temporary file, which is renamed to `to` once it was made."""
+    temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    try:
+        yield temporary
+        os.rename(temporary, to, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise

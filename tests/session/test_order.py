@@ -1,0 +1,95 @@
+"""Which session is the one used last, whatever the clock says and wherever a file was cut."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kode import paths
+from kode.session import index, log, order
+from tests.session.stories import new_session, plain_turn
+
+
+def session_of(home: Path, task: str) -> str:
+    session = new_session(home, home)
+    plain_turn(session, task)
+    session.close()
+    return str(session.id)
+
+
+def test_a_clock_set_back_changes_no_order(tmp_path: Path) -> None:
+    before = session_of(tmp_path, "before")
+    ahead = time.time() + 3600
+    os.utime(paths.session_file(tmp_path, before), (ahead, ahead))
+    after = session_of(tmp_path, "after")
+
+    assert index.newest(tmp_path, tmp_path) == (after, ())
+
+
+def test_a_task_makes_an_open_session_the_newest(tmp_path: Path) -> None:
+    first = new_session(tmp_path, tmp_path)
+    second = session_of(tmp_path, "second")
+    plain_turn(first, "first")
+    first.close()
+
+    assert [one.id for one in index.list_sessions(tmp_path)] == [first.id, second]
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 10, 60])
+def test_a_torn_end_of_a_turn_hides_no_session(tmp_path: Path, cut_bytes: int) -> None:
+    session_of(tmp_path, "older")
+    newest = session_of(tmp_path, "newest")
+    path = paths.session_file(tmp_path, newest)
+    os.truncate(path, path.stat().st_size - cut_bytes)
+
+    assert index.newest(tmp_path, tmp_path) == (newest, ())
+    assert index.list_sessions(tmp_path)[0].turns == 1
+
+
+def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
+    older = session_of(tmp_path, "older")
+    damaged = session_of(tmp_path, "damaged")
+    paths.session_file(tmp_path, damaged).write_bytes(b"\0" * 100)
+    empty = new_session(tmp_path, tmp_path)
+
+    found, passed = index.newest(tmp_path, tmp_path)
+    empty.close()
+
+    assert found == older
+    assert [one.id for one in passed] == [empty.id, damaged]
+
+
+def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
+    old = [session_of(tmp_path, str(number)) for number in range(2)]
+    for session_id, at in zip(old, (200, 100), strict=True):
+        os.utime(paths.session_file(tmp_path, session_id), (at, at))
+    (paths.sessions_folder(tmp_path) / order.NAME).unlink()
+    new = session_of(tmp_path, "new")
+
+    assert [one.id for one in index.list_sessions(tmp_path)] == [new, *old]
+
+
+def test_a_damaged_list_leaves_the_order_to_the_rest(tmp_path: Path) -> None:
+    first, second = session_of(tmp_path, "1"), session_of(tmp_path, "2")
+    path = paths.sessions_folder(tmp_path) / order.NAME
+    path.write_bytes(path.read_bytes()[:-4] + b"\xff\0")
+    third = session_of(tmp_path, "3")
+
+    assert {one.id for one in index.list_sessions(tmp_path)} == {first, second, third}
+    assert index.newest(tmp_path, tmp_path)[0] == third
+
+
+def test_a_long_list_is_written_anew_in_the_same_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "LONGEST_BYTES", 300)
+    kept = [session_of(tmp_path, str(number)) for number in range(12)]
+    gone = kept.pop(3)
+    paths.session_file(tmp_path, gone).unlink()
+    session = log.load(tmp_path, kept[0])[0]
+    plain_turn(session, "again")
+    session.close()
+
+    assert [one.id for one in index.list_sessions(tmp_path)] == [kept[0], *reversed(kept[1:])]
+    assert (paths.sessions_folder(tmp_path) / order.NAME).stat().st_size < 900

@@ -1,0 +1,77 @@
+"""A line that a disk or a copy has changed is found in every log, and an older one is read."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kode.fleet import records
+from kode.memory import history
+from kode.messages import Text
+from kode.sealed import is_intact, seal
+from kode.session import change_log, entries
+
+LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
+    "session": (
+        entries.line_of(
+            entries.MessageEntry(role="user", parts=(Text(text="keep the port at 8080"),))
+        ),
+        entries.parse_line,
+    ),
+    "undo": (
+        change_log.line_of(change_log.Change(turn=1, path="/work/a.txt", before="a" * 64)),
+        change_log.parse,
+    ),
+    "memory": (
+        history._line(
+            history.Change.by(
+                history.Author(who="model"), "tiered", "add", "f1", after=("use port 8080",)
+            )
+        ),
+        history._read,
+    ),
+    "fleet": (records.line_of(records.Cancelled(at=1.5)), records.parse_line),
+}
+
+
+def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
+    try:
+        return parse(line)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_no_flipped_bit_of_a_line_changes_its_content(name: str) -> None:
+    line, parse = LINES[name]
+    whole = parse(line)
+    for at in range(len(line)):
+        for bit in range(8):
+            flipped = bytearray(line)
+            flipped[at] ^= 1 << bit
+            assert read(parse, bytes(flipped)) in (None, whole)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_without_a_checksum_is_read(name: str) -> None:
+    line, parse = LINES[name]
+    older = line[: line.rindex(b',"sum"')] + b"}"
+
+    assert seal(older) == line
+    assert is_intact(older)
+    assert parse(older) == parse(line)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_edited_by_hand_needs_no_checksum(name: str) -> None:
+    line, parse = LINES[name]
+    edited = line.replace(b"8080", b"9090").replace(b"a.txt", b"b.txt").replace(b"1.5", b"2.5")
+
+    assert read(parse, edited) is None
+    assert parse(edited[: edited.rindex(b',"sum"')] + b"}") not in (None, parse(line))
+
+
+def test_a_text_that_looks_like_a_checksum_is_none() -> None:
+    text = 'look: ,"sum":"00000000"}'
+    line = entries.line_of(entries.MessageEntry(role="user", parts=(Text(text=text),)))
+    assert entries.parse_line(line).parts[0].text == text
