@@ -83,7 +83,7 @@ async def memory(request, tmp_path):
     await one.system.close(1.0)
 
 
-async def test_what_is_created_is_found_shown_explained_and_undone(memory):
+async def test_a_created_file_is_found_shown_explained_and_undone(memory):
     done = await memory("create", path=memory.file, file_text="- likes zebras\n- deploys by hand\n")
     assert f"File created successfully at: {memory.file}" in done
 
@@ -102,7 +102,7 @@ async def test_what_is_created_is_found_shown_explained_and_undone(memory):
     assert "zebras" not in await memory.text(memory.file)
 
 
-async def test_each_edit_is_a_change_of_its_own_with_an_undo(memory):
+async def test_each_edit_is_its_own_change_with_an_undo(memory):
     await memory("create", path=memory.file, file_text="- likes zebras\n- deploys by hand\n")
 
     said = await memory("str_replace", path=memory.file, old_str="zebras", new_str="okapis")
@@ -210,7 +210,7 @@ async def test_no_path_leaves_the_folder(memory, path, tmp_path):
     assert (tmp_path / "x").read_text() == "secret of the disk"
 
 
-async def test_lines_are_numbered_and_a_range_of_them_can_be_viewed(memory):
+async def test_lines_are_numbered_and_a_range_can_be_viewed(memory):
     lines = [f"- fact {number}" for number in range(1, 6)]
     await memory("create", path=memory.file, file_text="\n".join(lines))
 
@@ -237,14 +237,14 @@ async def test_a_credential_is_refused_and_then_nothing_was_changed(memory):
     assert SECRET not in history
 
 
-async def test_a_file_that_is_no_part_of_memory_is_refused_with_those_that_are(memory):
+async def test_a_file_outside_memory_is_refused_naming_those_inside(memory):
     said = await memory.fault("create", path="/memories/deep/down/x.txt", file_text="- x")
 
     assert FILES[memory.name][0].split("/")[0] in said
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
-async def test_in_a_session_with_outside_text_every_write_is_asked_about(memory, tmp_path, mode):
+async def test_a_tainted_session_is_asked_about_every_write(memory, tmp_path, mode):
     rules = Rules(allow=(parse("memory"),))
     calls = [
         ("create", {"path": memory.file, "file_text": "x"}),
@@ -262,7 +262,7 @@ async def test_in_a_session_with_outside_text_every_write_is_asked_about(memory,
     assert decide_call(call).outcome == "allow"
 
 
-async def test_the_tools_that_write_in_another_way_are_not_there_beside_it(memory):
+async def test_the_other_writing_tools_are_absent_beside_the_folder(memory):
     writing = [tool.name for tool in memory.system.tools() if tool.effect != "memory-read"]
 
     assert writing == ["memory"]
@@ -276,7 +276,7 @@ async def test_it_is_declared_by_its_type(memory):
 # ── what only some have ──────────────────────────────────────────────────────────────────────
 
 
-async def test_what_passes_a_limit_leaves_everything_as_it_was(tmp_path):
+async def test_an_edit_over_a_limit_changes_nothing(tmp_path):
     memory = await opened(tmp_path, "tiered")
     await memory("create", path=memory.file, file_text="- likes zebras\n- uses uv\n")
 
@@ -301,7 +301,7 @@ async def test_episodes_and_the_history_can_be_viewed_and_not_written(tmp_path):
     assert "written by kode alone" in said
 
 
-async def test_a_fact_that_may_be_stale_says_so_and_keeps_its_words_when_edited(tmp_path):
+async def test_a_stale_fact_is_marked_until_it_is_edited(tmp_path):
     (tmp_path / "app.py").write_text("port = 80")
     native = make_system(MemoryConfig())
     await native.open(context(tmp_path), {})
@@ -319,7 +319,7 @@ async def test_a_fact_that_may_be_stale_says_so_and_keeps_its_words_when_edited(
     assert "- the port is 81" in (await memory.text(memory.file)).split("\n")
 
 
-async def test_what_somebody_wrote_into_a_vault_meanwhile_is_not_written_over(tmp_path):
+async def test_a_line_added_to_a_vault_meanwhile_is_not_overwritten(tmp_path):
     memory = await opened(tmp_path, "vault")
     await memory("create", path=memory.file, file_text="- Likes: zebras\n")
     path = memory.system.files.path("facts/user.md")
@@ -347,7 +347,7 @@ def test_entries_read_back_from_the_file_they_are_shown_as(texts):
 
 
 @given(st.lists(entries, unique=True, max_size=6), st.lists(entries, unique=True, max_size=6))
-def test_the_steps_of_an_edit_give_the_entries_of_the_edited_file(old, new):
+def test_the_steps_of_an_edit_yield_the_edited_files_entries(old, new):
     rows = [Row(key=str(number), text=text) for number, text in enumerate(old)]
     text = entry_lines.render([Row(key="", text=entry) for entry in new])
 
