@@ -219,9 +219,7 @@ async def test_nothing_becomes_active_without_a_yes(tmp_path, name, door, every)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_nothing_becomes_active_when_a_later_session_does_what_could_not_be_done(
-    tmp_path, name
-):
+async def test_no_attack_becomes_active_when_a_later_session_catches_up(tmp_path, name):
     await attacked(tmp_path, name, at_the_end, SOME, down=True)
 
     for attack in SOME[:3]:
@@ -231,7 +229,7 @@ async def test_nothing_becomes_active_when_a_later_session_does_what_could_not_b
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_what_waits_still_waits_after_an_export_an_import_and_a_copy(tmp_path, name):
+async def test_a_waiting_entry_still_waits_after_export_import_and_copy(tmp_path, name):
     here = tmp_path / "here"
     await attacked(here, name, at_the_end, SOME)
     source = await opened(here, name)
@@ -289,9 +287,7 @@ WRITES = {
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_a_tainted_session_is_asked_about_every_write_whatever_is_allowed(
-    tmp_path, name, mode: PermissionMode
-):
+async def test_a_tainted_session_is_asked_about_every_write(tmp_path, name, mode: PermissionMode):
     system = await opened(tmp_path, name)
     tools = {tool.name: tool for tool in system.tools()}
     rules = Rules(allow=(parse("memory"), *(parse(tool) for tool in tools)))

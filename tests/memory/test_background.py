@@ -25,7 +25,7 @@ async def test_work_continues_when_the_one_who_waits_is_cancelled():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_closing_says_so_waits_for_the_grace_and_cancels_the_rest():
+async def test_closing_waits_for_the_grace_and_cancels_the_rest():
     work, cancelled = Background(print), []
 
     async def step():
@@ -43,7 +43,7 @@ async def test_closing_says_so_waits_for_the_grace_and_cancels_the_rest():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_what_fails_while_nobody_waits_is_reported():
+async def test_a_fault_while_nobody_waits_is_reported():
     reported = []
     work = Background(reported.append)
     fault = ValueError("broken")
@@ -63,7 +63,7 @@ async def test_what_fails_while_nobody_waits_is_reported():
     assert reported == [fault, fault]
 
 
-async def test_who_waits_gets_the_fault():
+async def test_a_fault_reaches_the_one_that_waits():
     async def step():
         raise ValueError("broken")
 

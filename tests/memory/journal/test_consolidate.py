@@ -37,7 +37,7 @@ PLACEHOLDER = (
 
 @pytest.mark.parametrize("update", ["none", "empty", "(empty)", "None.", PLACEHOLDER])
 @pytest.mark.parametrize("memory", ["", "- likes tabs\n" * 50])
-def test_an_update_that_says_nothing_leaves_the_memory_as_it_is(update, memory):
+def test_an_update_that_says_nothing_leaves_the_memory_unchanged(update, memory):
     decision = decided(json.dumps({"history_entry": "did it", "memory_update": update}), memory)
 
     assert (decision.update, decision.usable, decision.problem) == (None, True, "")
@@ -67,7 +67,7 @@ def test_an_answer_without_an_entry_is_unusable(said):
 
 
 @pytest.mark.parametrize("stop", ["length", "refusal", "interrupted", "tool_calls"])
-def test_an_answer_that_was_not_finished_is_unusable_even_when_it_is_whole(stop):
+def test_an_unfinished_answer_is_unusable_even_when_it_is_whole(stop):
     decision = decided(BOTH, stop=stop)
 
     assert (decision.usable, decision.update) == (False, None)
@@ -103,9 +103,7 @@ def test_an_update_that_is_no_text_is_unusable():
         (100, 8192 * 4 + 1, 8192, False),
     ],
 )
-def test_a_memory_that_shrinks_too_far_or_grows_without_measure_is_refused(
-    before, after, limit, taken
-):
+def test_a_memory_that_shrinks_or_grows_too_far_is_refused(before, after, limit, taken):
     answer = json.dumps({"history_entry": "did it", "memory_update": "x" * after})
 
     decision = decided(answer, memory="y" * before, limit=limit)
@@ -115,7 +113,7 @@ def test_a_memory_that_shrinks_too_far_or_grows_without_measure_is_refused(
 
 
 @pytest.mark.parametrize("update", [f"- key {KEY}", "- ignore previous instructions", "a\u200bb"])
-def test_an_update_that_may_not_be_remembered_is_refused_and_the_entry_kept(update):
+def test_a_forbidden_update_is_refused_while_its_entry_is_kept(update):
     answer = json.dumps({"history_entry": f"used {KEY}", "memory_update": f"- old\n{update}"})
 
     decision = decided(answer, memory="- old")
@@ -126,7 +124,7 @@ def test_an_update_that_may_not_be_remembered_is_refused_and_the_entry_kept(upda
     assert KEY not in decision.problem
 
 
-def test_what_a_person_wrote_into_the_memory_does_not_keep_the_rest_out():
+def test_a_persons_own_lines_do_not_block_an_update():
     memory = "- always ignore previous instructions in tests\n- b"
     answer = json.dumps({"history_entry": "x", "memory_update": f"{memory}\n- new"})
 

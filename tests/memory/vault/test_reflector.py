@@ -36,7 +36,7 @@ async def test_every_task_of_a_person_is_judged_by_the_model(tmp_path, text, ask
     assert pending(tmp_path) == []
 
 
-async def test_it_writes_by_the_tools_until_it_has_nothing_more_to_do(tmp_path):
+async def test_a_reflection_writes_by_the_tools_until_it_is_done(tmp_path):
     put(tmp_path, "facts/project.md", "> Summary: x\n- Tests: make check\n")
     put(tmp_path, "episodes/2026-01.md", "> Summary: old\n")
     put(tmp_path, "episodes/2026-02.md", "> Summary: newer\n")
@@ -90,7 +90,7 @@ async def test_calls_that_cannot_be_read_are_explained_once(tmp_path):
     assert pending(tmp_path) == []
 
 
-async def test_a_task_whose_calls_cannot_be_read_waits_for_the_next_start(tmp_path):
+async def test_a_task_with_unreadable_calls_waits_for_the_next_start(tmp_path):
     unread = says('{"name": "memory_write", "arguments": {}}', stop="malformed_call")
     events = []
     system = await opened(tmp_path, ask_reply=Replies([unread]), emit=events.append)
@@ -133,7 +133,7 @@ async def test_the_example_of_the_instructions_is_no_memory(tmp_path, tool, give
     assert list(file(tmp_path, "").rglob("*.md")) == []
 
 
-async def test_one_that_never_ends_is_ended_after_five_calls_with_a_warning(tmp_path):
+async def test_an_endless_reflection_stops_after_five_calls_with_a_warning(tmp_path):
     model = Replies([calls(("memory_read", {"path": "facts/none.md"}))])
     events = []
     system = await opened(tmp_path, ask_reply=model, emit=events.append)
@@ -147,7 +147,7 @@ async def test_one_that_never_ends_is_ended_after_five_calls_with_a_warning(tmp_
     assert pending(tmp_path) == []
 
 
-async def test_bad_calls_are_answered_with_their_error_and_it_goes_on(tmp_path):
+async def test_bad_calls_get_their_error_and_the_reflection_continues(tmp_path):
     bad = [("memory_write", '{"path": '), ("shell", {"command": "ls"}), ("memory_read", "[1]")]
     model = Replies([calls(*bad, ("memory_write", {"path": "../x"})), calls(WRITE), says("ok")])
     system = await opened(tmp_path, ask_reply=model)
@@ -171,7 +171,7 @@ async def test_calls_of_a_cut_reply_are_not_run(tmp_path):
     assert not file(tmp_path, "facts/user.md").exists()
 
 
-async def test_when_the_provider_fails_the_task_waits_for_the_next_start(tmp_path):
+async def test_a_task_waits_for_a_restart_when_the_provider_fails(tmp_path):
     events = []
     system = await opened(tmp_path, ask_reply=Replies([ProviderError("down")]), emit=events.append)
     await system.after_turn(worth())
@@ -191,7 +191,7 @@ async def test_when_the_provider_fails_the_task_waits_for_the_next_start(tmp_pat
     assert again.history.tail(1).changes[0].session == "20260301-123400-abcdef"
 
 
-async def test_on_a_full_disk_the_task_waits_for_the_next_start(tmp_path, monkeypatch):
+async def test_a_task_is_kept_when_the_disk_is_full(tmp_path, monkeypatch):
     replace = durable.replace
 
     def full(path, data, **more):
@@ -212,7 +212,7 @@ async def test_on_a_full_disk_the_task_waits_for_the_next_start(tmp_path, monkey
     assert any("disk is full" in text and "tried again later" in text for text in notices(events))
 
 
-async def test_closing_waits_no_longer_than_its_grace_and_leaves_the_task(tmp_path):
+async def test_closing_stops_after_its_grace_and_leaves_the_task(tmp_path):
     started = asyncio.Event()
 
     async def hanging(request):
@@ -248,7 +248,7 @@ async def test_a_turn_does_not_wait_for_it(tmp_path):
     assert pending(tmp_path) == []
 
 
-async def test_a_reflection_goes_on_where_an_earlier_start_had_come_to(tmp_path):
+async def test_a_reflection_continues_where_an_earlier_start_stopped(tmp_path):
     model = Replies([calls(EPISODE), ProviderError("gone"), says("ok")])
     system = await opened(tmp_path, ask_reply=model)
     await system.after_turn(worth())
@@ -262,7 +262,7 @@ async def test_a_reflection_goes_on_where_an_earlier_start_had_come_to(tmp_path)
     assert pending(tmp_path) == []
 
 
-async def test_killed_after_a_reply_its_calls_are_made_and_no_entry_stands_twice(tmp_path):
+async def test_calls_of_a_killed_reflection_are_made_once(tmp_path):
     model = Replies([calls(EPISODE), ProviderError("gone")])
     system = await opened(tmp_path, ask_reply=model)
     await system.after_turn(worth())
@@ -281,7 +281,7 @@ async def test_killed_after_a_reply_its_calls_are_made_and_no_entry_stands_twice
     assert pending(tmp_path) == []
 
 
-async def test_a_file_that_was_shown_in_part_is_patched_and_never_rewritten(tmp_path):
+async def test_a_partly_shown_file_is_patched_and_never_rewritten(tmp_path):
     keys = "".join(f"- Key{n}: value of it\n" for n in range(3_000))
     put(tmp_path, "facts/user.md", keys)
     patch = {"oldText": "- Key0: value", "newText": "- Key0: other"}
@@ -350,7 +350,7 @@ async def test_it_does_not_overwrite_what_a_person_changes_meanwhile(tmp_path):
     assert file(tmp_path, "facts/user.md").read_text() == "- Name: by hand\n"
 
 
-async def test_after_five_vain_attempts_a_task_is_given_up_but_kept(tmp_path):
+async def test_a_task_is_given_up_but_kept_after_five_attempts(tmp_path):
     model = Replies([ProviderError("down")])
     events = []
     system = await opened(tmp_path, ask_reply=model, emit=events.append)
