@@ -90,38 +90,38 @@ async def at_the_end(system, attack):
     """Of the process, or of the session by `/new`."""
     await system.after_turn(outside(1, attack))
     await system.before_drop(spoken(attack), "exit" if len(attack) % 2 else "reset")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def in_the_middle_of_the_turn(system, attack):
     """The window overflows before the turn ends: memory has not been told of the page yet."""
     await system.recall(turn(1, "what does the page say?"))
     await system.before_drop(spoken(attack), "window")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def of_a_session_that_is_continued_and_left(system, attack):
     """It was tainted in an earlier process; this one hears of no turn."""
     await system.before_drop(spoken(attack), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def of_a_session_that_ends_unheard(system, attack):
     await system.after_turn(outside(1, attack))
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def from_a_subagent(system, attack):
     await system.after_turn(outside(1, attack, tools=(("delegate_tasks", "two tasks"),)))
     await system.before_drop(spoken(attack), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def from_a_compaction(system, attack):
     summary = Message(role="user", parts=(Text(text=attack, source="compaction"),))
     await system.before_drop(spoken(attack), "window")
     await system.before_drop((summary, *lived("go on")), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 DOORS = (
@@ -144,7 +144,7 @@ async def later(root, name, attack):
     """A clean session a week later finishes what the others left, and tidies up."""
     system = await opened(root, name, attack=attack, tainted=lambda: False, now=lambda: LATER)
     await system.maintain()
-    await system.close(5.0)
+    await system.close(60)
 
 
 # ── what a clean session gets ────────────────────────────────────────────────────────────────

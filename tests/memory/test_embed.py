@@ -76,7 +76,7 @@ def test_scripts_without_spaces_share_characters() -> None:
 
 
 def make(url: str, folder: Path, notices: list[str], **more: Any) -> OpenAIEmbedder:
-    given = {"base_url": url, "model": "small", "timeout_s": 5.0, "api_key": "test", **more}
+    given = {"base_url": url, "model": "small", "timeout_s": 60.0, "api_key": "test", **more}
     embedder = open_embedder(Embedding(provider="openai", **given), folder, notices.append)
     assert isinstance(embedder, OpenAIEmbedder)
     return embedder

@@ -65,7 +65,7 @@ async def broken():
 
 
 async def sleeping():
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 
 
 async def live(memory, tmp_path, events, turns=10):
@@ -134,9 +134,15 @@ async def test_cancellation_passes_through(tmp_path, error):
 
 
 async def test_a_caller_cancelled_during_a_hook_is_cancelled(tmp_path):
-    memory = Guarded(Failing(sleeping))
+    begun = asyncio.Event()
+
+    async def hanging():
+        begun.set()
+        await sleeping()
+
+    memory = Guarded(Failing(hanging))
     task = asyncio.create_task(memory.before_drop([], "reset"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
 
     task.cancel()
 
@@ -161,21 +167,24 @@ async def test_a_hook_that_works_again_in_time_is_called_on(tmp_path):
 
 
 async def test_a_slow_hook_that_somebody_awaits_is_announced(monkeypatch):
-    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 0.05)
+    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 0.0)
     events = []
+    told = asyncio.Event()
 
-    async def slow():
-        await asyncio.sleep(0.2)
+    def emit(event):
+        events.append(event)
+        told.set()
 
-    memory = Guarded(Failing(slow))
-    memory._emit = events.append
+    memory = Guarded(Failing(told.wait))
+    memory._emit = emit
     await memory.before_drop([], "reset")
     await memory.search("x", 1)
 
     assert [event.what for event in events] == ["Saving memory", ""]
 
 
-async def test_a_quick_hook_is_not_told_of():
+async def test_a_quick_hook_is_not_told_of(monkeypatch):
+    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 3_600.0)
     events = []
 
     async def quick():

@@ -34,7 +34,7 @@ class Talker:
         if "memory consolidation agent" in text_of(request.messages[-1]):
             self.consolidations.append(request)
             if self.hang:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             entry = f"[2026-03-01 12:00] Entry {len(self.consolidations)}."
             text = json.dumps({"history_entry": entry, "memory_update": "- a fact"})
         else:

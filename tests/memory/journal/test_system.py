@@ -417,7 +417,7 @@ async def test_a_slow_model_is_cancelled_and_holds_up_nobody(tmp_path):
 
     async def slow(request):
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             outcomes.append("cancelled")
             raise
@@ -441,7 +441,7 @@ async def test_a_cancelled_consolidation_leaves_a_raw_fallback_and_raises(tmp_pa
 
     async def hanging(request):
         started.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     system = await opened(tmp_path, ask_reply=hanging)
     task = asyncio.create_task(system.before_drop(messages(2), "reset"))
@@ -488,7 +488,8 @@ async def test_a_damaged_item_is_moved_aside_and_told(tmp_path):
 
 async def test_two_sessions_at_once_leave_both_facts_and_both_entries(tmp_path):
     async def adds(request):
-        await asyncio.sleep(0.05)
+        while not history_of(tmp_path) and len(waiting(tmp_path)) < 2:
+            await asyncio.sleep(0)
         text = request.messages[0].parts[0].text
         memory = text.partition("Memory\n")[2].partition("\n\n##")[0].replace("(empty)", "")
         return answer(f"Did {numbers(text)}.", f"{memory}\n- fact {numbers(text)[0]}")

@@ -212,7 +212,7 @@ class Hanging(Model):
     async def __call__(self, *question):
         if self.asked:
             self.asked.append(question)
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         return await super().__call__(*question)
 
 
@@ -236,12 +236,12 @@ async def test_an_interrupted_run_keeps_its_merges_and_the_next_continues(tmp_pa
 
 
 async def test_closing_waits_for_a_question_being_answered(tmp_path):
-    answering = asyncio.Event()
+    answering, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Model):
         async def __call__(self, *question):
             answering.set()
-            await asyncio.sleep(0.05)
+            await go_on.wait()
             return await super().__call__(*question)
 
     model = Slow(["Five events happened."])
@@ -249,7 +249,11 @@ async def test_closing_waits_for_a_question_being_answered(tmp_path):
     work = asyncio.create_task(system.maintain())
     await answering.wait()
     work.cancel()
-    await system.close(5)
+    closing = asyncio.create_task(system.close(60))
+    while not system._work.is_closing:
+        await asyncio.sleep(0)
+    go_on.set()
+    await closing
 
     again = await opened(tmp_path, clock=clock)
     assert contents(active(again, "summary")) == ["Five events happened."]

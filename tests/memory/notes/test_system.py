@@ -511,7 +511,7 @@ async def test_a_forgotten_note_takes_along_those_it_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("by", ["the tool", "the setting"])
-async def test_or_brings_it_back_as_the_person_chooses(tmp_path, by):
+async def test_forgetting_brings_the_predecessor_back_if_chosen(tmp_path, by):
     chosen = {"notes": {"forget_brings_back": by == "the setting"}}
     system = await opened(tmp_path, config=MemoryConfig.model_validate(chosen))
     more = {"bring_back": True} if by == "the tool" else {}

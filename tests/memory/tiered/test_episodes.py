@@ -217,7 +217,7 @@ async def test_an_unsafe_session_id_makes_no_episode(tmp_path, session_id):
     assert not (tmp_path / "memory").exists()
 
 
-def test_valid_ids():
+def test_only_the_id_of_a_session_names_a_file():
     assert valid_id(SESSION)
     assert not valid_id("index")
     with pytest.raises(MemoryRefused):
@@ -292,7 +292,7 @@ async def test_a_session_not_noted_is_noted_at_the_next_start(tmp_path, answer):
 
 async def test_a_deadline_ends_the_wait_and_keeps_the_raw_material(tmp_path):
     async def sleepy(system, prompt, max_output_tokens):
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return NOTE
 
     system = await opened(tmp_path, model=sleepy, config=settings(end_deadline_s=1))
@@ -311,7 +311,7 @@ async def test_a_cancelled_reset_raises_and_keeps_the_raw_material(tmp_path):
 
     async def sleepy(system, prompt, max_output_tokens):
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return NOTE
 
     system = await opened(tmp_path, model=sleepy)
@@ -343,11 +343,11 @@ async def test_closing_waits_for_the_answer_to_a_pending_note(tmp_path):
     """`kode run` ends at once: what it has begun is finished by `close`, and paid for once."""
     first = await opened(tmp_path, model=Model([ProviderError("down")]))
     await first.before_drop(THREE, "exit")
-    asked = []
+    asked, go_on = [], asyncio.Event()
 
     async def slow(system, prompt, max_output_tokens):
         asked.append(prompt)
-        await asyncio.sleep(0.05)
+        await go_on.wait()
         return NOTE
 
     short = await opened(tmp_path, model=slow, session_id=OTHER_SESSION)
@@ -355,7 +355,11 @@ async def test_closing_waits_for_the_answer_to_a_pending_note(tmp_path):
     while not asked:
         await asyncio.sleep(0)
     maintaining.cancel()
-    await short.close(15.0)
+    closing = asyncio.create_task(short.close(60))
+    while not short._work.is_closing:
+        await asyncio.sleep(0)
+    go_on.set()
+    await closing
 
     assert len(asked) == 1
     assert pending(tmp_path) == []
@@ -381,14 +385,12 @@ async def test_an_answer_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
     assert index(tmp_path)[0]["summary"].startswith("Fixed the off-by-one")
 
 
-async def test_starts_that_are_cut_off_give_up_at_the_limit(
-    tmp_path,
-):
+async def test_starts_that_are_cut_off_give_up_at_the_limit(tmp_path):
     asked = []
 
     async def hangs(system, prompt, max_output_tokens):
         asked.append(prompt)
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         return NOTE
 
     first = await opened(tmp_path, model=Model([ProviderError("down")]))
@@ -412,16 +414,21 @@ async def test_starts_that_are_cut_off_give_up_at_the_limit(
 async def test_an_episode_another_process_works_on_is_left_to_it(tmp_path):
     first = await opened(tmp_path, model=Model([ProviderError("down")]))
     await first.before_drop(THREE, "exit")
-    asked = []
+    asked, go_on = [], asyncio.Event()
 
     async def slow(system, prompt, max_output_tokens):
         asked.append(prompt)
-        await asyncio.sleep(0.05)
+        await go_on.wait()
         return NOTE
 
     one = await opened(tmp_path, model=slow, session_id=OTHER_SESSION)
     two = await opened(tmp_path, model=slow, session_id="20260303-123400-abcdef")
-    await asyncio.gather(one.maintain(), two.maintain())
+    working = asyncio.create_task(one.maintain())
+    while not asked:
+        await asyncio.sleep(0)
+    await two.maintain()
+    go_on.set()
+    await working
 
     assert len(asked) == 1
     assert len(index(tmp_path)) == 1
@@ -437,57 +444,6 @@ async def test_the_note_is_made_without_a_model_after_vain_attempts(tmp_path):
 
     assert pending(tmp_path) == []
     assert "fix the tokenizer" in index(tmp_path)[0]["summary"]
-
-
-class Slow(Model):
-    """Begins to answer, and takes its time."""
-
-    def __init__(self, *answers, seconds):
-        super().__init__(list(answers))
-        self.seconds, self.begun = seconds, asyncio.Event()
-
-    async def __call__(self, *question):
-        self.asked.append(question)
-        self.begun.set()
-        await asyncio.sleep(self.seconds)
-        return self.answers[0]
-
-
-async def short_run(tmp_path, model, grace_s, **changes):
-    """A start that ends while memory waits for its model; the episodes and what was notified."""
-    system = await opened(tmp_path, model=model, session_id=OTHER_SESSION, **changes)
-    work = asyncio.create_task(system.maintain())
-    begun = asyncio.create_task(model.begun.wait())
-    await asyncio.wait({work, begun}, return_when=asyncio.FIRST_COMPLETED)
-    work.cancel()
-    begun.cancel()
-    await asyncio.gather(work, begun, return_exceptions=True)
-    await system.close(grace_s)
-
-
-async def test_a_short_run_finishes_the_episode_it_asked_for(tmp_path):
-    system = await opened(tmp_path, model=Model([ProviderError("down")]))
-    await system.before_drop(lived("one", "two", "three"), "exit")
-    model = Slow('{"narrative": "Late but whole.", "facts": []}', seconds=0.05)
-
-    await short_run(tmp_path, model, grace_s=5)
-
-    assert "Late but whole." in (folder(tmp_path) / f"{SESSION}.md").read_text()
-    assert len(model.asked) == 1
-
-
-async def test_starts_killed_while_the_model_works_give_up_too(tmp_path):
-    system = await opened(tmp_path, model=Model([ProviderError("down")]))
-    await system.before_drop(lived("one", "two", "three"), "exit")
-    asked, events = 0, []
-    for _ in range(7):
-        model = Slow("never", seconds=600)
-        await short_run(tmp_path, model, grace_s=0.01, emit=events.append)
-        asked += len(model.asked)
-
-    assert asked == 4  # and the one of the session itself
-    assert "Asked: one; two; three" in (folder(tmp_path) / f"{SESSION}.md").read_text()
-    assert [text for text in notices(events) if "in 5 attempts" in text] != []
 
 
 async def test_a_damaged_pending_file_is_set_aside(tmp_path):

@@ -91,7 +91,7 @@ async def test_a_judge_that_does_not_answer_in_time_adds(tmp_path, monkeypatch):
     write_facts(user_file(tmp_path), OLD)
 
     async def sleepy(system, prompt, max_output_tokens):
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "same"
 
     system = await opened(tmp_path, model=sleepy)

@@ -30,7 +30,7 @@ async def test_every_task_of_a_person_is_judged_by_the_model(tmp_path, text, ask
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(turn(1, text, steps=1, answer="ok"))
-    await system.close(5)
+    await system.close(60)
 
     assert len(model.requests) == asked
     assert pending(tmp_path) == []
@@ -45,7 +45,7 @@ async def test_a_reflection_writes_by_the_tools_until_it_is_done(tmp_path):
     system = await opened(tmp_path, ask_reply=model, emit=events.append)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     request = model.requests[0]
     assert "- Tests: make check" in request.system
@@ -71,7 +71,7 @@ async def test_an_answer_in_words_ends_it_after_one_call(tmp_path):
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert len(model.requests) == 1
     assert list(file(tmp_path, "").rglob("*.md")) == []
@@ -83,7 +83,7 @@ async def test_calls_that_cannot_be_read_are_explained_once(tmp_path):
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert "tool interface" in text_of(model.requests[1].messages[-1])
     assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
@@ -96,14 +96,14 @@ async def test_a_task_with_unreadable_calls_waits_for_the_next_start(tmp_path):
     system = await opened(tmp_path, ask_reply=Replies([unread]), emit=events.append)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert len(pending(tmp_path)) == 1
     assert "cannot be read" in notices(events)[0]
     model = Replies([calls(WRITE), says("ok")])
     again = await opened(tmp_path, ask_reply=model)
     await again.maintain()
-    await again.close(5)
+    await again.close(60)
     assert len(model.requests[0].messages) == 1
     assert "- Name: Zhang" in file(tmp_path, "facts/user.md").read_text()
     assert pending(tmp_path) == []
@@ -127,7 +127,7 @@ async def test_the_example_of_the_instructions_is_no_memory(tmp_path, tool, give
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert "not the example" in results_of(model.requests[1].messages[-1])[0].text
     assert list(file(tmp_path, "").rglob("*.md")) == []
@@ -139,7 +139,7 @@ async def test_an_endless_reflection_stops_after_five_calls_with_a_warning(tmp_p
     system = await opened(tmp_path, ask_reply=model, emit=events.append)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert len(model.requests) == 5
     (notice,) = notices(events)
@@ -153,7 +153,7 @@ async def test_bad_calls_get_their_error_and_the_reflection_continues(tmp_path):
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     results = model.requests[1].messages[-1].parts
     assert [result.text.startswith('{"error": ') for result in results] == [True] * 4
@@ -166,7 +166,7 @@ async def test_calls_of_a_cut_reply_are_not_run(tmp_path):
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert not file(tmp_path, "facts/user.md").exists()
 
@@ -175,7 +175,7 @@ async def test_a_task_waits_for_a_restart_when_the_provider_fails(tmp_path):
     events = []
     system = await opened(tmp_path, ask_reply=Replies([ProviderError("down")]), emit=events.append)
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert pending(tmp_path) == ["20260301-123400-abcdef.0001.json"]
     assert any("down" in notice for notice in notices(events))
@@ -206,7 +206,7 @@ async def test_a_task_is_kept_when_the_disk_is_full(tmp_path, monkeypatch):
     )
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert len(pending(tmp_path)) == 1
     assert any("disk is full" in text and "tried again later" in text for text in notices(events))
@@ -217,7 +217,7 @@ async def test_closing_stops_after_its_grace_and_leaves_the_task(tmp_path):
 
     async def hanging(request):
         started.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     system = await opened(tmp_path, ask_reply=hanging)
     await system.after_turn(worth())
@@ -242,7 +242,7 @@ async def test_a_turn_does_not_wait_for_it(tmp_path):
     await system.after_turn(worth(2))
     waits = len(pending(tmp_path))
     blocked.set()
-    await system.close(5)
+    await system.close(60)
 
     assert waits == 2
     assert pending(tmp_path) == []
@@ -252,7 +252,7 @@ async def test_a_reflection_continues_where_an_earlier_start_stopped(tmp_path):
     model = Replies([calls(EPISODE), ProviderError("gone"), says("ok")])
     system = await opened(tmp_path, ask_reply=model)
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     again = await opened(tmp_path, ask_reply=model, session_id=OTHER_SESSION)
     await again.maintain()
@@ -266,7 +266,7 @@ async def test_calls_of_a_killed_reflection_are_made_once(tmp_path):
     model = Replies([calls(EPISODE), ProviderError("gone")])
     system = await opened(tmp_path, ask_reply=model)
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
     (path,) = file(tmp_path, "pending").glob("*.json")
     row = json.loads(path.read_bytes())
     row["messages"].pop()  # the results of the calls did not reach the disk
@@ -300,7 +300,7 @@ async def test_a_partly_shown_file_is_patched_and_never_rewritten(tmp_path):
     system = await opened(tmp_path, ask_reply=model)
 
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     results = model.requests[1].messages[-1].parts
     assert [result.is_error for result in results] == [True, False, False]
@@ -345,7 +345,7 @@ async def test_it_does_not_overwrite_what_a_person_changes_meanwhile(tmp_path):
 
     system = await opened(tmp_path, ask_reply=Replies([edited, says("ok")]))
     await system.after_turn(worth())
-    await system.close(5)
+    await system.close(60)
 
     assert file(tmp_path, "facts/user.md").read_text() == "- Name: by hand\n"
 
