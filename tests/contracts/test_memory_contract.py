@@ -301,7 +301,7 @@ async def test_a_cancelled_drop_is_passed_on_and_memory_opens_again(name, tmp_pa
 
     async def hanging(request):
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     memory = make(name)
     await memory.open(context(tmp_path, ask_reply=hanging), {})
