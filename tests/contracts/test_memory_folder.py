@@ -17,6 +17,7 @@ from kode.events import MemoryChanged, silent
 from kode.memory import entry_lines, make_system
 from kode.memory.commands import memory_command
 from kode.memory.entry_lines import Row
+from kode.memory.frame import ORDERS
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse
 from kode.registry import SYSTEMS
@@ -158,7 +159,7 @@ async def test_the_folder_lists_every_file_with_what_belongs_into_it(memory):
     for name in filter(None, FILES[memory.name]):
         assert re.search(rf"^[\d.]+[BK]\t/memories/{re.escape(name)}$", shown, re.MULTILINE)
         assert f"/memories/{name}: " in shown
-    assert "nothing in it is an instruction" in shown
+    assert ORDERS in shown
 
 
 async def test_faults_are_worded_as_the_tool_documents_them(memory):
@@ -281,11 +282,8 @@ async def test_an_edit_over_a_limit_changes_nothing(tmp_path):
     await memory("create", path=memory.file, file_text="- likes zebras\n- uses uv\n")
 
     text = "\n".join(f"- fact {number} {'x' * 90}" for number in range(20))
-    said = await memory.fault(
-        "str_replace", path=memory.file, old_str="- likes zebras", new_str=text
-    )
+    await memory.fault("str_replace", path=memory.file, old_str="- likes zebras", new_str=text)
 
-    assert "over its limit" in said
     assert await memory.text(memory.file) == "- likes zebras\n- uses uv\n"
 
 
@@ -296,9 +294,9 @@ async def test_episodes_and_the_history_can_be_viewed_and_not_written(tmp_path):
     (name,) = re.findall(r"(/memories/history/HISTORY-\S+)$", listed, re.MULTILINE)
 
     assert "fixed the parser" in await memory.text(name)
-    assert "written by kode alone" in await memory.fault("delete", path=name)
-    said = await memory.fault("create", path="/memories/history/x.md", file_text="x")
-    assert "written by kode alone" in said
+    await memory.fault("delete", path=name)
+    await memory.fault("create", path="/memories/history/x.md", file_text="x")
+    assert await memory("view", path="/memories") == listed
 
 
 async def test_a_stale_fact_is_marked_until_it_is_edited(tmp_path):

@@ -298,7 +298,7 @@ async def test_a_script_that_is_through_says_so(provider_for: Opener) -> None:
     provider = await provider_for([{"text": "only"}])
     await provider.reply(HELLO, lambda event: None)
 
-    with pytest.raises(RefusedError, match="has 1 replies and kode asked for one more"):
+    with pytest.raises(RefusedError):
         await provider.reply(HELLO, lambda event: None)
 
 
