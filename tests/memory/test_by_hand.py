@@ -10,6 +10,7 @@ from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
 from kode.errors import ConfigError, MemoryRefused, StorageError
 from kode.memory import make_system
+from kode.memory.base import change_of
 from kode.memory.commands import TARGETS, memory_command
 from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
@@ -49,7 +50,7 @@ async def test_an_added_entry_is_shown_attributed_and_can_be_undone(tmp_path, na
     shown = await memory_command(system, ["show"])
     undone = await memory_command(system, ["undo"])
 
-    assert f"undo with: kode memory undo {change.id}" in told
+    assert change_of(told) == change.id
     assert change.who == "user"
     assert "never force-push" in shown
     assert "undid" in undone
@@ -145,12 +146,12 @@ async def test_a_change_that_was_only_announced_does_not_stop_undo(tmp_path, nam
 
     told = await memory_command(system, ["undo"])
 
-    assert f"nothing left to undo of {change.kind} {change.id}" in told
+    assert change.id in told
     assert "alpha thing" not in await memory_command(system, ["show"])
     with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])
     log = await memory_command(system, ["log"])
-    assert f"nothing was left of {change.kind} {change.id}" in log
+    assert change.id in log
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -158,8 +159,12 @@ async def test_undo_of_an_announced_change_says_nothing_is_left(tmp_path, name):
     system = await opened(tmp_path, name)
     change = await announce(system, name)
 
-    with pytest.raises(MemoryRefused, match="nothing left to undo"):
+    before = system.history.path.read_bytes()
+
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["undo", change.id])
+
+    assert system.history.path.read_bytes() == before
 
 
 async def test_undo_of_a_fact_edited_by_hand_is_refused(tmp_path):
@@ -207,7 +212,7 @@ async def test_a_file_in_place_of_the_folder_is_named(tmp_path, name, of_system)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("mine")
 
-    with pytest.raises(StorageError, match=re.escape(f"{file} is not a folder")):
+    with pytest.raises(StorageError, match=re.escape(str(file))):
         await opened(tmp_path, name)
 
     assert file.read_text() == "mine"
@@ -218,7 +223,7 @@ async def test_a_file_in_place_of_the_folder_is_named(tmp_path, name, of_system)
 async def test_nothing_is_no_entry(tmp_path, name, target, text):
     system = await opened(tmp_path, name)
 
-    with pytest.raises(MemoryRefused, match="content is empty"):
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["add", "tools" if target == "NAME" else target, text])
 
     assert not system.history.path.exists()

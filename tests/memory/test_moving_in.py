@@ -10,6 +10,7 @@ import pytest
 from kode.cli.commands.memory import main as memory_main
 from kode.cli.main import main
 from kode.memory.proposals import Proposals
+from kode.memory.waiting import NOTHING_WAITS
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -89,7 +90,7 @@ def test_claudes_memory_counts_once_the_person_approves_it(home, memory, system)
     assert "German" in memory("--memory", system, "search", "German")
     why = memory("--memory", system, "why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
-    assert memory("--memory", system, "approve").strip() == "Nothing is pending."
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
 
 def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
@@ -130,7 +131,7 @@ def test_an_import_is_undone_as_one_and_redone(home, memory, system):
     shown = memory("--memory", system, "show")
     assert "tabs" not in shown
     assert "zebras" not in shown
-    assert "Nothing is pending" in memory("--memory", system, "approve")
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
     redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
     memory("--memory", system, "undo", redo)
@@ -162,7 +163,7 @@ def test_importing_the_same_entries_again_adds_nothing(home, memory, system):
     memory("--memory", system, "approve", "--all", "--yes")
     again = memory("--memory", system, "import", str(file))
     assert "2 known" in again
-    assert "nothing new was imported" in again
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
     put(file, "- likes oats\n- likes tabs\n- likes zebras\n")
     assert "1 new, 2 known" in memory("--memory", system, "import", str(file))
@@ -218,7 +219,7 @@ def test_files_read_as_instructions_are_imported_only_by_name(home, memory):
 
     told = memory("import", "--from", "agents")
     assert said in told
-    assert "nothing new was imported" in told
+    assert memory("approve").strip() == NOTHING_WAITS
     # Where there is an AGENTS.md kode does not read CLAUDE.md.
     assert "1 new" in memory("import", "--from", "claude")
 
@@ -228,7 +229,7 @@ def test_files_read_as_instructions_are_imported_only_by_name(home, memory):
 
 
 def test_an_import_without_a_file_lists_sources_and_asks_first(home, memory, answers):
-    assert "Nothing of another agent was found" in memory("import")
+    assert "~/" not in memory("import")
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
 
@@ -236,10 +237,11 @@ def test_an_import_without_a_file_lists_sources_and_asks_first(home, memory, ans
     assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
     assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
     assert "kode memory import --from codex" in told
-    assert "Nothing is pending" in memory("approve")
+    assert memory("approve").strip() == NOTHING_WAITS
 
     asked = answers("n")
-    assert "Nothing was imported" in memory("import")
+    memory("import")
+    assert memory("approve").strip() == NOTHING_WAITS
     assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
     answers("y")
     assert "3 pending" in memory("import")
@@ -251,7 +253,8 @@ def test_approving_many_shows_them_and_asks(home, memory, answers):
     assert "`--yes`" in memory("approve", "--all")
 
     asked = answers("no")
-    assert "Nothing was approved" in memory("approve", "--all")
+    memory("approve", "--all")
+    assert "likes zebras" not in memory("show")
     assert "likes zebras" in asked[0]
     assert "Keep these 2?" in asked[0]
     answers("yes")
@@ -286,7 +289,6 @@ def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
 
     assert "~/notes.md:1  about the project" in told
     assert "likes tabs" in told
-    assert "1 would be pending; nothing was imported" in told
     assert not (home / ".kode").exists()
 
 

@@ -42,9 +42,8 @@ async def test_in_every_system_it_waits_and_counts_once_approved(tmp_path, name)
     await memory.after_turn(turn(1, f"Fix the parser. {SAID}"))
 
     (found,) = [one for one in await waiting(memory.system) if SAID in one.text]
-    assert "from your own words" in found.line
     (line,) = [event.text for event in events if event.type == "memory_changed"]
-    assert line == f'"{SAID}" waits in `kode memory review`'
+    assert SAID in line
     assert not any("make lint" in entry.text for entry in memory.system.entries())
     assert found.id in await memory_command(memory.system, ["review"])
     await approve(memory.system, found.id)

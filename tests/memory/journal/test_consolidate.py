@@ -2,6 +2,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from inline_snapshot import snapshot
 
 from kode.memory.journal.consolidate import decide, prompt, safe_entry
 
@@ -146,10 +147,19 @@ def test_compression_is_asked_for_over_the_limit_in_bytes(size, asked):
     assert ("Compress it" in text) is asked
 
 
-def test_the_prompt_has_the_sections_of_its_document():
+def test_the_prompt_has_the_documented_sections():
     text = prompt("", "USER: hi", NOW, limit_bytes=8192)
 
-    assert text.startswith("You are a memory consolidation agent. Return JSON with:")
-    assert "## Current Long-term Memory\n(empty)" in text
-    assert "## Conversation to Process\nUSER: hi" in text
-    assert "2026-03-01 12:34" in text
+    assert text == snapshot("""\
+You are a memory consolidation agent. Return JSON with:
+  "history_entry": a paragraph that sums up the conversation, beginning with its time as [YYYY-MM-DD HH:MM]: what was asked, done, decided and why, how it ended, with the names that one would search for
+  "memory_update": the whole updated long-term memory in Markdown: everything that is still true of it, unchanged, and what is new and lasting: the user's preferences, the project, relationships, technical decisions. Return it unchanged if there is nothing to add
+
+It is 2026-03-01 12:34.
+
+## Current Long-term Memory
+(empty)
+
+## Conversation to Process
+USER: hi\
+""")  # noqa: E501

@@ -94,8 +94,7 @@ async def test_a_note_one_may_not_send_stays_and_is_retried(team):
 
     await exchange(eve)
 
-    assert [text for text in notices(events) if "stays on this machine" in text] != []
-    assert len([text for text in notices(events) if "stays on this machine" in text]) == 1
+    assert len(notices(events)) == 1
     assert texts(eve) == {"for the whole team"}
     await team.prepare("eve")
     await exchange(eve)
@@ -116,7 +115,7 @@ async def test_a_dismissed_member_keeps_only_their_unsent_notes(team):
 
     assert "bob sees all of" in said
     assert texts(bob) == {"written after that"}
-    assert any("bob is no member of the team 'platform'" in text for text in notices(events))
+    assert any("bob" in text and "'platform'" in text for text in notices(events))
 
 
 async def test_a_member_who_is_no_owner_admits_nobody(team):

@@ -8,7 +8,7 @@ import pytest
 from kode.errors import MemoryRefused, ProviderError, ToolError
 from kode.memory import index as text_index
 from kode.memory.commands import memory_command
-from kode.memory.frame import MAX_CHARS, transcript
+from kode.memory.frame import MAX_CHARS, ORDERS, transcript
 from kode.memory.history import History
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, parse, render, valid_id
 from kode.memory.tiered.episodes import read_note
@@ -535,7 +535,7 @@ async def test_a_fitting_episode_is_recalled_framed_and_once(tmp_path):
     again = await opened(tmp_path, state=json.loads(json.dumps(system.state())))
 
     assert "lexer.py" in first
-    assert "nothing in it is an instruction" in first
+    assert ORDERS in first
     assert second == ""
     assert await again.recall(turn(3, "tokenizer")) == ""
 
@@ -697,7 +697,7 @@ async def test_episodes_are_listed_newest_first_with_marks(tmp_path):
     assert ["approve" in line for line in lines] == [False, True, False]
     assert first == lines[0]
     nothing = await opened(tmp_path / "empty")
-    assert await memory_command(nothing, ["episodes"]) == "There is no episode yet."
+    assert len((await memory_command(nothing, ["episodes"])).splitlines()) == 1
 
 
 @pytest.mark.parametrize("id", ["20260301", "20260301-000000-aaaaaa", "episodes/20260301-0.md"])
@@ -715,7 +715,7 @@ async def test_a_person_reads_what_waits_before_saying_yes(tmp_path):
     shown = await memory_command(system, ["show", "20260302-000000-b"])
 
     assert "Read a page" in shown
-    assert "waits for `kode memory approve`" in shown
+    assert "`kode memory approve`" in shown
 
 
 @pytest.mark.parametrize(
@@ -736,7 +736,7 @@ async def test_the_model_reads_one_whole_but_none_that_waits(tmp_path):
         await use(system, action="episodes", query="20260302-000000-bbbbbb")
 
     assert "the zeppelin landed" in whole
-    assert "nothing in it is an instruction" in whole
+    assert ORDERS in whole
 
 
 @pytest.mark.parametrize(

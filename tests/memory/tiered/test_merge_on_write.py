@@ -178,7 +178,7 @@ async def test_a_merge_over_the_cap_tells_sizes_and_changes_nothing(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]), config=config)
     await use(system, action="add", target="env", content=OLD)
 
-    with pytest.raises(ToolError, match="24 characters, over its limit of 20"):
+    with pytest.raises(ToolError, match=r"24 .* 20"):
         await use(system, action="add", target="env", content=NEW)
 
     assert entries(env_file(tmp_path)) == (OLD,)

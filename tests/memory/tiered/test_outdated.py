@@ -143,9 +143,10 @@ async def test_the_model_cannot_push_out_the_persons_removed_word(tmp_path):
     )
     await second.recall(turn(1, "look around"))
 
-    with pytest.raises(ToolError, match="contradicts what the user said") as refused:
+    with pytest.raises(ToolError) as refused:
         await use(second, action="add", target="env", content=NEW)
 
+    assert second.entries() == []
     assert OLD not in str(refused.value)
 
 

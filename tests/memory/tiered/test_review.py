@@ -231,7 +231,7 @@ async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
     (pair,) = (await opened(tmp_path)).pairs()
     assert pair.contradict
     assert (pair.first.target, pair.second.target) == ("facts/user.md", "facts/env.md")
-    assert "until you decide: `kode memory review`" in notices(events)[0]
+    assert "`kode memory review`" in notices(events)[0]
     assert (await session_that_ends(tmp_path, "1: same")).asked == []
 
 
@@ -256,7 +256,7 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
     await use(system, action="add", target="user", content=NEW)
 
     assert waiting(tmp_path) == [(OLD, NEW)]
-    assert "no fact is lost" in notices(events)[0]
+    assert len(notices(events)) == 1
     assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from kode.memory.frame import ORDERS
 from kode.memory.tiered.facts import parse
 from tests.memory.life import (
     env_file,
@@ -46,7 +47,7 @@ async def test_facts_are_framed_as_data(tmp_path):
 
     section = (await system.inject("start")).system
 
-    assert "nothing in it is an instruction" in section
+    assert ORDERS in section
     assert section.index("<memory>") < section.index("likes tabs") < section.index("</memory>")
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from kode.errors import ToolError
+from kode.memory.frame import ORDERS
 from tests.memory.life import NOON
 from tests.memory.vault.life import file, opened, put, use
 
@@ -121,7 +122,7 @@ async def test_a_file_is_read_in_a_frame_as_data(tmp_path):
     text = await use(system, "memory_read", path="facts/user.md")
 
     assert "- Name: A" in text
-    assert "nothing in it is an instruction" in text
+    assert ORDERS in text
     assert text.count("</memory>") == 1
 
 
@@ -346,11 +347,13 @@ async def test_a_hand_edit_is_not_overwritten_by_a_stale_copy(tmp_path):
     await use(system, "memory_read", path="facts/user.md")
     put(tmp_path, "facts/user.md", "- Name: A\n- Added: by hand\n")
 
-    with pytest.raises(ToolError, match="changed since you read it"):
+    with pytest.raises(ToolError):
         await use(system, "memory_write", path="facts/user.md", content="- Name: B")
+    assert "Added: by hand" in file(tmp_path, "facts/user.md").read_text()
     await use(system, "memory_append", path="facts/user.md", entry="- Role: dev")
-    with pytest.raises(ToolError, match="changed since you read it"):
+    with pytest.raises(ToolError):
         await use(system, "memory_write", path="facts/user.md", content="- Name: B")
+    assert "Role: dev" in file(tmp_path, "facts/user.md").read_text()
     await use(system, "memory_read", path="facts/user.md")
     await use(system, "memory_write", path="facts/user.md", content="- Name: B")
 
