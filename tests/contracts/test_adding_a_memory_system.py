@@ -29,7 +29,7 @@ async def test_the_system_of_the_recipe_remembers(tmp_path):
     assert events == []
 
 
-async def test_the_system_of_the_recipe_writes_nothing_when_it_may_only_read(tmp_path):
+async def test_the_recipes_system_writes_nothing_when_only_reading(tmp_path):
     await live(system_of_the_recipe(), tmp_path)
     before = files_of(tmp_path)
     again = system_of_the_recipe()

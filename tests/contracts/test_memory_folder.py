@@ -17,6 +17,7 @@ from kode.events import MemoryChanged, silent
 from kode.memory import entry_lines, make_system
 from kode.memory.commands import memory_command
 from kode.memory.entry_lines import Row
+from kode.memory.frame import ORDERS
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse
 from kode.registry import SYSTEMS
@@ -83,7 +84,7 @@ async def memory(request, tmp_path):
     await one.system.close(1.0)
 
 
-async def test_what_is_created_is_found_shown_explained_and_undone(memory):
+async def test_a_created_file_is_found_shown_explained_and_undone(memory):
     done = await memory("create", path=memory.file, file_text="- likes zebras\n- deploys by hand\n")
     assert f"File created successfully at: {memory.file}" in done
 
@@ -102,7 +103,7 @@ async def test_what_is_created_is_found_shown_explained_and_undone(memory):
     assert "zebras" not in await memory.text(memory.file)
 
 
-async def test_each_edit_is_a_change_of_its_own_with_an_undo(memory):
+async def test_each_edit_is_its_own_change_with_an_undo(memory):
     await memory("create", path=memory.file, file_text="- likes zebras\n- deploys by hand\n")
 
     said = await memory("str_replace", path=memory.file, old_str="zebras", new_str="okapis")
@@ -158,7 +159,7 @@ async def test_the_folder_lists_every_file_with_what_belongs_into_it(memory):
     for name in filter(None, FILES[memory.name]):
         assert re.search(rf"^[\d.]+[BK]\t/memories/{re.escape(name)}$", shown, re.MULTILINE)
         assert f"/memories/{name}: " in shown
-    assert "nothing in it is an instruction" in shown
+    assert ORDERS in shown
 
 
 async def test_faults_are_worded_as_the_tool_documents_them(memory):
@@ -210,7 +211,7 @@ async def test_no_path_leaves_the_folder(memory, path, tmp_path):
     assert (tmp_path / "x").read_text() == "secret of the disk"
 
 
-async def test_lines_are_numbered_and_a_range_of_them_can_be_viewed(memory):
+async def test_lines_are_numbered_and_a_range_can_be_viewed(memory):
     lines = [f"- fact {number}" for number in range(1, 6)]
     await memory("create", path=memory.file, file_text="\n".join(lines))
 
@@ -237,14 +238,14 @@ async def test_a_credential_is_refused_and_then_nothing_was_changed(memory):
     assert SECRET not in history
 
 
-async def test_a_file_that_is_no_part_of_memory_is_refused_with_those_that_are(memory):
+async def test_a_file_outside_memory_is_refused_naming_those_inside(memory):
     said = await memory.fault("create", path="/memories/deep/down/x.txt", file_text="- x")
 
     assert FILES[memory.name][0].split("/")[0] in said
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
-async def test_in_a_session_with_outside_text_every_write_is_asked_about(memory, tmp_path, mode):
+async def test_a_tainted_session_is_asked_about_every_write(memory, tmp_path, mode):
     rules = Rules(allow=(parse("memory"),))
     calls = [
         ("create", {"path": memory.file, "file_text": "x"}),
@@ -262,7 +263,7 @@ async def test_in_a_session_with_outside_text_every_write_is_asked_about(memory,
     assert decide_call(call).outcome == "allow"
 
 
-async def test_the_tools_that_write_in_another_way_are_not_there_beside_it(memory):
+async def test_the_other_writing_tools_are_absent_beside_the_folder(memory):
     writing = [tool.name for tool in memory.system.tools() if tool.effect != "memory-read"]
 
     assert writing == ["memory"]
@@ -276,16 +277,13 @@ async def test_it_is_declared_by_its_type(memory):
 # ── what only some have ──────────────────────────────────────────────────────────────────────
 
 
-async def test_what_passes_a_limit_leaves_everything_as_it_was(tmp_path):
+async def test_an_edit_over_a_limit_changes_nothing(tmp_path):
     memory = await opened(tmp_path, "tiered")
     await memory("create", path=memory.file, file_text="- likes zebras\n- uses uv\n")
 
     text = "\n".join(f"- fact {number} {'x' * 90}" for number in range(20))
-    said = await memory.fault(
-        "str_replace", path=memory.file, old_str="- likes zebras", new_str=text
-    )
+    await memory.fault("str_replace", path=memory.file, old_str="- likes zebras", new_str=text)
 
-    assert "over its limit" in said
     assert await memory.text(memory.file) == "- likes zebras\n- uses uv\n"
 
 
@@ -296,12 +294,12 @@ async def test_episodes_and_the_history_can_be_viewed_and_not_written(tmp_path):
     (name,) = re.findall(r"(/memories/history/HISTORY-\S+)$", listed, re.MULTILINE)
 
     assert "fixed the parser" in await memory.text(name)
-    assert "written by kode alone" in await memory.fault("delete", path=name)
-    said = await memory.fault("create", path="/memories/history/x.md", file_text="x")
-    assert "written by kode alone" in said
+    await memory.fault("delete", path=name)
+    await memory.fault("create", path="/memories/history/x.md", file_text="x")
+    assert await memory("view", path="/memories") == listed
 
 
-async def test_a_fact_that_may_be_stale_says_so_and_keeps_its_words_when_edited(tmp_path):
+async def test_a_stale_fact_is_marked_until_it_is_edited(tmp_path):
     (tmp_path / "app.py").write_text("port = 80")
     native = make_system(MemoryConfig())
     await native.open(context(tmp_path), {})
@@ -319,7 +317,7 @@ async def test_a_fact_that_may_be_stale_says_so_and_keeps_its_words_when_edited(
     assert "- the port is 81" in (await memory.text(memory.file)).split("\n")
 
 
-async def test_what_somebody_wrote_into_a_vault_meanwhile_is_not_written_over(tmp_path):
+async def test_a_line_added_to_a_vault_meanwhile_is_not_overwritten(tmp_path):
     memory = await opened(tmp_path, "vault")
     await memory("create", path=memory.file, file_text="- Likes: zebras\n")
     path = memory.system.files.path("facts/user.md")
@@ -347,7 +345,7 @@ def test_entries_read_back_from_the_file_they_are_shown_as(texts):
 
 
 @given(st.lists(entries, unique=True, max_size=6), st.lists(entries, unique=True, max_size=6))
-def test_the_steps_of_an_edit_give_the_entries_of_the_edited_file(old, new):
+def test_the_steps_of_an_edit_yield_the_edited_files_entries(old, new):
     rows = [Row(key=str(number), text=text) for number, text in enumerate(old)]
     text = entry_lines.render([Row(key="", text=entry) for entry in new])
 

@@ -259,9 +259,7 @@ async def test_none_of_the_model_means_none(name, search, answer, tmp_path):
 
 @asked
 @pytest.mark.parametrize("answer", ["no idea", "99", ProviderError("down")])
-async def test_a_model_that_fails_leaves_the_words_order_or_the_newest(
-    name, search, answer, tmp_path
-):
+async def test_a_failing_model_leaves_the_word_order_or_the_newest(name, search, answer, tmp_path):
     await keep(name, tmp_path, OFFERED[1], at=NOW - timedelta(days=2))
     await keep(name, tmp_path, OFFERED[0], at=NOW - timedelta(days=1))
     system = await opened(name, tmp_path, model=Model([answer]))
@@ -276,7 +274,7 @@ async def test_a_model_that_fails_leaves_the_words_order_or_the_newest(
 
 
 @asked
-async def test_without_llm_search_no_model_is_asked(name, search, tmp_path):
+async def test_no_model_is_asked_when_llm_search_is_off(name, search, tmp_path):
     await keep(name, tmp_path, *OFFERED)
     model = Model(["0"])
     system = await opened(name, tmp_path, model=model, llm_search=False)
@@ -287,7 +285,7 @@ async def test_without_llm_search_no_model_is_asked(name, search, tmp_path):
 
 
 @systems
-async def test_at_the_shell_no_model_is_asked_when_the_words_say_it_all(name, tmp_path):
+async def test_the_shell_asks_no_model_when_the_words_suffice(name, tmp_path):
     await keep(name, tmp_path, *OFFERED)
     model = Model(["none"])
     system = await opened(name, tmp_path, model=model, session=None)

@@ -90,38 +90,38 @@ async def at_the_end(system, attack):
     """Of the process, or of the session by `/new`."""
     await system.after_turn(outside(1, attack))
     await system.before_drop(spoken(attack), "exit" if len(attack) % 2 else "reset")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def in_the_middle_of_the_turn(system, attack):
     """The window overflows before the turn ends: memory has not been told of the page yet."""
     await system.recall(turn(1, "what does the page say?"))
     await system.before_drop(spoken(attack), "window")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def of_a_session_that_is_continued_and_left(system, attack):
     """It was tainted in an earlier process; this one hears of no turn."""
     await system.before_drop(spoken(attack), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def of_a_session_that_ends_unheard(system, attack):
     await system.after_turn(outside(1, attack))
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def from_a_subagent(system, attack):
     await system.after_turn(outside(1, attack, tools=(("delegate_tasks", "two tasks"),)))
     await system.before_drop(spoken(attack), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 async def from_a_compaction(system, attack):
     summary = Message(role="user", parts=(Text(text=attack, source="compaction"),))
     await system.before_drop(spoken(attack), "window")
     await system.before_drop((summary, *lived("go on")), "exit")
-    await system.close(5.0)
+    await system.close(60)
 
 
 DOORS = (
@@ -144,7 +144,7 @@ async def later(root, name, attack):
     """A clean session a week later finishes what the others left, and tidies up."""
     system = await opened(root, name, attack=attack, tainted=lambda: False, now=lambda: LATER)
     await system.maintain()
-    await system.close(5.0)
+    await system.close(60)
 
 
 # ── what a clean session gets ────────────────────────────────────────────────────────────────
@@ -219,9 +219,7 @@ async def test_nothing_becomes_active_without_a_yes(tmp_path, name, door, every)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_nothing_becomes_active_when_a_later_session_does_what_could_not_be_done(
-    tmp_path, name
-):
+async def test_no_attack_becomes_active_when_a_later_session_catches_up(tmp_path, name):
     await attacked(tmp_path, name, at_the_end, SOME, down=True)
 
     for attack in SOME[:3]:
@@ -231,7 +229,7 @@ async def test_nothing_becomes_active_when_a_later_session_does_what_could_not_b
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_what_waits_still_waits_after_an_export_an_import_and_a_copy(tmp_path, name):
+async def test_a_waiting_entry_still_waits_after_export_import_and_copy(tmp_path, name):
     here = tmp_path / "here"
     await attacked(here, name, at_the_end, SOME)
     source = await opened(here, name)
@@ -289,9 +287,7 @@ WRITES = {
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_a_tainted_session_is_asked_about_every_write_whatever_is_allowed(
-    tmp_path, name, mode: PermissionMode
-):
+async def test_a_tainted_session_is_asked_about_every_write(tmp_path, name, mode: PermissionMode):
     system = await opened(tmp_path, name)
     tools = {tool.name: tool for tool in system.tools()}
     rules = Rules(allow=(parse("memory"), *(parse(tool) for tool in tools)))

@@ -8,10 +8,10 @@ from kode.memory.base import Background
 
 
 async def test_work_continues_when_the_one_who_waits_is_cancelled():
-    work, done = Background(print), asyncio.Event()
+    work, go_on, done = Background(print), asyncio.Event(), asyncio.Event()
 
     async def step():
-        await asyncio.sleep(0.01)
+        await go_on.wait()
         done.set()
 
     waiting = asyncio.create_task(work.finish(step()))
@@ -19,18 +19,19 @@ async def test_work_continues_when_the_one_who_waits_is_cancelled():
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await work.close(5)
+    go_on.set()
+    await work.close(60)
 
     assert done.is_set()
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_closing_says_so_waits_for_the_grace_and_cancels_the_rest():
+async def test_closing_waits_for_the_grace_and_cancels_the_rest():
     work, cancelled = Background(print), []
 
     async def step():
         try:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.append(work.is_closing)
             raise
@@ -43,13 +44,13 @@ async def test_closing_says_so_waits_for_the_grace_and_cancels_the_rest():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_what_fails_while_nobody_waits_is_reported():
+async def test_a_fault_while_nobody_waits_is_reported():
     reported = []
-    work = Background(reported.append)
+    work, go_on = Background(reported.append), asyncio.Event()
     fault = ValueError("broken")
 
     async def step():
-        await asyncio.sleep(0.01)
+        await go_on.wait()
         raise fault
 
     work.start(step())
@@ -57,13 +58,14 @@ async def test_what_fails_while_nobody_waits_is_reported():
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await work.close(5)
+    go_on.set()
+    await work.close(60)
     await asyncio.sleep(0)
 
     assert reported == [fault, fault]
 
 
-async def test_who_waits_gets_the_fault():
+async def test_a_fault_reaches_the_one_that_waits():
     async def step():
         raise ValueError("broken")
 

@@ -10,6 +10,7 @@ from kode.config import MemoryConfig
 from kode.durable import TEMPORARY_PREFIX
 from kode.errors import ConfigError, MemoryRefused, StorageError
 from kode.memory import make_system
+from kode.memory.base import change_of
 from kode.memory.commands import TARGETS, memory_command
 from kode.registry import SYSTEMS
 from tests.memory.life import memory_context
@@ -40,7 +41,7 @@ def memory(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("name", "target"), EVERY)
-async def test_what_is_added_is_shown_has_its_author_and_can_be_undone(tmp_path, name, target):
+async def test_an_added_entry_is_shown_attributed_and_can_be_undone(tmp_path, name, target):
     system = await opened(tmp_path, name)
     target = "tools" if target == "NAME" else target
 
@@ -49,7 +50,7 @@ async def test_what_is_added_is_shown_has_its_author_and_can_be_undone(tmp_path,
     shown = await memory_command(system, ["show"])
     undone = await memory_command(system, ["undo"])
 
-    assert f"undo with: kode memory undo {change.id}" in told
+    assert change_of(told) == change.id
     assert change.who == "user"
     assert "never force-push" in shown
     assert "undid" in undone
@@ -57,9 +58,7 @@ async def test_what_is_added_is_shown_has_its_author_and_can_be_undone(tmp_path,
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_what_a_person_writes_is_kept_whatever_it_says_and_what_was_noticed_is_told(
-    tmp_path, name
-):
+async def test_a_persons_order_is_kept_and_noticed_but_no_credential(tmp_path, name):
     system = await opened(tmp_path, name)
     target = next(iter(TARGETS[name]))
 
@@ -87,14 +86,14 @@ async def test_what_a_person_writes_is_kept_whatever_it_says_and_what_was_notice
         ("notes", ["add", "note"], "TEXT"),
     ],
 )
-async def test_a_target_or_an_option_that_means_nothing_here_is_named(tmp_path, name, argv, about):
+async def test_a_meaningless_target_or_option_is_named(tmp_path, name, argv, about):
     system = await opened(tmp_path, name)
 
     with pytest.raises(ConfigError, match=about):
         await memory_command(system, argv)
 
 
-async def test_a_note_takes_its_options_and_a_rule_needs_no_evidence_of_a_person(tmp_path):
+async def test_a_note_takes_options_and_a_rule_needs_no_evidence(tmp_path):
     system = await opened(tmp_path, "notes")
     options = ["--tag", "git", "--ttl-days", "3", "--sensitive", "--scope", "project"]
     await memory_command(system, ["add", "note", "the pin is 4711", *options])
@@ -112,7 +111,7 @@ async def test_a_note_takes_its_options_and_a_rule_needs_no_evidence_of_a_person
     assert by_text["I am terse."]["kind"] == "soul"
 
 
-async def test_a_fact_is_measured_in_characters_by_the_limit_of_its_file_alone(tmp_path):
+async def test_a_fact_is_limited_in_characters_by_its_own_file(tmp_path):
     system = await opened(tmp_path, "tiered", facts_limit_env=9_000)
 
     await memory_command(system, ["add", "env", "é" * 9_000, "--scope", "global"])
@@ -147,24 +146,28 @@ async def test_a_change_that_was_only_announced_does_not_stop_undo(tmp_path, nam
 
     told = await memory_command(system, ["undo"])
 
-    assert f"nothing left to undo of {change.kind} {change.id}" in told
+    assert change.id in told
     assert "alpha thing" not in await memory_command(system, ["show"])
     with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])
     log = await memory_command(system, ["log"])
-    assert f"nothing was left of {change.kind} {change.id}" in log
+    assert change.id in log
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_undo_of_an_announced_change_by_its_id_says_that_nothing_is_left(tmp_path, name):
+async def test_undo_of_an_announced_change_says_nothing_is_left(tmp_path, name):
     system = await opened(tmp_path, name)
     change = await announce(system, name)
 
-    with pytest.raises(MemoryRefused, match="nothing left to undo"):
+    before = system.history.path.read_bytes()
+
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["undo", change.id])
 
+    assert system.history.path.read_bytes() == before
 
-async def test_a_fact_replaced_by_hand_is_not_taken_for_one_that_was_never_written(tmp_path):
+
+async def test_undo_of_a_fact_edited_by_hand_is_refused(tmp_path):
     system = await opened(tmp_path, "tiered")
     await memory_command(system, ["add", "user", "likes tabs"])
     await memory_command(system, ["replace", "user", "tabs", "likes spaces"])
@@ -175,7 +178,7 @@ async def test_a_fact_replaced_by_hand_is_not_taken_for_one_that_was_never_writt
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_what_a_kill_left_half_written_goes_with_the_next_command(tmp_path, memory, name):
+def test_a_half_written_file_goes_with_the_next_command(tmp_path, memory, name):
     memory("--memory", name, "add", next(iter(TARGETS[name])), "alpha")
     folder = tmp_path / "home" / "memory" / "facts"
     folder.mkdir(exist_ok=True)
@@ -209,7 +212,7 @@ async def test_a_file_in_place_of_the_folder_is_named(tmp_path, name, of_system)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("mine")
 
-    with pytest.raises(StorageError, match=re.escape(f"{file} is not a folder")):
+    with pytest.raises(StorageError, match=re.escape(str(file))):
         await opened(tmp_path, name)
 
     assert file.read_text() == "mine"
@@ -220,7 +223,7 @@ async def test_a_file_in_place_of_the_folder_is_named(tmp_path, name, of_system)
 async def test_nothing_is_no_entry(tmp_path, name, target, text):
     system = await opened(tmp_path, name)
 
-    with pytest.raises(MemoryRefused, match="content is empty"):
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["add", "tools" if target == "NAME" else target, text])
 
     assert not system.history.path.exists()

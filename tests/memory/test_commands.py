@@ -122,7 +122,7 @@ async def test_undoing_nothing_or_an_unknown_change_is_an_error(tmp_path):
 
     with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])
-    with pytest.raises(MemoryRefused, match="No change has the id"):
+    with pytest.raises(MemoryRefused, match="beef"):
         await memory_command(system, ["undo", "beef"])
 
 
@@ -158,7 +158,7 @@ async def test_search_says_once_that_the_model_could_not_choose(tmp_path, monkey
     monkeypatch.setattr(system, "search", newest)
     found = await memory_command(system, ["search", "zeppelin"])
 
-    assert found.startswith("No matching memory for: zeppelin\n")
+    assert "zeppelin" in found.splitlines()[0]
     assert found.count("could not choose") == 1
 
 
@@ -186,7 +186,7 @@ async def test_a_command_line_that_makes_no_sense_names_the_commands(tmp_path, a
         await memory_command(system, argv)
 
 
-async def test_it_works_through_the_guard_and_says_when_memory_is_off(tmp_path):
+async def test_a_command_works_through_the_guard_unless_memory_is_off(tmp_path):
     guarded = open_memory(MemoryConfig())
     await guarded.open(memory_context(tmp_path), {})
     off = open_memory(MemoryConfig(enabled=False))
@@ -207,7 +207,7 @@ async def test_a_credential_is_refused_and_not_repeated(tmp_path):
     assert not user_file(tmp_path).exists()
 
 
-async def test_a_credential_a_person_left_in_a_file_is_not_shown_and_not_in_the_history(tmp_path):
+async def test_a_credential_in_a_file_is_neither_shown_nor_recorded(tmp_path):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     write_facts(user_file(tmp_path), f"the token is {secret}")
     system = await opened(tmp_path)

@@ -48,9 +48,7 @@ async def a_contradiction(root):
 @pytest.mark.parametrize(
     ("choice", "kept"), [("first", (OLD,)), ("second", (NEW,)), ("both", (OLD, NEW))]
 )
-async def test_of_two_that_contradict_each_other_stays_what_the_person_chose(
-    tmp_path, choice, kept
-):
+async def test_the_persons_choice_between_two_contradicting_facts_stays(tmp_path, choice, kept):
     system = await a_contradiction(tmp_path)
     assert await waiting(system) == [("contradiction", (OLD, NEW))]
 
@@ -74,7 +72,7 @@ async def test_of_two_that_contradict_each_other_stays_what_the_person_chose(
     ("choice", "kept"),
     [("first", ((OLD,), ())), ("second", ((), (NEW,))), ("both", ((OLD,), (NEW,)))],
 )
-async def test_of_two_in_different_files_stays_what_the_person_chose(tmp_path, choice, kept):
+async def test_the_persons_choice_between_two_files_stays(tmp_path, choice, kept):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", OLD])
     await memory_command(system, ["add", "env", NEW])
@@ -91,7 +89,7 @@ async def test_of_two_in_different_files_stays_what_the_person_chose(tmp_path, c
     assert (facts(tmp_path), parse(env_file(tmp_path).read_text())) == ((OLD,), (NEW,))
 
 
-async def test_why_says_of_the_one_that_was_dropped_what_superseded_it(tmp_path):
+async def test_why_names_the_fact_that_superseded_a_dropped_one(tmp_path):
     system = await a_contradiction(tmp_path)
 
     await chosen(system, "second")
@@ -125,7 +123,7 @@ async def a_stale_fact(root, lines="port = 81"):
 
 
 @pytest.mark.parametrize("lines", ["port = 81", None])
-async def test_what_is_still_true_rests_on_the_lines_as_they_are_now(tmp_path, lines):
+async def test_a_confirmed_fact_rests_on_the_current_lines(tmp_path, lines):
     system = await a_stale_fact(tmp_path, lines)
     assert await waiting(system) == [("stale", (OLD,))]
 
@@ -149,7 +147,7 @@ async def test_a_stale_fact_can_be_removed(tmp_path):
     assert facts(tmp_path) == (OLD,)
 
 
-async def test_what_expired_and_is_still_true_is_shown_again(tmp_path):
+async def test_an_expired_fact_confirmed_as_true_is_shown_again(tmp_path):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", "away", "--until", "2020-03-06"])
     assert (await waiting(system))[0] == ("expired", ("away",))
@@ -166,7 +164,7 @@ async def sessions(root, count, answer="done"):
         await system.close(1.0)
 
 
-async def test_what_no_answer_named_in_thirty_sessions_is_asked_about_once(tmp_path):
+async def test_a_fact_unused_for_thirty_sessions_is_asked_about_once(tmp_path):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", "likes green tea best"])
     await memory_command(system, ["add", "user", "deploys with Ansible only"])
@@ -201,7 +199,7 @@ async def test_a_session_without_an_answer_counts_for_nothing(tmp_path):
     assert not (tmp_path / "memory" / "uses").exists()
 
 
-async def test_a_proposal_is_approved_or_dropped_and_both_can_be_undone(tmp_path):
+async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path):
     system = await opened(tmp_path)
     proposals = Proposals(tmp_path / "memory")
     await proposals.propose("likes tabs", "user", client="Codex", project=tmp_path, now=NOON)
@@ -221,7 +219,7 @@ async def test_a_proposal_is_approved_or_dropped_and_both_can_be_undone(tmp_path
     assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
 
-async def test_what_was_decided_meanwhile_or_is_no_choice_is_refused(tmp_path):
+async def test_an_unknown_choice_or_a_decided_item_is_refused(tmp_path):
     system = await a_contradiction(tmp_path)
     (item,) = await items_of(system)
     with pytest.raises(MemoryRefused, match="no choice here: first, second, both"):
@@ -248,9 +246,7 @@ async def a_stale_line(root):
 
 
 @pytest.mark.parametrize("life", [a_stale_note, a_stale_line])
-async def test_a_stale_note_or_line_of_a_vault_is_confirmed_or_removed_and_both_undone(
-    tmp_path, life
-):
+async def test_a_stale_note_or_vault_line_is_confirmed_or_removed(tmp_path, life):
     (tmp_path / "app.py").write_text("port = 80")
     system = await life(tmp_path)
     (tmp_path / "app.py").write_text("port = 81")
@@ -277,7 +273,7 @@ async def test_citing_a_note_again_clears_its_mark(tmp_path):
 
 
 @pytest.mark.parametrize("by", ["append", "patch"])
-async def test_citing_a_line_of_a_vault_again_clears_its_mark_and_writes_nothing(tmp_path, by):
+async def test_citing_a_vault_line_again_only_clears_its_mark(tmp_path, by):
     (tmp_path / "app.py").write_text("port = 80")
     system = await a_stale_line(tmp_path)
     (tmp_path / "app.py").write_text("port = 81")
@@ -297,7 +293,7 @@ async def test_citing_a_line_of_a_vault_again_clears_its_mark_and_writes_nothing
     assert "May be stale" not in await vault_life.use(system, "memory_read", path="facts/app.md")
 
 
-async def test_a_line_of_a_journal_that_nobody_uses_is_kept_or_removed(tmp_path):
+async def test_an_unused_line_of_a_journal_is_kept_or_removed(tmp_path):
     system = await journal_life.opened(tmp_path)
     await memory_command(system, ["add", "memory", "likes green tea best"])
     for _ in range(uses.SESSIONS + 1):
@@ -341,7 +337,7 @@ async def a_waiting_episode(root):
     return system
 
 
-async def test_what_changes_while_the_person_reads_is_not_decided_with_it(tmp_path):
+async def test_an_item_changed_while_the_person_reads_is_not_decided(tmp_path):
     """The session continues, and its note is written anew: what was read is gone."""
     system = await a_waiting_episode(tmp_path)
     (read,) = await items_of(system)
@@ -370,7 +366,7 @@ async def a_waiting_update(root):
 @pytest.mark.parametrize(
     "life", [a_waiting_note, a_waiting_task, a_waiting_episode, a_waiting_update]
 )
-async def test_what_waits_for_approval_can_be_dropped_in_every_system_and_restored(tmp_path, life):
+async def test_a_waiting_entry_is_dropped_and_restored_in_every_system(tmp_path, life):
     system = await life(tmp_path)
     before = await items_of(system)
     assert [one.group for one in before] == ["approval"]
@@ -384,7 +380,7 @@ async def test_what_waits_for_approval_can_be_dropped_in_every_system_and_restor
     assert await items_of(system) == []
 
 
-async def test_from_when_a_fact_holds_is_shown_with_it_and_in_why(tmp_path):
+async def test_a_facts_since_is_shown_with_it_and_in_why(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="tests run in parallel", since="3.2")
     await memory_command(system, ["add", "user", "lives in Lisbon", "--since", "2026-01-01"])

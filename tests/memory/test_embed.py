@@ -24,7 +24,7 @@ def cosine(one: str, other: str) -> float:
     return float(a @ b)
 
 
-def test_a_vector_is_the_same_in_every_process_whatever_its_hash_seed() -> None:
+def test_a_vector_is_equal_in_processes_with_other_hash_seeds() -> None:
     program = (
         "import sys; from kode.memory.embed import embed;"
         "sys.stdout.write(embed(['Größe 42: tabs, 用户']).tobytes().hex())"
@@ -52,7 +52,7 @@ def test_rows_have_length_one_or_are_zero(texts: list[str]) -> None:
     assert np.all(np.isclose(lengths, 1, atol=1e-5) | (lengths == 0))
 
 
-def test_a_text_is_nearer_to_its_paraphrase_than_to_another_matter() -> None:
+def test_a_text_is_nearer_to_its_paraphrase_than_to_others() -> None:
     near = cosine("prefers tabs, not spaces", CORPUS[0])
     assert near > 0.3
     assert near > cosine("prefers tabs, not spaces", CORPUS[1]) + 0.2
@@ -76,7 +76,7 @@ def test_scripts_without_spaces_share_characters() -> None:
 
 
 def make(url: str, folder: Path, notices: list[str], **more: Any) -> OpenAIEmbedder:
-    given = {"base_url": url, "model": "small", "timeout_s": 5.0, "api_key": "test", **more}
+    given = {"base_url": url, "model": "small", "timeout_s": 60.0, "api_key": "test", **more}
     embedder = open_embedder(Embedding(provider="openai", **given), folder, notices.append)
     assert isinstance(embedder, OpenAIEmbedder)
     return embedder
@@ -105,7 +105,7 @@ async def test_a_server_is_asked_once_for_a_text(tmp_path: Path) -> None:
     assert notices == []
 
 
-async def test_an_outage_falls_back_to_local_vectors_and_says_so_once(tmp_path: Path) -> None:
+async def test_an_outage_falls_back_to_local_vectors_saying_so_once(tmp_path: Path) -> None:
     notices: list[str] = []
     embedder = make("http://127.0.0.1:9/v1", tmp_path, notices, timeout_s=1.0)
     matrix = await embedder.embed(CORPUS)
@@ -117,7 +117,7 @@ async def test_an_outage_falls_back_to_local_vectors_and_says_so_once(tmp_path: 
     assert "memory.embedding" in notices[0]
 
 
-async def test_what_is_cached_is_served_while_the_server_is_down(tmp_path: Path) -> None:
+async def test_cached_vectors_are_served_during_an_outage(tmp_path: Path) -> None:
     notices: list[str] = []
     with ScriptedServer([]) as server:
         url = server.openai_url

@@ -63,7 +63,7 @@ def test_every_line_that_cannot_be_read_is_named(text, lines):
     assert re.findall(r"line \d+(?=:)", str(error.value)) == lines
 
 
-def test_of_many_bad_lines_ten_are_named():
+def test_at_most_ten_bad_lines_are_named():
     text = "\n".join(json.dumps({"content": n}) for n in range(30))
 
     with pytest.raises(MemoryRefused, match="and 20 more"):

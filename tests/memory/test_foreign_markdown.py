@@ -51,7 +51,7 @@ def texts(markdown):
     return [block.text for block in blocks(markdown)]
 
 
-def test_each_bullet_and_paragraph_is_an_entry_with_the_heading_it_stood_under():
+def test_each_bullet_and_paragraph_is_an_entry_under_its_heading():
     found = texts(GUIDE)
 
     assert "It is written in Go\nand deployed by hand." in found
@@ -60,7 +60,7 @@ def test_each_bullet_and_paragraph_is_an_entry_with_the_heading_it_stood_under()
     assert "API: > quoted" in found
 
 
-def test_a_line_that_leads_to_something_stays_with_it_and_code_stays_whole():
+def test_a_leading_line_keeps_its_items_and_code_stays_whole():
     found = texts(GUIDE)
 
     assert "Testing: To build:\n```sh\nmake\n\nmake install\n```" in found
@@ -88,7 +88,7 @@ def test_a_table_is_one_entry():
     assert "API:\n| verb | path |\n|------|------|\n| GET  | /v1  |" in texts(GUIDE)
 
 
-def test_a_bullet_too_long_for_an_entry_is_split_into_those_below_it():
+def test_an_overlong_bullet_is_split_into_those_below_it():
     parts = [f"  - step {number} {'x' * 300}" for number in range(9)]
     found = blocks("\n".join(["- To release", *parts]))
 

@@ -65,7 +65,7 @@ async def broken():
 
 
 async def sleeping():
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 
 
 async def live(memory, tmp_path, events, turns=10):
@@ -81,7 +81,7 @@ async def live(memory, tmp_path, events, turns=10):
     return answers
 
 
-async def test_a_system_whose_every_hook_raises_costs_nothing_but_one_notice_a_hook(tmp_path):
+async def test_a_system_whose_hooks_raise_costs_one_notice_a_hook(tmp_path):
     events = []
     inside = Failing(broken)
 
@@ -97,7 +97,7 @@ async def test_a_system_whose_every_hook_raises_costs_nothing_but_one_notice_a_h
     assert inside.calls["recall"] == inside.calls["after_turn"] == 3
 
 
-async def test_of_a_system_that_could_not_be_opened_no_other_hook_is_called(tmp_path):
+async def test_a_system_that_failed_to_open_gets_no_further_calls(tmp_path):
     events = []
     inside = Failing(broken, opens=False)
 
@@ -105,11 +105,10 @@ async def test_of_a_system_that_could_not_be_opened_no_other_hook_is_called(tmp_
 
     assert inside.calls == {"open": 1}
     assert answers[-1] == Drop(done=False)
-    (text,) = notices(events)
-    assert "could not be opened" in text
+    assert len(notices(events)) == 1
 
 
-async def test_a_system_whose_every_hook_hangs_is_cut_off_at_each_limit(tmp_path):
+async def test_a_system_whose_hooks_hang_is_cut_off_at_limits(tmp_path):
     events = []
     threads = threading.active_count()
     memory = Guarded(Failing(sleeping), limits_s=dict.fromkeys((*HOOKS, "close"), 0.01))
@@ -133,10 +132,16 @@ async def test_cancellation_passes_through(tmp_path, error):
         await memory.before_drop([], "reset")
 
 
-async def test_a_caller_that_is_cancelled_while_a_hook_works_is_cancelled(tmp_path):
-    memory = Guarded(Failing(sleeping))
+async def test_a_caller_cancelled_during_a_hook_is_cancelled(tmp_path):
+    begun = asyncio.Event()
+
+    async def hanging():
+        begun.set()
+        await sleeping()
+
+    memory = Guarded(Failing(hanging))
     task = asyncio.create_task(memory.before_drop([], "reset"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
 
     task.cancel()
 
@@ -160,22 +165,25 @@ async def test_a_hook_that_works_again_in_time_is_called_on(tmp_path):
     assert inside.calls["recall"] == 6
 
 
-async def test_a_hook_that_somebody_waits_for_is_told_of_once_it_is_slow(monkeypatch):
-    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 0.05)
+async def test_a_slow_hook_that_somebody_awaits_is_announced(monkeypatch):
+    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 0.0)
     events = []
+    told = asyncio.Event()
 
-    async def slow():
-        await asyncio.sleep(0.2)
+    def emit(event):
+        events.append(event)
+        told.set()
 
-    memory = Guarded(Failing(slow))
-    memory._emit = events.append
+    memory = Guarded(Failing(told.wait))
+    memory._emit = emit
     await memory.before_drop([], "reset")
     await memory.search("x", 1)
 
     assert [event.what for event in events] == ["Saving memory", ""]
 
 
-async def test_a_quick_hook_is_not_told_of():
+async def test_a_quick_hook_is_not_told_of(monkeypatch):
+    monkeypatch.setattr("kode.memory.guarded.SLOW_S", 3_600.0)
     events = []
 
     async def quick():

@@ -14,7 +14,7 @@ def change(text, **more):
     return Change(after=(text,), **{**values, **more})
 
 
-def test_what_is_appended_is_read_back_newest_first(history):
+def test_appended_changes_are_read_back_newest_first(history):
     written = [history.append(change(f"fact {n}", session="s", turn=n)) for n in range(3)]
 
     tail = history.tail(2)

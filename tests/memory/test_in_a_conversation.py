@@ -45,7 +45,7 @@ async def test_thirty_turns_with_five_writes_have_one_system_prompt(talk):
     assert len(facts.read_text().split("\n§\n")) == 5
 
 
-async def test_a_sentence_that_a_pasted_block_has_a_part_in_is_not_the_persons_own(talk):
+async def test_a_sentence_partly_pasted_is_not_the_persons_own(talk):
     pasted = "Always deploy with make ship.\nWe use the key of prod.\n" + "line\n" * 5
     talk.typed = "We use tabs in here. Do this: [pasted 7 lines]"
 
@@ -59,7 +59,7 @@ async def test_a_sentence_that_a_pasted_block_has_a_part_in_is_not_the_persons_o
     }
 
 
-async def test_reload_tells_what_has_changed_at_the_end_and_leaves_the_beginning(talk):
+async def test_reload_tells_changes_at_the_end_and_keeps_the_beginning(talk):
     await talk.turn("remember where I live")
     before = talk.context.system
 
@@ -78,7 +78,7 @@ def newest(talk):
     return [part.text for part in parts if getattr(part, "source", "") == "news"]
 
 
-async def test_used_lists_what_the_last_request_held_and_the_answer_named(tmp_path, monkeypatch):
+async def test_used_lists_the_requests_entries_and_marks_those_named(tmp_path, monkeypatch):
     home = tmp_path / "home"
     monkeypatch.setenv("KODE_HOME", str(home))
     write_facts(home / "memory" / "facts" / "user.md", "Lives in Lisbon", "Has a cat")

@@ -28,7 +28,7 @@ def written(*layers):
 
 
 @given(first=PLACES, later=PLACES)
-def test_what_was_changed_in_other_lines_stays(first, later):
+def test_reverting_a_change_keeps_changes_in_other_lines(first, later):
     later = {number: kind for number, kind in later.items() if number not in first}
     one, two = ("one", first), ("two", later)
 
@@ -40,7 +40,7 @@ def test_what_was_changed_in_other_lines_stays(first, later):
 
 
 @given(first=PLACES)
-def test_a_change_with_nothing_after_it_is_taken_back_to_the_letter(first):
+def test_a_change_with_nothing_after_it_is_reverted_exactly(first):
     assert revert_lines(written(("one", first)), written(), written(("one", first))) == written()
 
 

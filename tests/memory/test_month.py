@@ -9,7 +9,7 @@ from kode.registry import SYSTEMS
 
 @pytest.mark.parametrize("name", list(SYSTEMS))
 @pytest.mark.slow
-async def test_what_was_told_is_found_and_nothing_stale_or_private_is_shown(name):
+async def test_stored_facts_are_found_and_nothing_stale_or_private_appears(name):
     figures = await live(name, days=12)
 
     assert (figures["stale"], figures["sensitive"]) == (0, 0)

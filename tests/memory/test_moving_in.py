@@ -10,6 +10,7 @@ import pytest
 from kode.cli.commands.memory import main as memory_main
 from kode.cli.main import main
 from kode.memory.proposals import Proposals
+from kode.memory.waiting import NOTHING_WAITS
 
 SYSTEMS = ("tiered", "vault", "journal", "notes")
 SECRET = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3rS5tU7" * 2
@@ -74,7 +75,7 @@ def history(home):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, system):
+def test_claudes_memory_counts_once_the_person_approves_it(home, memory, system):
     put(home / ".claude" / "CLAUDE.md", "# Me\n\n- answers in German\n- prefers tabs\n")
     told = memory("--memory", system, "import", "--from", "claude")
     assert "~/.claude/CLAUDE.md: 2 new" in told
@@ -89,10 +90,10 @@ def test_what_claude_remembers_counts_once_the_person_approves_it(home, memory, 
     assert "German" in memory("--memory", system, "search", "German")
     why = memory("--memory", system, "why", "German")
     assert re.search(r"from ~/\.claude/CLAUDE\.md:3 of Claude Code \(digest [0-9a-f]{12}\)", why)
-    assert memory("--memory", system, "approve").strip() == "Nothing is pending."
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
 
-def test_what_an_agent_calls_itself_does_not_bring_it_in_with_an_import(home, memory):
+def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     memory("import", "--from", "claude")
     for name in ("Claude Code", "claude"):
@@ -108,7 +109,7 @@ def test_what_an_agent_calls_itself_does_not_bring_it_in_with_an_import(home, me
     assert "obeys" not in shown
 
 
-def test_a_text_in_the_form_of_an_export_goes_through_the_review(home, memory):
+def test_a_text_that_looks_like_an_export_is_reviewed(home, memory):
     row = {"system": "tiered", "kind": "fact", "target": "user", "content": "obeys"}
     notes = put(home / "work" / "NOTES.md", json.dumps(row) + "\n")
 
@@ -130,7 +131,7 @@ def test_an_import_is_undone_as_one_and_redone(home, memory, system):
     shown = memory("--memory", system, "show")
     assert "tabs" not in shown
     assert "zebras" not in shown
-    assert "Nothing is pending" in memory("--memory", system, "approve")
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
     redo = re.search(r"undo with: kode memory undo (\w+)", done)[1]
     memory("--memory", system, "undo", redo)
@@ -154,9 +155,7 @@ def test_one_entry_of_an_import_is_undone_by_itself(home, memory, system):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_importing_the_same_again_adds_nothing_whether_it_waits_or_was_approved(
-    home, memory, system
-):
+def test_importing_the_same_entries_again_adds_nothing(home, memory, system):
     file = put(home / "notes.md", "- likes tabs\n- likes zebras\n")
     memory("--memory", system, "import", str(file))
     assert "2 known" in memory("--memory", system, "import", str(file))
@@ -164,14 +163,14 @@ def test_importing_the_same_again_adds_nothing_whether_it_waits_or_was_approved(
     memory("--memory", system, "approve", "--all", "--yes")
     again = memory("--memory", system, "import", str(file))
     assert "2 known" in again
-    assert "nothing new was imported" in again
+    assert memory("--memory", system, "approve").strip() == NOTHING_WAITS
 
     put(file, "- likes oats\n- likes tabs\n- likes zebras\n")
     assert "1 new, 2 known" in memory("--memory", system, "import", str(file))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_what_is_known_in_one_project_may_be_imported_in_another(home, memory, system):
+def test_an_entry_known_in_one_project_imports_into_another(home, memory, system):
     (home / "other" / ".git").mkdir(parents=True)
     for project in ("work", "other"):
         put(home / project / "TEAM.md", "- run make test\n")
@@ -182,7 +181,7 @@ def test_what_is_known_in_one_project_may_be_imported_in_another(home, memory, s
         assert "1 known" in memory(*there, "import", str(home / project / "TEAM.md"))
 
 
-def test_what_was_undone_can_be_imported_again(home, memory):
+def test_an_undone_import_can_be_imported_again(home, memory):
     file = put(home / "notes.md", "- likes tabs\n")
     batch = import_id(memory("import", str(file)))
     memory("approve", "--all", "--yes")
@@ -191,7 +190,7 @@ def test_what_was_undone_can_be_imported_again(home, memory):
     assert "1 new" in memory("import", str(file))
 
 
-def test_what_may_not_be_remembered_is_named_by_file_and_line_without_repeating_it(home, memory):
+def test_a_forbidden_entry_is_named_by_place_without_its_text(home, memory):
     put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n")
 
     told = memory("import", str(home / "notes.md"))
@@ -204,7 +203,7 @@ def test_what_may_not_be_remembered_is_named_by_file_and_line_without_repeating_
     assert HIDDEN not in kept
 
 
-def test_what_is_too_long_for_a_fact_is_named_not_cut(home, memory):
+def test_an_entry_too_long_for_a_fact_is_named_uncut(home, memory):
     put(home / "notes.md", f"- likes tabs\n\n```\n{'x' * 3000}\n```\n")
 
     told = memory("import", str(home / "notes.md"))
@@ -213,14 +212,14 @@ def test_what_is_too_long_for_a_fact_is_named_not_cut(home, memory):
     assert "1 new" in told
 
 
-def test_what_kode_reads_as_instructions_is_said_and_imported_only_by_name(home, memory):
+def test_files_read_as_instructions_are_imported_only_by_name(home, memory):
     put(home / "work" / "AGENTS.md", "- run make test\n")
     put(home / "work" / "CLAUDE.md", "- deploy on Fridays\n")
     said = "kode reads it in this project as instructions already"
 
     told = memory("import", "--from", "agents")
     assert said in told
-    assert "nothing new was imported" in told
+    assert memory("approve").strip() == NOTHING_WAITS
     # Where there is an AGENTS.md kode does not read CLAUDE.md.
     assert "1 new" in memory("import", "--from", "claude")
 
@@ -229,8 +228,8 @@ def test_what_kode_reads_as_instructions_is_said_and_imported_only_by_name(home,
     assert "1 new" in told
 
 
-def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, memory, answers):
-    assert "Nothing of another agent was found" in memory("import")
+def test_an_import_without_a_file_lists_sources_and_asks_first(home, memory, answers):
+    assert "~/" not in memory("import")
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
 
@@ -238,10 +237,11 @@ def test_without_a_file_it_says_what_there_is_and_asks_before_it_takes_it(home, 
     assert "Claude Code  ~/.claude/CLAUDE.md: 1 entry" in told
     assert "Codex  ~/.codex/memories/MEMORY.md: 2 entries" in told
     assert "kode memory import --from codex" in told
-    assert "Nothing is pending" in memory("approve")
+    assert memory("approve").strip() == NOTHING_WAITS
 
     asked = answers("n")
-    assert "Nothing was imported" in memory("import")
+    memory("import")
+    assert memory("approve").strip() == NOTHING_WAITS
     assert "~/.claude/CLAUDE.md: 1 entry" in asked[0]
     answers("y")
     assert "3 pending" in memory("import")
@@ -253,14 +253,15 @@ def test_approving_many_shows_them_and_asks(home, memory, answers):
     assert "`--yes`" in memory("approve", "--all")
 
     asked = answers("no")
-    assert "Nothing was approved" in memory("approve", "--all")
+    memory("approve", "--all")
+    assert "likes zebras" not in memory("show")
     assert "likes zebras" in asked[0]
     assert "Keep these 2?" in asked[0]
     answers("yes")
     assert "approved 2 of 2" in memory("approve", "--all")
 
 
-def test_what_does_not_fit_waits_on_and_the_answer_says_why(home, memory):
+def test_entries_that_do_not_fit_keep_waiting_with_the_reason(home, memory):
     lines = [f"- fact {number} about {number * 7919} and {'y' * 60}" for number in range(40)]
     put(home / "notes.md", "\n".join(lines))
     memory("import", str(home / "notes.md"))
@@ -288,14 +289,13 @@ def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
 
     assert "~/notes.md:1  about the project" in told
     assert "likes tabs" in told
-    assert "1 would be pending; nothing was imported" in told
     assert not (home / ".kode").exists()
 
 
 # ── the formats ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_memory_folder_of_claude_is_an_index_and_files_of_one_fact(home, memory):
+def test_claudes_memory_folder_is_an_index_and_fact_files(home, memory):
     folder = claude_folder(home)
     put(folder / "MEMORY.md", "# Index\n- [Role](user_role.md) - who\n- the API is in Go\n")
     role = (
@@ -358,7 +358,7 @@ AGENT_FILE = {
     [AGENT_FILE, {"core_memory": AGENT_FILE["blocks"]}, AGENT_FILE["blocks"]],
     ids=["agent file", "first agent file", "blocks"],
 )
-def test_letta_s_blocks_are_entries_and_its_persona_is_left_out_by_name(home, memory, document):
+def test_lettas_blocks_are_entries_and_its_persona_is_skipped(home, memory, document):
     name = "agent.af" if isinstance(document, dict) else "blocks.json"
     put(home / name, json.dumps(document))
 
@@ -370,7 +370,7 @@ def test_letta_s_blocks_are_entries_and_its_persona_is_left_out_by_name(home, me
     assert f"about the project, ~/{name}, block team:1 of Letta: ships on Thursdays" in listed
 
 
-def test_the_repository_of_a_letta_agent_is_read_file_by_file(home, memory):
+def test_a_letta_agents_repository_is_read_file_by_file(home, memory):
     folder = home / ".letta" / "agents" / "agent-1" / "memory"
     head = "---\ndescription: who\n---\n\n"
     put(folder / "system" / "human.md", f"{head}Likes Rust.\n")
@@ -413,7 +413,7 @@ def test_mem0_s_memories_are_entries_but_for_the_expired(home, memory, wrap):
         ("gone.md", None, "is not there"),
     ],
 )
-def test_what_cannot_be_read_is_said_and_nothing_is_imported(home, memory, name, text, said):
+def test_an_unreadable_file_is_named_and_imports_nothing(home, memory, name, text, said):
     file = home / name
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())

@@ -14,7 +14,7 @@ from kode.memory.commands import memory_command
 from kode.memory.history import Author
 from kode.memory.precedence import Rank, Standing, source_rank
 from kode.memory.proposals import Proposals
-from kode.memory.tiered.facts import parse
+from kode.memory.tiered.facts import DISPUTED, parse
 from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
 
@@ -57,7 +57,7 @@ def test_a_rank_follows_from_what_is_recorded_of_the_source(author, rank):
     assert source_rank(author, NEW, OLD) == rank
 
 
-async def test_what_the_person_says_later_counts_at_once_and_the_line_says_so(tmp_path):
+async def test_the_persons_later_statement_counts_at_once_and_is_announced(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]))
     await memory_command(system, ["add", "user", OLD])
     await hear(system, "use port 81 from now on")
@@ -70,7 +70,7 @@ async def test_what_the_person_says_later_counts_at_once_and_the_line_says_so(tm
     assert changed.text == f'superseded in user "{OLD}" by "{NEW}"'
 
 
-async def test_what_was_superseded_says_by_what_wherever_it_is_shown(tmp_path):
+async def test_a_superseded_fact_names_its_successor_wherever_it_is_shown(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]))
     await memory_command(system, ["add", "user", OLD])
     await memory_command(system, ["add", "user", NEW])
@@ -91,19 +91,18 @@ async def test_what_was_superseded_says_by_what_wherever_it_is_shown(tmp_path):
     assert told == f'[{FILE}] "{OLD}"\n    (superseded by "{NEW}", {day})'
 
 
-async def test_what_ranks_lower_does_not_win_and_the_pair_waits(tmp_path):
+async def test_a_lower_ranked_fact_waits_instead_of_winning(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]))
     await memory_command(system, ["add", "user", OLD])
     await hear(system, "look up which port it uses")
 
-    told = await keep(system, NEW)
+    await keep(system, NEW)
 
     assert facts(tmp_path) == (OLD, NEW)
     assert pairs(system) == [(OLD, NEW, True)]
-    assert "until the user decides" in told
     shown = (await system.inject("start")).system
     assert f"\n{OLD}" in shown
-    assert f"\n[not settled, another entry here says otherwise] {NEW}" in shown
+    assert f"\n{DISPUTED}{NEW}" in shown
 
 
 async def test_code_that_was_read_ranks_between(tmp_path):
@@ -120,7 +119,7 @@ async def test_code_that_was_read_ranks_between(tmp_path):
     assert pairs(system)[-1] == (NEW, "the port is 82", True)
 
 
-async def test_what_rests_on_lines_that_have_changed_gives_way_to_what_is_found_later(tmp_path):
+async def test_a_fact_with_changed_sources_yields_to_later_findings(tmp_path):
     (tmp_path / "app.py").write_text("port = 80")
     system = await opened(tmp_path, model=Model(["update"]))
     await hear(system, "look it up")
@@ -140,9 +139,7 @@ async def test_what_rests_on_lines_that_have_changed_gives_way_to_what_is_found_
         ("kode, from your own words", False, Rank.FOUND),
     ],
 )
-async def test_what_is_approved_ranks_as_said_only_in_the_persons_own_words(
-    tmp_path, client, own, rank
-):
+async def test_an_approved_fact_ranks_as_said_only_in_own_words(tmp_path, client, own, rank):
     system = await opened(tmp_path)
     proposals = Proposals(tmp_path / "memory")
     await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON, own=own)
@@ -153,7 +150,7 @@ async def test_what_is_approved_ranks_as_said_only_in_the_persons_own_words(
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-async def test_a_replacement_by_the_model_wins_no_more_than_an_addition(tmp_path, by_hand):
+async def test_a_models_replacement_wins_no_more_than_an_addition(tmp_path, by_hand):
     system = await opened(tmp_path)
     if by_hand:
         write(user_file(tmp_path), OLD)
@@ -170,7 +167,7 @@ async def test_a_replacement_by_the_model_wins_no_more_than_an_addition(tmp_path
     assert facts(tmp_path) == ("the port is 82", NEW)
 
 
-async def test_one_undo_brings_both_back_and_they_wait_for_the_person(tmp_path):
+async def test_one_undo_restores_both_facts_as_a_waiting_pair(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]))
     await memory_command(system, ["add", "user", OLD])
     await memory_command(system, ["add", "user", NEW])
@@ -181,7 +178,7 @@ async def test_one_undo_brings_both_back_and_they_wait_for_the_person(tmp_path):
     assert pairs(system) == [(OLD, NEW, True)]
 
 
-async def test_at_the_end_of_a_session_the_same_rule_holds_and_no_model_is_asked_twice(tmp_path):
+async def test_ending_a_session_applies_the_same_rule_asking_once(tmp_path):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", OLD])
     await hear(system, "look it up")
@@ -198,7 +195,7 @@ async def test_at_the_end_of_a_session_the_same_rule_holds_and_no_model_is_asked
     assert pairs(ending) == [(OLD, NEW, True)]
 
 
-async def test_what_waited_with_a_superseded_entry_waits_with_the_newer_one(tmp_path):
+async def test_a_pair_of_a_superseded_entry_moves_to_its_successor(tmp_path):
     system = await opened(tmp_path, model=Model(["update"]))
     await memory_command(system, ["add", "user", OLD])
     await hear(system, "look it up")
@@ -229,7 +226,7 @@ class Nearest:
 
 @examples(max_examples=25)
 @given(STATEMENTS, st.sampled_from([1, 2]))
-def test_what_counts_is_of_the_highest_rank_and_then_the_newest(sources, choose):
+def test_the_highest_rank_counts_and_then_the_newest(sources, choose):
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_check(Path(folder), sources, choose))
 

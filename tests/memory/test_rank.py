@@ -27,7 +27,7 @@ def order(query: str, texts: list[str] = TEXTS) -> list[int]:
     return [found.index for found in ranked(query, texts)]
 
 
-def test_the_text_that_holds_the_words_comes_first_whatever_their_form() -> None:
+def test_the_text_with_the_words_comes_first_in_any_form() -> None:
     assert order("who is the owner of invoicing?")[0] == 1
     assert order("running a test")[0] == 2
 
@@ -42,7 +42,7 @@ def test_question_words_match_nothing() -> None:
 
 
 @pytest.mark.parametrize("query", ["type", "Kind", "on off", "OnOff", "onoff"])
-def test_a_query_of_nothing_but_common_words_finds_them_as_they_stand(query: str) -> None:
+def test_a_query_of_common_words_finds_them_as_they_stand(query: str) -> None:
     texts = ["Use type hints", "Clusters run in kind", "The switch goes on off on", "off, not on"]
     assert order(query, texts) == [
         ["type", "kind", "on off"].index(query.lower().replace("onoff", "on off"))
@@ -86,7 +86,7 @@ def test_neither_common_words_nor_numbers_are_taken_for_typos(query: str) -> Non
     assert order(query, texts) == []
 
 
-def test_a_text_pasted_as_a_query_is_not_searched_for_typos() -> None:
+def test_a_pasted_text_is_not_searched_for_typos() -> None:
     pasted = "the pytset of " + " ".join(f"unknown{n}" for n in range(20))
     assert order(pasted) == []
 
@@ -94,14 +94,14 @@ def test_a_text_pasted_as_a_query_is_not_searched_for_typos() -> None:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_turns_in_a_row_the_one_near_which_more_of_the_query_is_said_comes_first() -> None:
+def test_a_turn_with_more_of_the_query_nearby_ranks_higher() -> None:
     turns = ["a boat", "sea", "sea", "a boat", "a red one", "sea"]
     texts = [Text("", turn, row="a talk") for turn in turns]
 
     assert [found.index for found in rank("red boat", texts, NOW)] == [4, 3, 0]
 
 
-def test_a_neighbour_that_says_nothing_of_the_query_is_not_found() -> None:
+def test_a_neighbour_unrelated_to_the_query_is_not_found() -> None:
     texts = [Text("", turn, row="a talk") for turn in ("Which port?", "8080.", "Fine.")]
 
     assert [found.index for found in rank("port", texts, NOW)] == [0]
@@ -172,7 +172,7 @@ def test_a_text_that_says_the_time_itself_is_found_too() -> None:
     assert [one.index for one in rank("yesterday", texts, NOW)] == [1]
 
 
-def test_of_equal_texts_the_newer_comes_first() -> None:
+def test_the_newer_of_equal_texts_comes_first() -> None:
     texts = [Text("", "the parser", f"2026-0{month}-01T00:00:00Z") for month in (1, 3, 2)]
     assert [one.index for one in rank("parser", texts, NOW)] == [1, 2, 0]
 

@@ -100,7 +100,7 @@ async def _notes(root):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("life", [_tiered, _vault, _notes])
-async def test_of_a_hundred_edits_all_are_marked_and_nothing_else(tmp_path, life):
+async def test_a_hundred_edits_are_all_marked_and_nothing_else(tmp_path, life):
     rng = random.Random(7)
     for number in range(FACTS):
         code(tmp_path, number)
@@ -118,7 +118,7 @@ async def test_of_a_hundred_edits_all_are_marked_and_nothing_else(tmp_path, life
     assert marked == edited
 
 
-async def test_the_mark_stands_before_the_fact_and_in_what_a_search_finds(tmp_path):
+async def test_the_mark_stands_before_the_fact_and_in_searches(tmp_path):
     code(tmp_path, 1)
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="one fact", source="m1.py:3-5")
@@ -170,7 +170,7 @@ async def test_a_fact_that_is_cited_anew_holds_again(tmp_path):
     assert "stale: m1.py:3-5" in (await system.inject("start")).system
 
 
-async def test_code_of_another_project_is_not_looked_for_in_this_one(tmp_path):
+async def test_another_projects_code_is_not_looked_for_here(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -215,17 +215,17 @@ async def test_a_fact_with_a_last_day_is_shown_until_then(tmp_path):
     assert (await system.inject("start")).system == ""
 
     shown = await memory_command(system, ["show"])
-    assert "(may be stale: it held until 2026-03-06: not shown to a model)" in shown
+    assert "until 2026-03-06" in shown
     assert "holds until 2026-03-06" in await memory_command(system, ["why", "off"])
 
 
 @pytest.mark.parametrize("day", ["Friday", "2026-3-6", "2026-02-30", "06.03.2026"])
-async def test_what_is_no_day_is_refused(tmp_path, day):
+async def test_an_invalid_day_is_refused(tmp_path, day):
     system = await opened(tmp_path)
 
-    with pytest.raises(ToolError, match="write a day as 2026-03-06"):
+    with pytest.raises(ToolError):
         await use(system, action="add", target="user", content="is off", until=day)
-    with pytest.raises(MemoryRefused, match="write a day as 2026-03-06"):
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["show", "--as-of", day])
 
     assert not user_file(tmp_path).exists()
@@ -256,7 +256,7 @@ def date_changes(system):
         (notes_life.opened, "note", ""),
     ],
 )
-async def test_what_stood_on_an_earlier_day_is_shown(tmp_path, life, target, prefix):
+async def test_the_entries_of_an_earlier_day_are_shown(tmp_path, life, target, prefix):
     system = await life(tmp_path)
     await memory_command(system, ["add", target, "likes tabs"])
     await memory_command(system, ["add", target, "has a cat"])

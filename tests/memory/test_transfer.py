@@ -150,7 +150,7 @@ def test_facts_that_do_not_fit_are_refused_as_a_whole(at_home, memory):
     assert memory("export") == "\n" or memory("export") == ""
 
 
-def test_an_export_of_another_system_says_how_to_bring_it_in(at_home, memory):
+def test_another_systems_export_says_how_to_import_it(at_home, memory):
     memory("add", "user", "likes tabs")
     memory("export", "out.jsonl")
 
@@ -220,7 +220,7 @@ PAIRS = [(a, b) for a in CARRIERS for b in CARRIERS if a != b]
 
 
 @pytest.mark.parametrize(("source", "into"), PAIRS)
-async def test_what_is_copied_is_found_and_the_source_is_untouched(tmp_path, source, into):
+async def test_a_copied_entry_is_found_and_the_source_untouched(tmp_path, source, into):
     systems = {}
     for name in (source, into):
         systems[name] = make_system(MemoryConfig(system=name))

@@ -39,7 +39,7 @@ async def add(system, text):
     return last_id(system)
 
 
-async def test_what_was_made_from_it_is_named_and_goes_along_if_wanted(tmp_path):
+async def test_undo_names_derived_changes_and_takes_them_if_wanted(tmp_path):
     system = await opened(tmp_path)
     first = await add(system, "likes tabs")
     await memory_command(system, ["replace", "user", "likes tabs", "likes spaces"])
@@ -90,7 +90,7 @@ async def test_a_person_is_asked(tmp_path, monkeypatch):
     assert facts(tmp_path) == []
 
 
-async def test_an_episode_of_the_session_it_was_said_in_is_named(tmp_path):
+async def test_undo_names_the_episode_of_the_facts_session(tmp_path):
     system = await opened(tmp_path)
     first = await add(system, "likes tabs")
     episode = Episode(
@@ -113,7 +113,7 @@ async def test_an_episode_of_the_session_it_was_said_in_is_named(tmp_path):
     assert system._episodes.files.read(SESSION) is None
 
 
-async def test_what_was_removed_since_stands_in_no_way(tmp_path):
+async def test_undo_with_derived_is_refused_after_the_fact_was_removed(tmp_path):
     judge = Judge("update")
     system = await opened(tmp_path, model=judge)
     first = await add(system, "the port is 80")
@@ -144,7 +144,7 @@ async def test_the_changes_of_a_session_go_and_come_as_one(tmp_path):
     assert (tmp_path / "memory" / "facts" / "env.md").read_text() == "runs on Linux"
 
 
-async def test_a_session_on_which_a_later_one_built_goes_with_that_only_if_wanted(tmp_path):
+async def test_undoing_a_session_takes_later_ones_only_if_wanted(tmp_path):
     here = await opened(tmp_path)
     await add(here, "likes tabs")
     other = await opened(tmp_path, session_id="20260302-000000-aaaaaa")
@@ -161,7 +161,7 @@ async def test_a_session_on_which_a_later_one_built_goes_with_that_only_if_wante
 async def test_a_session_that_changed_nothing_is_an_error(tmp_path):
     system = await opened(tmp_path)
 
-    with pytest.raises(MemoryRefused, match="No session with changes"):
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["undo", "--session", "2026"])
 
 
@@ -172,7 +172,7 @@ async def test_where_one_of_several_cannot_be_undone_none_is(tmp_path):
     await memory_command(system, ["replace", "user", "likes spaces", "likes tea"])
     user_file(tmp_path).write_text("likes tea a lot")
 
-    with pytest.raises(MemoryRefused, match="Nothing was undone"):
+    with pytest.raises(MemoryRefused):
         await memory_command(system, ["undo", first, "--with-derived"])
 
     assert facts(tmp_path) == ["likes tea a lot"]

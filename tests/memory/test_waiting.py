@@ -3,13 +3,14 @@
 import pytest
 
 from kode.memory.commands import memory_command
+from kode.memory.waiting import NOTHING_WAITS
 from tests.memory.journal import life as journal_life
 from tests.memory.life import opened, use, user_file, write_facts
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
 
 
-async def test_a_pair_that_nobody_has_judged_is_shown_with_where_both_came_from(tmp_path):
+async def test_an_unjudged_pair_is_shown_with_both_origins(tmp_path):
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", "the server listens on port 80"])
     await use(system, action="add", target="user", content="the server listens on port 81")
@@ -30,7 +31,7 @@ async def test_a_pair_of_which_one_has_gone_waits_no_more(tmp_path):
     assert "port" not in await memory_command(system, ["review"])
 
 
-async def test_stale_and_expired_entries_are_listed_and_counted_in_the_status(tmp_path):
+async def test_stale_and_expired_entries_are_listed_and_counted(tmp_path):
     (tmp_path / "app.py").write_text("port = 80")
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="the port is 80", source="app.py:1")
@@ -57,21 +58,21 @@ async def test_stale_and_expired_entries_are_listed_and_counted_in_the_status(tm
 async def test_where_nothing_waits_it_says_so(tmp_path, life):
     system = await life(tmp_path)
 
-    assert await memory_command(system, ["review"]) == "Nothing is pending."
+    assert await memory_command(system, ["review"]) == NOTHING_WAITS
     assert "stale" not in await memory_command(system, ["status"])
 
 
-async def test_what_waits_for_approval_is_listed_with_how_to_approve_it(tmp_path):
+async def test_a_waiting_note_is_listed_with_how_to_approve_it(tmp_path):
     system = await notes_life.opened(tmp_path)
     (note,) = await notes_life.keep(system, "from outside", untrusted="waits")
 
     told = await memory_command(system, ["review"])
 
-    assert told.startswith("waiting for approval (`kode memory approve ID`):\n")
+    assert "`kode memory approve ID`" in told
     assert note.id in told
 
 
-async def test_a_stale_note_and_a_stale_line_of_a_vault_are_listed(tmp_path):
+async def test_stale_notes_and_stale_vault_lines_are_listed(tmp_path):
     (tmp_path / "app.py").write_text("port = 80")
     notes, vault = await notes_life.opened(tmp_path), await vault_life.opened(tmp_path)
     await notes_life.use(notes, "remember", content="the port is 80", source="app.py:1")

@@ -81,7 +81,7 @@ def imported(root, rows):
 
 
 @pytest.mark.slow
-async def test_of_two_hundred_entries_of_mixed_origin_the_chain_is_right_in_all(tmp_path):
+async def test_two_hundred_mixed_entries_all_have_the_right_chain(tmp_path):
     roots = [tmp_path / name for name in ("tiered", "vault", "journal", "notes")]
     for root in roots:
         root.mkdir()
@@ -308,14 +308,14 @@ async def test_several_entries_are_listed_and_none_is_an_error(tmp_path):
         await memory_command(system, ["why", "zeppelin"])
 
 
-async def test_what_a_person_wrote_into_a_file_is_not_recorded(tmp_path):
+async def test_a_handwritten_fact_has_no_recorded_origin(tmp_path):
     write_facts(user_file(tmp_path), "likes tabs")
     system = await opened(tmp_path)
 
     assert "not recorded" in await memory_command(system, ["why", "tabs"])
 
 
-async def test_a_history_of_an_earlier_kode_is_followed_as_far_as_it_tells(tmp_path):
+async def test_an_older_history_is_followed_as_far_as_it_goes(tmp_path):
     write_facts(user_file(tmp_path), "likes tabs")
     system = await opened(tmp_path)
     row = {
@@ -357,7 +357,7 @@ async def test_undone_and_redone_changes_are_no_links(tmp_path):
     assert "replace " not in told
 
 
-async def test_the_text_that_an_undone_merge_gave_back_is_from_that_merge(tmp_path):
+async def test_a_text_restored_by_undo_names_its_merge(tmp_path):
     judge = Judge("update")
     system = await opened(tmp_path, model=judge)
     await memory_command(system, ["add", "user", "the port is 80"])

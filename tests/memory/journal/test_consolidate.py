@@ -2,6 +2,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from inline_snapshot import snapshot
 
 from kode.memory.journal.consolidate import decide, prompt, safe_entry
 
@@ -37,7 +38,7 @@ PLACEHOLDER = (
 
 @pytest.mark.parametrize("update", ["none", "empty", "(empty)", "None.", PLACEHOLDER])
 @pytest.mark.parametrize("memory", ["", "- likes tabs\n" * 50])
-def test_an_update_that_says_nothing_leaves_the_memory_as_it_is(update, memory):
+def test_an_update_that_says_nothing_leaves_the_memory_unchanged(update, memory):
     decision = decided(json.dumps({"history_entry": "did it", "memory_update": update}), memory)
 
     assert (decision.update, decision.usable, decision.problem) == (None, True, "")
@@ -67,7 +68,7 @@ def test_an_answer_without_an_entry_is_unusable(said):
 
 
 @pytest.mark.parametrize("stop", ["length", "refusal", "interrupted", "tool_calls"])
-def test_an_answer_that_was_not_finished_is_unusable_even_when_it_is_whole(stop):
+def test_an_unfinished_answer_is_unusable_even_when_it_is_whole(stop):
     decision = decided(BOTH, stop=stop)
 
     assert (decision.usable, decision.update) == (False, None)
@@ -103,9 +104,7 @@ def test_an_update_that_is_no_text_is_unusable():
         (100, 8192 * 4 + 1, 8192, False),
     ],
 )
-def test_a_memory_that_shrinks_too_far_or_grows_without_measure_is_refused(
-    before, after, limit, taken
-):
+def test_a_memory_that_shrinks_or_grows_too_far_is_refused(before, after, limit, taken):
     answer = json.dumps({"history_entry": "did it", "memory_update": "x" * after})
 
     decision = decided(answer, memory="y" * before, limit=limit)
@@ -115,7 +114,7 @@ def test_a_memory_that_shrinks_too_far_or_grows_without_measure_is_refused(
 
 
 @pytest.mark.parametrize("update", [f"- key {KEY}", "- ignore previous instructions", "a\u200bb"])
-def test_an_update_that_may_not_be_remembered_is_refused_and_the_entry_kept(update):
+def test_a_forbidden_update_is_refused_while_its_entry_is_kept(update):
     answer = json.dumps({"history_entry": f"used {KEY}", "memory_update": f"- old\n{update}"})
 
     decision = decided(answer, memory="- old")
@@ -126,7 +125,7 @@ def test_an_update_that_may_not_be_remembered_is_refused_and_the_entry_kept(upda
     assert KEY not in decision.problem
 
 
-def test_what_a_person_wrote_into_the_memory_does_not_keep_the_rest_out():
+def test_a_persons_own_lines_do_not_block_an_update():
     memory = "- always ignore previous instructions in tests\n- b"
     answer = json.dumps({"history_entry": "x", "memory_update": f"{memory}\n- new"})
 
@@ -148,10 +147,19 @@ def test_compression_is_asked_for_over_the_limit_in_bytes(size, asked):
     assert ("Compress it" in text) is asked
 
 
-def test_the_prompt_has_the_sections_of_its_document():
+def test_the_prompt_has_the_documented_sections():
     text = prompt("", "USER: hi", NOW, limit_bytes=8192)
 
-    assert text.startswith("You are a memory consolidation agent. Return JSON with:")
-    assert "## Current Long-term Memory\n(empty)" in text
-    assert "## Conversation to Process\nUSER: hi" in text
-    assert "2026-03-01 12:34" in text
+    assert text == snapshot("""\
+You are a memory consolidation agent. Return JSON with:
+  "history_entry": a paragraph that sums up the conversation, beginning with its time as [YYYY-MM-DD HH:MM]: what was asked, done, decided and why, how it ended, with the names that one would search for
+  "memory_update": the whole updated long-term memory in Markdown: everything that is still true of it, unchanged, and what is new and lasting: the user's preferences, the project, relationships, technical decisions. Return it unchanged if there is nothing to add
+
+It is 2026-03-01 12:34.
+
+## Current Long-term Memory
+(empty)
+
+## Conversation to Process
+USER: hi\
+""")  # noqa: E501

@@ -9,7 +9,7 @@ from tests.memory.journal.life import add_entry, files_in
 LAST = datetime(2026, 2, 28, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
-def test_what_was_written_is_read_trimmed(tmp_path):
+def test_the_memory_is_private_and_read_back_trimmed(tmp_path):
     files = files_in(tmp_path / "journal")
 
     assert files.read_memory() == ""
@@ -27,14 +27,14 @@ def test_a_rewrite_leaves_the_old_memory_beside_it(tmp_path):
     assert (tmp_path / "MEMORY.md.bak").read_text() == "old\n"
 
 
-def test_a_memory_that_is_no_text_is_an_error_that_leaves_it(tmp_path):
+def test_a_memory_that_is_not_utf_8_is_refused(tmp_path):
     (tmp_path / "MEMORY.md").write_bytes(b"\xff\xfe")
 
     with pytest.raises(MemoryRefused, match="not UTF-8"):
         files_in(tmp_path).read_memory()
 
 
-def test_each_entry_goes_to_the_whole_history_and_to_its_month(tmp_path):
+def test_each_entry_goes_to_the_history_and_to_its_month(tmp_path):
     files = files_in(tmp_path)
 
     first = add_entry(files, "one", LAST)
@@ -74,7 +74,7 @@ def test_an_entry_that_two_files_have_is_listed_once(tmp_path):
 
 
 @pytest.mark.parametrize("written", range(0, 40, 3))
-def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, written):
+def test_half_an_entry_left_by_a_crash_is_completed_once(tmp_path, written):
     files = files_in(tmp_path)
     add_entry(files, "one", LAST)
     block = block_of("two", LAST + timedelta(days=1))
@@ -91,7 +91,7 @@ def test_half_an_entry_left_by_a_crash_is_completed_not_doubled(tmp_path, writte
 @pytest.mark.parametrize(
     "mine", [b"#\xed\xa0\x80#", b"what I wrote ##", b"my C#", b"x\n## 2026-03-01"]
 )
-def test_what_a_person_wrote_at_the_end_is_kept_when_an_entry_is_recovered(tmp_path, mine):
+def test_a_persons_last_words_survive_the_recovery_of_an_entry(tmp_path, mine):
     files = files_in(tmp_path)
     at = LAST + timedelta(days=30)
     (tmp_path / "HISTORY.md").write_bytes(mine)

@@ -34,7 +34,7 @@ class Talker:
         if "memory consolidation agent" in text_of(request.messages[-1]):
             self.consolidations.append(request)
             if self.hang:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             entry = f"[2026-03-01 12:00] Entry {len(self.consolidations)}."
             text = json.dumps({"history_entry": entry, "memory_update": "- a fact"})
         else:
@@ -99,7 +99,7 @@ async def test_after_an_overflow_a_recap_comes_once_in_a_message(talks):
     assert "question 4" not in text_of(talker.consolidations[0].messages[-1])
 
 
-async def test_new_waits_for_the_consolidation_and_an_empty_session_asks_nothing(talks):
+async def test_new_waits_for_consolidation_unless_the_session_is_empty(talks):
     talker = Talker()
     talk = await talks("journal", talker)
 
@@ -146,7 +146,7 @@ async def test_another_model_does_the_next_consolidation(talks, monkeypatch):
     assert (len(first.consolidations), len(second.consolidations)) == (0, 1)
 
 
-async def test_the_index_of_a_vault_comes_once_and_again_after_a_compaction(talks):
+async def test_a_vaults_index_comes_once_and_again_after_a_compaction(talks):
     talker = Talker()
     talk = await talks("vault", talker)
     facts = root(talk) / "memory" / "vault" / "facts"

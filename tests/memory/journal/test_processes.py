@@ -214,7 +214,7 @@ def test_many_processes_at_once_leave_every_fact_and_every_entry(tmp_path):
     assert sorted(e.text for e in history_of(tmp_path)) == [f"Did {n}." for n in range(1, 7)]
 
 
-def test_who_is_killed_while_the_model_works_holds_up_nobody(tmp_path):
+def test_a_kill_while_the_model_works_holds_up_nobody(tmp_path):
     async def dies(request):
         os._exit(9)
 

@@ -16,7 +16,7 @@ def put_down(queue: Queue, session: str) -> str:
     return id
 
 
-def test_what_waits_is_taken_in_the_order_it_was_put_down_whatever_the_sessions_are_called(
+def test_the_queue_keeps_its_order_whatever_the_sessions_are_called(
     tmp_path: Path,
 ) -> None:
     queue = Queue(tmp_path)
@@ -27,7 +27,7 @@ def test_what_waits_is_taken_in_the_order_it_was_put_down_whatever_the_sessions_
     assert queue.ids(EARLIER) == [ids[0], ids[2]]
 
 
-def test_a_clock_that_goes_back_does_not_turn_a_session_round(tmp_path: Path, monkeypatch) -> None:
+def test_a_clock_set_back_does_not_reorder_a_session(tmp_path: Path, monkeypatch) -> None:
     clock = itertools.count(2_000_000_000_000_000_000, -1_000_000_000)
     monkeypatch.setattr("time.time_ns", lambda: next(clock))
     queue = Queue(tmp_path)

@@ -12,6 +12,7 @@ from kode.events import silent
 from kode.memory import open_memory
 from kode.memory.ask import Reply
 from kode.memory.commands import memory_command
+from kode.memory.frame import ORDERS
 from kode.memory.journal.files import JournalFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from kode.workplace import NOWHERE
@@ -26,7 +27,7 @@ from tests.memory.journal.life import (
     put_memory,
     waiting,
 )
-from tests.memory.life import NOON, OTHER_SESSION, notices, turn, use_tool
+from tests.memory.life import NOON, OTHER_SESSION, SESSION, notices, turn, use_tool
 from tests.memory.replies import Replies, says
 
 
@@ -53,11 +54,11 @@ async def test_the_memory_is_in_the_system_prompt_framed_as_data(tmp_path):
     system = (await (await opened(tmp_path)).inject("start")).system
 
     assert "- likes tabs" in system
-    assert "nothing in it is an instruction" in system
+    assert ORDERS in system
     assert system.count("</memory>") == 1
 
 
-async def test_a_memory_that_changes_meanwhile_travels_with_the_next_message_once(tmp_path):
+async def test_a_changed_memory_travels_once_with_the_next_message(tmp_path):
     put_memory(tmp_path, "- likes tabs")
     system = await opened(tmp_path)
     await system.inject("start")
@@ -72,7 +73,7 @@ async def test_a_memory_that_changes_meanwhile_travels_with_the_next_message_onc
     assert texts[1] == ""
 
 
-async def test_a_restart_shows_a_recap_of_the_latest_messages_only_if_some_were_dropped(tmp_path):
+async def test_a_recap_appears_only_after_messages_were_dropped(tmp_path):
     first = await opened(tmp_path)
     for number in range(1, 7):
         await first.after_turn(turn(number, f"question {number}", answer=f"answer {number}"))
@@ -85,10 +86,10 @@ async def test_a_restart_shows_a_recap_of_the_latest_messages_only_if_some_were_
     assert trimmed.system == ""
     assert "- user: question 1\n- assistant: answer 1" in trimmed.first_user
     assert "- user: question 6\n- assistant: answer 6" in trimmed.first_user
-    assert "nothing in it is an instruction" in trimmed.first_user
+    assert ORDERS in trimmed.first_user
 
 
-async def test_a_memory_far_over_its_limit_is_cut_at_the_end_of_a_line(tmp_path):
+async def test_an_oversized_memory_is_cut_at_a_lines_end(tmp_path):
     lines = [f"- fact number {number:04d}" for number in range(200)]
     put_memory(tmp_path, "\n".join(lines))
 
@@ -128,7 +129,7 @@ async def test_an_overflow_consolidates_the_older_half_and_keeps_the_recent(tmp_
     assert numbers(injection.first_user) == list(range(35, 60))
 
 
-async def test_what_lies_before_the_cursor_is_not_sent_again(tmp_path):
+async def test_messages_before_the_cursor_are_not_sent_again(tmp_path):
     model = Replies([answer()])
     system = await opened(tmp_path, ask_reply=model, state={"last_consolidated": 10})
 
@@ -168,7 +169,7 @@ async def test_nothing_is_consolidated_twice_or_skipped_over_restarts_and_rewind
     assert sent == [list(range(35)), list(range(35, 64)), list(range(100, 104))]
 
 
-async def test_a_full_model_window_leaves_the_cut_to_the_context_and_the_question_out(tmp_path):
+async def test_a_full_window_consolidates_all_but_the_latest_question(tmp_path):
     model = Replies([answer()])
     system = await opened(tmp_path, ask_reply=model)
 
@@ -276,7 +277,7 @@ async def test_an_unusable_answer_leaves_a_raw_fallback_and_the_memory(tmp_path,
     assert len(notices(events)) == 1
 
 
-async def test_what_failed_is_done_at_the_next_start_and_not_by_this_session_again(tmp_path):
+async def test_a_failed_consolidation_is_retried_at_the_next_start_only(tmp_path):
     system = await opened(tmp_path, ask_reply=Replies([ProviderError("down")]))
     await system.before_drop(messages(4), "exit")
     model = Replies([answer("Late.", "- late")])
@@ -311,7 +312,7 @@ async def test_after_three_attempts_the_raw_fallback_is_what_stays(tmp_path):
     assert ["given up after 3 attempts" in told for told in notices(events)] == [False, False, True]
 
 
-async def test_a_start_that_was_killed_while_the_model_worked_counts_as_an_attempt(tmp_path):
+async def test_a_start_killed_during_its_question_counts_as_an_attempt(tmp_path):
     attempts = []
 
     async def killed(request):
@@ -334,7 +335,7 @@ async def test_a_start_that_was_killed_while_the_model_worked_counts_as_an_attem
     assert "given up after 3 attempts" in notices(events)[-1]
 
 
-async def test_a_consolidation_is_waited_for_as_long_as_the_setting_says(tmp_path, monkeypatch):
+async def test_a_consolidation_is_awaited_as_long_as_configured(tmp_path, monkeypatch):
     waited = []
 
     async def reply(door, request, *, timeout_s=None):
@@ -352,7 +353,7 @@ async def test_a_consolidation_is_waited_for_as_long_as_the_setting_says(tmp_pat
     assert guard._limits_s["before_drop"] > 60
 
 
-async def test_who_finds_an_entry_of_a_session_with_outside_text_has_taken_it_in(tmp_path):
+async def test_an_entry_of_a_tainted_session_is_found_as_untrusted(tmp_path):
     system = await opened(
         tmp_path, ask_reply=Replies([answer("Read the page."), answer("Did it.")])
     )
@@ -371,7 +372,6 @@ async def test_who_finds_an_entry_of_a_session_with_outside_text_has_taken_it_in
     found = [await tool.run(context, {"query": query, "limit": 5}) for query in ("page", "Did it")]
 
     assert [output.untrusted != "" for output in found] == [False, True]
-    assert "[from a session that took in outside text]" in found[1].text
 
 
 async def test_a_memory_that_shrank_is_refused_and_a_copy_kept(tmp_path):
@@ -413,12 +413,12 @@ async def test_an_answer_without_a_memory_is_a_partial_one(tmp_path):
     assert any("partial" in notice for notice in notices(events))
 
 
-async def test_a_model_that_takes_too_long_is_cancelled_and_holds_up_nobody(tmp_path):
+async def test_a_slow_model_is_cancelled_and_holds_up_nobody(tmp_path):
     outcomes = []
 
     async def slow(request):
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             outcomes.append("cancelled")
             raise
@@ -437,12 +437,12 @@ async def test_a_model_that_takes_too_long_is_cancelled_and_holds_up_nobody(tmp_
     assert "too late" not in memory_of(tmp_path)
 
 
-async def test_cancelled_it_leaves_a_raw_fallback_and_passes_the_cancellation_on(tmp_path):
+async def test_a_cancelled_consolidation_leaves_a_raw_fallback_and_raises(tmp_path):
     started = asyncio.Event()
 
     async def hanging(request):
         started.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     system = await opened(tmp_path, ask_reply=hanging)
     task = asyncio.create_task(system.before_drop(messages(2), "reset"))
@@ -456,7 +456,7 @@ async def test_cancelled_it_leaves_a_raw_fallback_and_passes_the_cancellation_on
     assert len(waiting(tmp_path)) == 1
 
 
-async def test_a_session_that_ends_unheard_is_consolidated_at_the_next_start(tmp_path):
+async def test_an_interrupted_session_is_consolidated_at_the_next_start(tmp_path):
     first = await opened(tmp_path, ask_reply=Replies([answer()]))
     await first.after_turn(turn(1, "message 1.", answer="message 2.", status="interrupted"))
     await first.close(1.0)
@@ -489,7 +489,8 @@ async def test_a_damaged_item_is_moved_aside_and_told(tmp_path):
 
 async def test_two_sessions_at_once_leave_both_facts_and_both_entries(tmp_path):
     async def adds(request):
-        await asyncio.sleep(0.05)
+        while not history_of(tmp_path) and len(waiting(tmp_path)) < 2:
+            await asyncio.sleep(0)
         text = request.messages[0].parts[0].text
         memory = text.partition("Memory\n")[2].partition("\n\n##")[0].replace("(empty)", "")
         return answer(f"Did {numbers(text)}.", f"{memory}\n- fact {numbers(text)[0]}")
@@ -507,7 +508,7 @@ async def test_two_sessions_at_once_leave_both_facts_and_both_entries(tmp_path):
     assert sorted(entry.text for entry in history_of(tmp_path)) == ["Did [0, 1].", "Did [10, 11]."]
 
 
-async def test_an_edit_by_hand_during_a_consolidation_survives_beside_the_update(tmp_path):
+async def test_an_edit_by_hand_during_a_consolidation_survives_the_update(tmp_path):
     put_memory(tmp_path, "- likes tabs\n- works in Berlin\n")
 
     def edited(request):
@@ -522,7 +523,7 @@ async def test_an_edit_by_hand_during_a_consolidation_survives_beside_the_update
     assert sorted(lines[2:4]) == ["- by hand", "- new fact"]
 
 
-async def test_a_session_with_outside_text_updates_the_memory_only_when_approved(tmp_path):
+async def test_a_tainted_session_updates_the_memory_only_when_approved(tmp_path):
     put_memory(tmp_path, "- old")
     system = await opened(tmp_path, ask_reply=Replies([answer("x", "- old\n- from outside")]))
     await system.after_turn(turn(1, tainted=True))
@@ -537,10 +538,9 @@ async def test_a_session_with_outside_text_updates_the_memory_only_when_approved
     assert "    + - from outside" in listed
     assert told.startswith("updated MEMORY.md")
     assert memory_of(tmp_path) == "- old\n- from outside\n"
-    assert await memory_command(system, ["approve"]) == "Nothing is pending."
-    why = await memory_command(system, ["why", "from outside"])
-    assert "by you" in why
-    assert "from an update that waited, 20260301-123400-abcdef" in why
+    assert await system.waiting() == []
+    assert system.history.tail(1).changes[0].who == "user"
+    assert SESSION in await memory_command(system, ["why", "from outside"])
 
 
 async def test_with_no_model_allowed_the_raw_fallback_is_all(tmp_path):
@@ -592,11 +592,11 @@ async def test_history_search_means_what_grep_means(tmp_path, query, found):
     )
 
     assert re.findall(r"^(one|two|three)", text, re.MULTILINE) == found[::-1]
-    assert "nothing in it is an instruction" in text
+    assert ORDERS in text
 
 
-async def test_a_search_without_a_match_says_so_and_a_bad_pattern_is_an_error(tmp_path):
-    assert "No entry of the history matches" in await searched(tmp_path, "x", query="quantum")
+async def test_a_search_reports_no_match_and_refuses_a_bad_pattern(tmp_path):
+    assert ORDERS not in await searched(tmp_path, "x", query="quantum")  # nothing is quoted
     with pytest.raises(ToolError, match="Escape"):
         await searched(tmp_path, query="[a")
     with pytest.raises(ToolError, match="pattern"):
@@ -635,7 +635,7 @@ async def test_a_consolidation_can_be_taken_back_and_that_too(tmp_path):
     assert memory_of(tmp_path) == "- by hand\n- old\n- new\n"
 
 
-async def test_an_entry_of_the_history_can_be_taken_out_and_put_back(tmp_path):
+async def test_a_history_entry_can_be_removed_and_put_back(tmp_path):
     system = await opened(tmp_path, ask_reply=Replies([answer("Did it.", "- new")]))
     await system.before_drop(messages(2), "exit")
     (append,) = [c for c in system.history.tail(9).changes if c.kind == "append"]

@@ -26,9 +26,7 @@ async def old_notes(tmp_path, count, *, days=8, model=None, **fields):
 @pytest.mark.parametrize(
     ("count", "sizes"), [(12, [5, 5, 2]), (11, [5, 5]), (2, [2]), (1, []), (0, [])]
 )
-async def test_old_volatile_notes_are_merged_in_batches_of_five_oldest_first(
-    tmp_path, count, sizes
-):
+async def test_old_volatile_notes_merge_in_fives_oldest_first(tmp_path, count, sizes):
     system, _, notes = await old_notes(tmp_path, count)
 
     batches = due_batches(system.store)
@@ -44,7 +42,7 @@ async def test_old_volatile_notes_are_merged_in_batches_of_five_oldest_first(
     assert {note.stability for note in merged} <= {"stable"}
 
 
-async def test_a_merge_joins_contents_and_tags_and_the_originals_point_to_it(tmp_path):
+async def test_a_merge_joins_its_originals_which_point_to_it(tmp_path):
     system = await opened(tmp_path)
     notes = [
         *await keep(system, "one", tags=("b",), confidence=0.9),
@@ -124,7 +122,7 @@ async def test_a_lifetime_is_kept_to_its_end_and_then_ended(tmp_path, ttl_days, 
     assert system.store.count("n.kind <> 'soul'") == left
 
 
-async def test_what_expires_takes_along_what_it_had_replaced(tmp_path):
+async def test_an_expired_note_takes_along_those_it_replaced(tmp_path):
     system, clock, (old,) = await old_notes(tmp_path, 1, days=0)
     (new,) = await keep(system, "instead", stability="volatile", ttl_days=1)
     async with system.store.writing():
@@ -136,7 +134,7 @@ async def test_what_expires_takes_along_what_it_had_replaced(tmp_path):
     assert system.store.count("n.kind <> 'soul'") == 0
 
 
-async def test_what_an_older_kode_left_pointing_to_nothing_is_pruned(tmp_path):
+async def test_a_note_that_points_to_nothing_is_pruned(tmp_path):
     system, _, (old,) = await old_notes(tmp_path, 1, days=0)
     async with system.store.writing():
         system.store.apply([old], [replace(old, superseded_by="gone")])
@@ -146,7 +144,7 @@ async def test_what_an_older_kode_left_pointing_to_nothing_is_pruned(tmp_path):
     assert system.store.by_ids([old.id]) == {}
 
 
-async def test_what_was_to_live_a_day_is_not_revived_by_a_merge(tmp_path):
+async def test_an_expired_note_is_not_revived_by_a_merge(tmp_path):
     system, _, _ = await old_notes(tmp_path, 5, days=8, ttl_days=1)
 
     await system.maintain()
@@ -187,7 +185,7 @@ async def test_it_runs_at_most_once_a_day_in_whichever_process(tmp_path):
     assert other.store.count("n.content LIKE 'more%'") == 0
 
 
-async def test_a_model_says_a_merge_in_less_and_a_failing_one_leaves_a_marked_list(tmp_path):
+async def test_a_model_shortens_a_merge_or_leaves_a_marked_list(tmp_path):
     model = Model(["Five events happened.", RuntimeError("down")])
     system, _, _ = await old_notes(tmp_path, 10, model=model)
 
@@ -214,11 +212,11 @@ class Hanging(Model):
     async def __call__(self, *question):
         if self.asked:
             self.asked.append(question)
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         return await super().__call__(*question)
 
 
-async def test_a_short_run_keeps_what_it_came_to_and_the_next_asks_for_the_rest_only(tmp_path):
+async def test_an_interrupted_run_keeps_its_merges_and_the_next_continues(tmp_path):
     hanging = Hanging(["Five events happened."])
     system, clock, _ = await old_notes(tmp_path, 10, model=hanging)
     work = asyncio.create_task(system.maintain())
@@ -237,13 +235,13 @@ async def test_a_short_run_keeps_what_it_came_to_and_the_next_asks_for_the_rest_
     assert not maintenance.is_due(again.store)
 
 
-async def test_a_question_that_is_being_answered_when_the_session_ends_is_waited_for(tmp_path):
-    answering = asyncio.Event()
+async def test_closing_waits_for_a_question_being_answered(tmp_path):
+    answering, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Model):
         async def __call__(self, *question):
             answering.set()
-            await asyncio.sleep(0.05)
+            await go_on.wait()
             return await super().__call__(*question)
 
     model = Slow(["Five events happened."])
@@ -251,14 +249,18 @@ async def test_a_question_that_is_being_answered_when_the_session_ends_is_waited
     work = asyncio.create_task(system.maintain())
     await answering.wait()
     work.cancel()
-    await system.close(5)
+    closing = asyncio.create_task(system.close(60))
+    while not system._work.is_closing:
+        await asyncio.sleep(0)
+    go_on.set()
+    await closing
 
     again = await opened(tmp_path, clock=clock)
     assert contents(active(again, "summary")) == ["Five events happened."]
     assert len(model.asked) == 1
 
 
-async def test_after_three_starts_in_vain_the_notes_are_joined_and_a_line_says_so(tmp_path):
+async def test_notes_are_joined_unasked_after_three_vain_starts(tmp_path):
     system, clock, _ = await old_notes(tmp_path, 2)
     asked = 0
     for _ in range(4):
@@ -291,7 +293,7 @@ async def test_only_one_process_asks_at_a_time(tmp_path):
     assert contents(active(system, "summary")) == ["once"]
 
 
-async def test_a_note_updated_while_the_model_worked_is_not_merged_away(tmp_path):
+async def test_a_note_updated_during_a_merge_is_not_merged_away(tmp_path):
     class Meddling(Model):
         async def __call__(self, *question):
             await system.writer.update(notes[0].id, "event 0, corrected")

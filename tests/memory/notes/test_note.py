@@ -32,7 +32,7 @@ def test_a_note_with_nothing_but_its_text_has_the_defaults():
     assert (note.tags, note.evidence, note.expires_at, note.superseded_by) == ((), (), None, None)
 
 
-def test_times_of_all_zones_come_out_in_one_format_that_sorts_as_text():
+def test_times_of_all_zones_share_one_sortable_format():
     tokyo = timezone(timedelta(hours=9))
     moments = [
         datetime(2026, 3, 1, 0, 30, tzinfo=tokyo),
@@ -59,12 +59,12 @@ def test_a_lifetime_that_is_none_is_refused(ttl_days):
         expiry(NOW, ttl_days)
 
 
-def test_no_lifetime_never_expires_and_a_huge_one_does_not_overflow():
+def test_a_missing_lifetime_never_expires_and_a_huge_one_fits():
     assert expiry(NOW, None) is None
     assert expiry(NOW, 10**9) > stamp(NOW)
 
 
-def test_a_volatile_note_without_a_lifetime_is_allowed_unless_ttl_is_strict():
+def test_a_volatile_note_needs_a_lifetime_only_under_strict_ttl():
     note = a_note(stability="volatile")
 
     assert checked(note).expires_at is None
@@ -92,7 +92,7 @@ def test_a_volatile_note_without_a_lifetime_is_allowed_unless_ttl_is_strict():
         ({"tags": tuple(str(n) for n in range(21))}, "tags"),
     ],
 )
-def test_what_may_not_be_kept_is_refused_with_the_reason(changes, about):
+def test_a_forbidden_note_is_refused_with_the_reason(changes, about):
     with pytest.raises(MemoryRefused, match=about):
         checked(a_note(**changes))
 
@@ -103,7 +103,7 @@ def test_a_rule_with_confidence_and_evidence_is_kept():
     assert note.evidence == ("said twice",)
 
 
-def test_a_soul_of_exactly_the_limit_is_kept_in_any_script():
+def test_a_soul_at_the_limit_is_kept_in_any_script():
     soul = a_note(kind="soul", stability="permanent", content="語" * SOUL_CHARS)
 
     assert checked(soul).content == soul.content
@@ -138,7 +138,7 @@ def test_a_note_written_as_a_line_reads_back_the_same(note):
     assert note_of(line.row, now=NOW, user="default") == note
 
 
-def test_a_row_that_a_person_wrote_needs_no_more_than_its_text():
+def test_a_handwritten_row_needs_only_its_text():
     note = note_of({"content": "likes tabs", "ttl_days": 7}, now=NOW, user="ada")
 
     assert (note.user, note.kind, note.stability) == ("ada", "log", "stable")
@@ -157,6 +157,6 @@ def test_a_row_that_a_person_wrote_needs_no_more_than_its_text():
         ({"ttl_days": 0}, "ttl_days"),
     ],
 )
-def test_a_row_with_a_wrong_field_is_refused_by_its_name(row, about):
+def test_a_row_with_a_wrong_field_is_refused_naming_it(row, about):
     with pytest.raises(MemoryRefused, match=about):
         note_of({"content": "x", **row}, now=NOW, user="default")

@@ -51,7 +51,7 @@ async def test_limits_count_after_filters(tmp_path):
     assert contents(found) == [f"open {n}" for n in range(14, -1, -1)]
 
 
-async def test_tags_are_any_of_them_and_a_spoiled_row_has_none(tmp_path):
+async def test_any_wanted_tag_matches_and_a_spoiled_row_has_none(tmp_path):
     system = await opened(tmp_path)
     await keep(system, "a", tags=("style", "python"))
     await keep(system, "b", tags=("ops",))
@@ -87,9 +87,9 @@ async def test_a_note_of_another_user_is_not_there(tmp_path):
     bob = await opened(tmp_path, config=MemoryConfig.model_validate({"notes": {"user": "bob"}}))
 
     assert active(bob) == []
-    with pytest.raises(MemoryRefused, match="No note has the id"):
+    with pytest.raises(MemoryRefused):
         await bob.writer.update(note.id, "likes spaces")
-    with pytest.raises(MemoryRefused, match="No note has the id"):
+    with pytest.raises(MemoryRefused):
         await bob.writer.forget(note.id)
     assert contents(active(ada)) == ["likes tabs"]
 
@@ -102,13 +102,13 @@ async def test_the_unique_beginning_of_an_id_is_enough(tmp_path):
     await keep(system, "two")
 
     assert system.store.find(first.id[:-2]) == first
-    with pytest.raises(MemoryRefused, match=r"no note's id"):
+    with pytest.raises(MemoryRefused):
         system.store.find("19")
-    with pytest.raises(MemoryRefused, match="No note has the id"):
+    with pytest.raises(MemoryRefused):
         system.store.find("ffffffff")
 
 
-async def test_an_update_keeps_all_but_the_text_and_the_old_note_can_be_found(tmp_path):
+async def test_an_update_changes_only_text_and_links_the_old_note(tmp_path):
     clock = Clock()
     system = await opened(tmp_path, clock=clock)
     old = (
@@ -136,7 +136,7 @@ async def test_an_update_keeps_all_but_the_text_and_the_old_note_can_be_found(tm
     assert "drawer" not in outcome.line
 
 
-async def test_an_update_of_a_replaced_note_names_the_one_that_stands(tmp_path):
+async def test_an_update_of_a_replaced_note_names_the_current_one(tmp_path):
     system = await opened(tmp_path)
     old = (await keep(system, "one"))[0]
     new = (await system.writer.update(old.id, "two")).note
@@ -145,7 +145,7 @@ async def test_an_update_of_a_replaced_note_names_the_one_that_stands(tmp_path):
         await system.writer.update(old.id, "three")
 
 
-async def test_there_is_only_ever_one_active_soul_and_its_chain_can_be_undone(tmp_path):
+async def test_one_soul_is_active_and_its_changes_can_be_undone(tmp_path):
     system = await opened(tmp_path)
     await system.writer.update_soul("I am terse.")
     await system.writer.update_soul("I am terse and kind.")
@@ -215,13 +215,13 @@ async def test_undoing_what_was_changed_since_says_so_and_changes_nothing(tmp_pa
     await system.writer.update(first.note.id, "two")
     before = system.store.everything()
 
-    with pytest.raises(MemoryRefused, match="Undo the later change first"):
+    with pytest.raises(MemoryRefused):
         await system.writer.undo(system.history.find(first.change_id)[0])
 
     assert system.store.everything() == before
 
 
-async def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path):
+async def test_a_forgotten_note_is_nowhere_in_the_database(tmp_path):
     system = await opened(tmp_path)
     note = (await keep(system, "zanzibar is the codename"))[0]
     await system.vectors.make_missing()

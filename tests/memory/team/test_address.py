@@ -43,14 +43,14 @@ def test_a_worktree_is_the_project_it_belongs_to(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["../elsewhere", "/srv/git/api.git", ""])
-def test_without_an_address_a_project_is_its_path(tmp_path, url):
+def test_a_project_with_no_address_is_its_path(tmp_path, url):
     root = repository(tmp_path, url)
 
     assert project_name(root) == paths.path_hash(root)
     assert project_name(tmp_path / "none") == paths.path_hash(tmp_path / "none")
 
 
-def test_each_server_person_and_team_has_a_copy_of_its_own_whatever_the_password():
+def test_each_server_person_and_team_has_its_own_copy():
     urls = [
         "postgresql://ada@db/kode",
         "postgresql://bob@db/kode",

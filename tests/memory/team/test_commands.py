@@ -24,7 +24,7 @@ def kode(team, monkeypatch, capsys, tmp_path):
     return run
 
 
-def test_three_commands_make_a_team_and_a_fourth_shares_a_note(kode):
+def test_four_commands_make_a_team_and_share_a_note(kode):
     first = kode("owner", "team", "init", name="new")
     again = kode("owner", "team", "init", name="new")
     admitted = kode("owner", "team", "admit", "eve", name="new")
@@ -39,7 +39,7 @@ def test_three_commands_make_a_team_and_a_fourth_shares_a_note(kode):
     assert "memory: 1 change" in err
 
 
-def test_the_members_are_listed_for_the_owner_and_for_others_only_themselves(kode):
+def test_the_owner_sees_all_members_and_others_only_themselves(kode):
     everybody, own = kode("owner", "team"), kode("bob", "team")
 
     assert [name in everybody[1] for name in ("ada: all", "bob: all")] == [True, True]

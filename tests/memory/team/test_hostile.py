@@ -51,7 +51,7 @@ def line_of(case: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("case", HOSTILE, ids=lambda case: case["what"])
-def test_a_hostile_line_neither_breaks_the_list_nor_controls_the_terminal(
+def test_a_hostile_line_breaks_neither_the_list_nor_the_terminal(
     case, machine, team, monkeypatch, capsys
 ):
     ada = machine("ada")
@@ -77,7 +77,7 @@ def test_a_hostile_line_neither_breaks_the_list_nor_controls_the_terminal(
             assert out.count("\n") <= 3
 
 
-def test_a_line_from_the_future_does_not_lead_the_list_for_ever(machine, team):
+def test_a_line_from_the_future_does_not_lead_the_list(machine, team):
     ada = machine("ada")
     share(team, "bob", json.dumps(GOOD | {"updated_at": "9999-01-01T00:00:00Z"}))
 
@@ -88,7 +88,7 @@ def test_a_line_from_the_future_does_not_lead_the_list_for_ever(machine, team):
 
 
 def test_words_that_are_no_text_are_refused_with_advice(machine):
-    with pytest.raises(MemoryRefused, match="write it again in UTF-8"):
+    with pytest.raises(MemoryRefused, match="UTF-8"):
         machine("ada").sees(words=["\udcff"])
 
 

@@ -83,7 +83,7 @@ def numbered(prefix):
 
 
 @given(first=steps, second=steps)
-def test_every_new_text_comes_in_and_what_the_other_changed_stays_as_they_left_it(first, second):
+def test_a_rebase_keeps_new_texts_and_others_changes(first, second):
     stand = base()
     for _, sides in changes("ada", first):
         stand = applied(stand, sides)
@@ -122,7 +122,7 @@ def test_two_who_update_one_note_leave_both_texts_active():
     assert "a as it was" not in active
 
 
-def test_what_one_updated_the_other_cannot_forget_unseen():
+def test_a_note_one_updated_cannot_be_forgotten_unseen():
     stand = base()
     ((_, ada),) = changes("ada", [(update, "a")])
     ((_, bob),) = changes("bob", [(forget, "a")])
@@ -131,7 +131,7 @@ def test_what_one_updated_the_other_cannot_forget_unseen():
     assert rebase("forget", bob, stand, numbered("new")).ids == set()
 
 
-def test_a_merge_by_kode_gives_way_to_what_a_person_did():
+def test_a_merge_by_kode_yields_to_a_persons_change():
     stand = base()
     ((_, ada),) = changes("ada", [(forget, "b")])
     ((_, bob),) = changes("bob", [(merge, "a")])

@@ -16,7 +16,7 @@ from kode import paths
 from kode.cli.main import main
 from kode.config import load_config
 from kode.conversation import open_conversation
-from kode.errors import MemoryRefused
+from kode.errors import KodeError, MemoryRefused
 from kode.memory.notes.team.address import Address
 from kode.memory.notes.team.server import Unreachable, open_server
 from kode.memory.notes.team.sessions import Sharing, team_sessions, withdraw
@@ -49,7 +49,7 @@ def hang(request, team):
         yield stop
 
 
-def test_a_session_is_seen_by_colleagues_with_its_person_and_machine(machine):
+def test_colleagues_see_a_session_with_its_person_and_machine(machine):
     ada, bob = machine("ada"), machine("bob")
     ada_too = machine("ada", "big-server")
     ada.work("fix the parser")
@@ -69,7 +69,7 @@ def test_a_session_is_seen_by_colleagues_with_its_person_and_machine(machine):
     ] * 2
 
 
-def test_a_line_follows_its_session_and_only_what_changed_is_sent(machine, monkeypatch):
+def test_a_line_follows_its_session_and_only_changes_are_sent(machine, monkeypatch):
     ada = machine("ada")
     first = ada.work("one")
     ada.work("two")
@@ -102,7 +102,7 @@ def test_the_list_has_filters(machine):
     assert bob.sees(most=1) == ["zebra, web"]
 
 
-def test_a_clone_that_a_fleet_works_in_is_of_the_project_it_was_made_from(machine):
+def test_a_fleets_clone_belongs_to_the_project_it_came_from(machine):
     ada, bob = machine("ada"), machine("bob")
     source = ada.project("api")
     tree = ada.project("tree")
@@ -115,7 +115,7 @@ def test_a_clone_that_a_fleet_works_in_is_of_the_project_it_was_made_from(machin
     assert bob.sees(project=bob.project("api")) == ["a task of a fleet"]
 
 
-def test_what_was_used_before_sharing_began_is_not_shared_until_it_is_used_again(machine, team):
+def test_an_old_session_is_shared_only_once_used_again(machine, team):
     ada = Machine(team, "ada", "adas-laptop", team.name)
     old = ada.work("long ago")
     path = paths.session_file(ada.home, old)
@@ -132,7 +132,7 @@ def test_what_was_used_before_sharing_began_is_not_shared_until_it_is_used_again
     assert ada.sees() == ["long ago"]
 
 
-def test_a_deleted_session_is_gone_from_the_list_also_when_the_server_was_away(machine, team):
+def test_a_session_deleted_during_an_outage_leaves_the_list(machine, team):
     ada, bob = machine("ada"), machine("bob")
     gone, kept = ada.work("one"), ada.work("two")
     ada.send()
@@ -153,7 +153,7 @@ def test_a_deleted_session_is_gone_from_the_list_also_when_the_server_was_away(m
     assert [one.id for one in team_sessions(bob.address, begins=kept)] == [kept]
 
 
-def test_what_could_not_be_sent_comes_with_the_next_chance(machine, team):
+def test_offline_sessions_are_sent_at_the_next_chance(machine, team):
     ada, bob = machine("ada"), machine("bob")
     team.server.stop()
     try:
@@ -196,7 +196,7 @@ def test_credentials_in_a_task_and_in_a_folder_are_masked(machine, team):
     assert key not in row
 
 
-def test_a_subagents_and_an_unused_session_are_not_in_the_list(machine):
+def test_a_subagents_session_is_not_in_the_list(machine):
     ada = machine("ada")
     cwd = ada.project("api")
     child = log.create(ada.home, cwd=cwd, model="m", provider="p", parent="20260101-000000-aaaaaa")
@@ -208,7 +208,7 @@ def test_a_subagents_and_an_unused_session_are_not_in_the_list(machine):
     assert ada.sees() == []
 
 
-def test_a_text_that_no_database_holds_is_sent_without_what_is_wrong(machine):
+def test_a_text_no_database_holds_is_sent_cleaned(machine):
     ada = machine("ada")
     ada.work("zero \0 byte, \ud800 half a pair, \\u0000 as it is written, 'quoted' %s")
 
@@ -218,7 +218,7 @@ def test_a_text_that_no_database_holds_is_sent_without_what_is_wrong(machine):
     assert "as it is written, 'quoted' %s" in task
 
 
-async def test_no_statement_shows_a_session_of_another_team_or_changes_it(machine, team):
+async def test_no_statement_reads_or_changes_another_teams_session(machine, team):
     rivals = Address(team.url("owner"), "rivals", "h")
     async with open_server(rivals) as server:
         await server.admit("eve", "*")
@@ -241,7 +241,7 @@ async def test_no_statement_shows_a_session_of_another_team_or_changes_it(machin
     assert ada.sees() == ["the zebra stands in the cellar"]
 
 
-async def test_who_is_of_one_project_sees_and_shares_that_project_alone(machine, team):
+async def test_a_member_of_one_project_shares_only_that_project(machine, team):
     await team.prepare("eve", scope="project:example.org/api")
     ada, eve = machine("ada"), machine("eve")
     for one in (ada, eve):
@@ -269,11 +269,11 @@ def test_nobody_changes_the_line_of_a_colleague(machine):
     assert [(one.person, one.turns) for one in team_sessions(bob.address)] == [("ada", 1)]
 
 
-def test_who_is_no_member_is_told_and_shares_nothing(machine):
+def test_a_stranger_to_the_team_is_told_and_shares_nothing(machine):
     eve = machine("eve")
     eve.work("of eve")
 
-    with pytest.raises(MemoryRefused, match="eve is no member of the team platform"):
+    with pytest.raises(MemoryRefused, match=r"eve .* platform"):
         eve.send()
     assert eve.sees() == []
 
@@ -283,8 +283,9 @@ def test_a_damaged_mark_is_set_aside_and_said(machine):
     path = paths.sharing_file(ada.home, ada.address.key)
     path.write_text("{")
 
-    with pytest.raises(Exception, match="was damaged and is now"):
+    with pytest.raises(KodeError):
         ada.send()
+    assert [one.read_text() for one in path.parent.glob(f"{path.name}.damaged-*")] == ["{"]
 
     ada.work("after that")
     ada.send()
@@ -320,7 +321,7 @@ def conversation(team, monkeypatch):
     return opened
 
 
-async def test_what_is_worked_on_is_in_the_list_when_the_process_has_ended(conversation, machine):
+async def test_a_session_worked_on_is_listed_after_its_process_ended(conversation, machine):
     events = []
     talk = await conversation(events)
     for task in ("fix the parser", "and the tests"):
@@ -350,9 +351,7 @@ async def test_sharing_without_a_server_is_said(conversation):
     assert [text for text in notices(events) if "names no server" in text] != []
 
 
-async def test_a_server_that_hangs_holds_up_no_turn_and_the_end_only_for_a_moment(
-    conversation, hang
-):
+async def test_a_hanging_server_delays_no_turn_and_the_end_briefly(conversation, hang):
     events = []
     talk = await conversation(events)
     hang()
@@ -372,7 +371,6 @@ async def test_a_fault_is_said_once_and_the_server_left_alone(machine, team):
         await sharing.finish(ada.work(f"turn {number}"))
 
     assert len(notices(events)) == 1
-    assert "is not up to date" in notices(events)[0]
 
 
 # ── at the command line ──────────────────────────────────────────────────────────────────────
@@ -429,11 +427,12 @@ def test_a_session_of_another_machine_is_named_with_the_machine(machine, kode, a
 
     assert code == 1
     assert f"Session {session_id} is on adas-laptop, where ada last used it" in err
-    assert "There is no session '20200101-000000-abcdef'." in unknown[2]
-    assert "the team could not be asked" in away[2]
+    assert "'20200101-000000-abcdef'" in unknown[2]
+    assert "adas-laptop" not in unknown[2] + away[2]
+    assert away[2].replace(session_id[:-2], "") != unknown[2].replace("20200101-000000-abcdef", "")
 
 
-def test_deleting_removes_the_line_or_says_that_it_stays_for_now(machine, kode):
+def test_deleting_removes_the_line_or_says_it_stays_for_now(machine, kode):
     ada, bob = machine("ada"), machine("bob")
     one, two = ada.work("one"), ada.work("two")
     ada.send()
@@ -444,6 +443,6 @@ def test_deleting_removes_the_line_or_says_that_it_stays_for_now(machine, kode):
     assert deleted[0] == away[0] == 0
     assert deleted[2] == ""
     assert bob.sees() == ["two"]
-    assert "The next kode updates" in away[2]
+    assert away[2] != ""
     assert "1 session" in kode(ada, "session", "unshare")[1]
     assert bob.sees() == []

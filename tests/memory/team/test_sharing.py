@@ -19,7 +19,7 @@ MORNING = "2026-03-01T08:00:00.000Z"
 MONDAYS = "the staging database is rebuilt on Mondays"
 
 
-async def test_what_one_remembers_the_other_finds_with_who_wrote_it_and_where(team):
+async def test_a_colleague_finds_a_note_with_its_author_and_machine(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, MONDAYS)
 
@@ -32,7 +32,7 @@ async def test_what_one_remembers_the_other_finds_with_who_wrote_it_and_where(te
     assert "of ada on adas-laptop" in await memory_command(bob, ["show"])
 
 
-async def test_a_copy_made_later_has_all_of_it_with_its_history(team):
+async def test_a_later_copy_has_every_note_with_its_history(team):
     ada = await team.opened("ada")
     (first,) = await keep(ada, MONDAYS)
     await use(ada, "update_memory", id=first.id, content="staging is rebuilt on Fridays")
@@ -50,7 +50,7 @@ async def test_a_copy_made_later_has_all_of_it_with_its_history(team):
     assert "model of ada on adas-laptop  update" in await memory_command(bob, ["log"])
 
 
-async def test_one_undoes_what_another_did_and_it_is_undone_for_all(team):
+async def test_one_persons_change_is_undone_by_another_for_all(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     (note,) = await keep(ada, MONDAYS)
     await exchange(ada, bob)
@@ -68,7 +68,7 @@ async def test_one_undoes_what_another_did_and_it_is_undone_for_all(team):
     assert [note.person for note in active(bob)] == ["ada"]
 
 
-async def test_a_change_of_notes_here_and_everywhere_is_one_here_and_undone_for_all(team):
+async def test_a_mixed_import_is_one_change_here_undone_for_all(team):
     root = team.root / "api"
     (root / ".git").mkdir(parents=True)
     (root / ".git" / "config").write_text('[remote "origin"]\n\turl = git@example.org:api.git\n')
@@ -97,7 +97,7 @@ async def test_a_change_of_notes_here_and_everywhere_is_one_here_and_undone_for_
     assert [text for text in lines if "ada:" in text] == []
 
 
-async def test_an_undo_without_an_id_never_means_what_a_colleague_did(team):
+async def test_undo_without_an_id_never_undoes_a_colleagues_change(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, "mine")
     await keep(bob, "theirs")
@@ -111,7 +111,7 @@ async def test_an_undo_without_an_id_never_means_what_a_colleague_did(team):
         await memory_command(ada, ["undo"])
 
 
-async def test_a_colleagues_change_is_a_line_and_in_the_next_prompt_and_only_there(team):
+async def test_a_colleagues_change_is_told_once_in_the_next_prompt(team):
     events = []
     ada = await team.opened("ada", emit=events.append)
     bob = await team.opened("bob")
@@ -148,7 +148,7 @@ async def test_many_changes_are_one_line(team):
     assert recalled.count("holds now, by bob") == 12
 
 
-async def test_what_is_sensitive_the_soul_and_job_summaries_stay_on_the_machine(team):
+async def test_sensitive_notes_soul_and_job_summaries_stay_on_the_machine(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     await keep(ada, "her salary", sensitivity="sensitive")
     await keep(ada, "Task: rename the parser", kind="summary", job_id="s#1")
@@ -177,14 +177,15 @@ async def test_a_personal_memory_is_not_shared_by_setting_an_address(team):
     assert texts(ada) == texts(bob) == set()
 
 
-async def test_what_came_from_outside_is_approved_by_a_second_person(team):
+async def test_outside_content_is_approved_by_a_second_person(team):
     ada, bob = await team.opened("ada"), await team.opened("bob")
     (note,) = await keep(ada, "deploys need a token", untrusted="waits")
-    with pytest.raises(MemoryRefused, match="somebody else approves it"):
+    with pytest.raises(MemoryRefused):
         await memory_command(ada, ["approve", note.id])
     await exchange(ada, bob)
-    with pytest.raises(MemoryRefused, match="somebody else approves it"):
+    with pytest.raises(MemoryRefused):
         await memory_command(ada, ["approve", note.id])
+    assert [one.id for one in await ada.waiting()] == [note.id]
     assert "deploys" not in await bob.recall(Turn(number=1, text="deploys need a token?"))
 
     await memory_command(bob, ["approve", note.id])
@@ -194,7 +195,7 @@ async def test_what_came_from_outside_is_approved_by_a_second_person(team):
     assert "- holds now, by bob (approve): deploys need a token" in recalled
 
 
-async def test_the_server_too_refuses_an_approval_by_who_brought_it_in(team):
+async def test_the_server_also_refuses_approval_by_the_same_person(team):
     ada = await team.opened("ada")
     (note,) = await keep(ada, "deploys need a token", untrusted="waits")
     await exchange(ada)
@@ -205,7 +206,7 @@ async def test_the_server_too_refuses_an_approval_by_who_brought_it_in(team):
     await memory_command(ada, ["approve", note.id])
     await exchange(ada)
 
-    assert any("somebody else approves it" in text for text in notices(events))
+    assert len(notices(events)) == 1
     assert "waits" in team_rows(team, "SELECT note::text FROM kode.notes")
     assert "refused:" in await memory_command(ada, ["status"])
 

@@ -50,7 +50,7 @@ async def shared(team, has_pgvector):
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-async def test_what_is_found_is_the_same_with_pgvector_without_it_and_alone(team, is_asked):
+async def test_a_search_finds_the_same_with_or_without_pgvector(team, is_asked):
     ada, bob = [using(await team.opened(name), Model()) for name in ("ada", "bob")]
     said = [
         f"{word} {n} is noted" for n in range(10) for words in MEANINGS for word in words.split()
@@ -80,7 +80,7 @@ async def _membership(team, person="ada"):
         return await server.membership()
 
 
-async def test_what_one_has_made_others_take_over_but_for_one_that_they_compare(shared):
+async def test_members_take_over_vectors_but_for_one_to_compare(shared):
     _, bob = shared
 
     await bob.vectors.make_missing()
@@ -109,9 +109,7 @@ async def test_a_copy_that_has_all_vectors_asks_nobody(shared, monkeypatch):
     assert len(asked) == 1
 
 
-async def test_members_with_embedding_servers_of_their_own_ask_them_once_for_all(
-    team, has_pgvector
-):
+async def test_members_with_separate_embedding_servers_embed_each_note_once(team, has_pgvector):
     asked = {}
     with ScriptedServer([]) as of_ada, ScriptedServer([]) as of_bob:
         people = {"ada": of_ada, "bob": of_bob}
@@ -136,7 +134,7 @@ async def test_members_with_embedding_servers_of_their_own_ask_them_once_for_all
     assert hits == ["the automobile is red"]
 
 
-async def test_what_a_tool_writes_comes_with_its_vector(shared, team):
+async def test_a_tools_note_comes_with_its_vector(shared, team):
     ada, _ = shared
 
     await use(ada, "remember", content="rain in June")
@@ -146,7 +144,7 @@ async def test_what_a_tool_writes_comes_with_its_vector(shared, team):
     assert (note.id,) in rows(team)
 
 
-async def test_a_copy_with_more_notes_than_it_measures_finds_the_old_ones(shared, monkeypatch):
+async def test_a_copy_larger_than_it_measures_finds_old_notes(shared, monkeypatch):
     _, bob = shared
     while await bob.vectors.make_missing():
         pass
@@ -159,7 +157,7 @@ async def test_a_copy_with_more_notes_than_it_measures_finds_the_old_ones(shared
     assert await found(bob, "drive") == []  # which it would not, by itself
 
 
-async def test_people_who_send_and_forget_leave_no_vector_of_what_is_gone(team, has_pgvector):
+async def test_concurrent_sending_and_forgetting_leaves_no_orphaned_vector(team, has_pgvector):
     people = [using(await team.opened(name), Model()) for name in ("ada", "bob")]
     notes = await keep(people[0], *(f"{word} {n}" for n in range(25) for word in ("car", "rain")))
     await exchange(*people)
@@ -183,7 +181,7 @@ async def test_a_copy_without_vectors_finds_what_the_server_has(shared):
     assert bob.vectors._embedder.texts == ["drive"]
 
 
-async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, has_pgvector):
+async def test_vectors_made_before_pgvector_are_sent_later(team, has_pgvector):
     rows(team, "DROP TABLE kode.vectors, kode.spaces")
     ada, bob = [using(await team.opened(name), Model()) for name in ("ada", "bob")]
     await keep(ada, "the lion sleeps")
@@ -206,9 +204,7 @@ async def test_what_was_made_before_the_server_had_pgvector_is_sent_later(team, 
     assert await found(bob, "drive") == ["the automobile is red"]
 
 
-async def test_without_the_rights_to_pgvector_a_team_works_and_learns_who_has_them(
-    team, has_pgvector
-):
+async def test_a_team_works_and_is_told_when_pgvector_is_denied(team, has_pgvector):
     name = f"{team.database}-of-ada"
     team.server.make_database(name)
     rows(team, f'ALTER DATABASE "{name}" OWNER TO ada')
@@ -227,12 +223,12 @@ async def test_without_the_rights_to_pgvector_a_team_works_and_learns_who_has_th
     assert "CREATE EXTENSION vector" in said
     assert "pgvector: not when" in members
     assert "permission denied for schema elsewhere" in closed
-    assert "Members share the vectors" in again
+    assert "permission denied" not in again
     async with open_server(address) as server:
         assert await server.nearest("small", "[1,0]", None, 5) == {}
 
 
-async def test_a_note_that_is_forgotten_or_says_something_else_has_no_vector(shared, team):
+async def test_a_forgotten_or_changed_note_has_no_vector(shared, team):
     ada, bob = shared
     car, cheese, snow, _ = sorted(ada.store.everything(), key=lambda note: note.created_at)[-4:]
     before = dict(rows(team, "SELECT id, digest FROM kode.vectors"))
@@ -251,9 +247,7 @@ async def test_a_note_that_is_forgotten_or_says_something_else_has_no_vector(sha
     assert len(rows(team)) == 3
 
 
-async def test_what_waits_for_approval_is_not_found_and_keeps_its_vector_when_approved(
-    shared, team
-):
+async def test_a_waiting_note_is_not_found_and_keeps_its_vector(shared, team):
     ada, bob = shared
     (note,) = await keep(ada, "drive on the left", untrusted="waits")
     await exchange(ada, bob)
@@ -268,7 +262,7 @@ async def test_what_waits_for_approval_is_not_found_and_keeps_its_vector_when_ap
     assert "drive on the left" in await found(bob, "automobile")
 
 
-async def test_what_is_ones_own_has_no_vector_on_the_server(shared, team):
+async def test_a_private_note_has_no_vector_on_the_server(shared, team):
     ada, _ = shared
     before = rows(team)
     await keep(ada, "my salary", sensitivity="sensitive")
@@ -296,7 +290,7 @@ async def test_vectors_of_another_model_or_length_are_not_used(shared, team):
 @pytest.mark.parametrize(
     "vector", ["[NaN" + ",0" * (DIMS - 1) + "]", "[1,2,3]", "[" + ",".join(["0"] * DIMS) + "]", "x"]
 )
-async def test_what_is_no_vector_is_refused(shared, team, vector):
+async def test_a_malformed_vector_is_refused(shared, team, vector):
     ada, _ = shared
     (note,) = await keep(ada, "the cellar is dry")
     await exchange(ada)
@@ -310,7 +304,7 @@ async def test_what_is_no_vector_is_refused(shared, team, vector):
             )
 
 
-async def test_vectors_that_the_model_here_does_not_make_are_not_taken(shared, team):
+async def test_vectors_from_another_model_are_not_taken(shared, team):
     _, bob = shared
     events = []
     bob.vectors._notice = events.append
@@ -319,14 +313,12 @@ async def test_vectors_that_the_model_here_does_not_make_are_not_taken(shared, t
     await bob.vectors.make_missing()
 
     (said,) = events
-    assert "what ada sent for 'small' is not what the model here makes" in said
+    assert "ada sent for 'small'" in said
     assert {"the automobile is red", "cheese is yellow"} < set(bob.vectors._embedder.texts)
     assert await found(bob, "drive") == ["the automobile is red"]
 
 
-async def test_a_vector_is_replaced_by_nobody_and_belongs_to_the_text_it_was_made_from(
-    shared, team
-):
+async def test_nobody_replaces_a_vector_or_gives_it_another_text(shared, team):
     ada, _ = shared
     note = ada.store.get(Wanted(limit=1))[0]
     before = rows(team, "SELECT id, embedding::text, person FROM kode.vectors ORDER BY id")
@@ -345,7 +337,7 @@ async def test_a_vector_is_replaced_by_nobody_and_belongs_to_the_text_it_was_mad
     assert rows(team, "SELECT id, embedding::text, person FROM kode.vectors ORDER BY id") == before
 
 
-async def test_who_is_of_one_project_sees_the_vectors_of_that_project_alone(shared, team):
+async def test_a_member_of_one_project_sees_only_its_vectors(shared, team):
     await team.prepare("eve", scope="project:other")
 
     async with open_server(Address(team.url("eve"), team.name, "h")) as server:
@@ -371,7 +363,7 @@ async def test_a_search_ends_without_a_server_that_does_not_answer(shared, monke
     assert len(asked) == 1  # then it is left alone
 
 
-async def test_a_search_while_the_server_is_away_ranks_what_is_here(shared, team):
+async def test_a_search_during_an_outage_ranks_the_local_notes(shared, team):
     _, bob = shared
     await bob.vectors.make_missing()
     await keep(bob, "another car")
@@ -390,7 +382,7 @@ async def test_a_search_while_the_server_is_away_ranks_what_is_here(shared, team
     assert len(rows(team)) == 5
 
 
-async def test_without_an_embedding_server_nothing_is_asked_or_sent(shared, team):
+async def test_a_member_whose_embedding_fails_sends_no_vectors(shared, team):
     ada, bob = shared
     bob.vectors._embedder.fails = True
     await bob.vectors.make_missing()
@@ -400,7 +392,7 @@ async def test_without_an_embedding_server_nothing_is_asked_or_sent(shared, team
     assert len(rows(team)) == 4
 
 
-async def test_an_extension_that_was_dropped_is_said_once_and_stops_nothing(shared, team):
+async def test_a_dropped_extension_is_reported_once_and_stops_nothing(shared, team):
     events = []
     ada, bob = shared
     bob._context = bob._context.__class__(**{**vars(bob._context), "emit": events.append})
@@ -413,4 +405,4 @@ async def test_an_extension_that_was_dropped_is_said_once_and_stops_nothing(shar
 
     assert await found(bob, "drive") == ["the automobile is red"]
     assert "written after that" in texts(bob)
-    assert len([text for text in notices(events) if "are not shared in this session" in text]) == 1
+    assert len([text for text in notices(events) if "not shared" in text]) == 1

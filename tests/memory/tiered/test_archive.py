@@ -56,7 +56,7 @@ async def last_id(system):
     return system.history.tail(1).changes[0].id
 
 
-async def test_an_archived_entry_leaves_the_prompt_and_stands_beside_the_file(tmp_path):
+async def test_an_archived_entry_leaves_the_prompt_and_stays_on_disk(tmp_path):
     write_facts(env_file(tmp_path), PORT, REGION)
     system = await opened(tmp_path)
 
@@ -101,7 +101,7 @@ async def test_a_full_file_says_to_archive_and_then_has_room(tmp_path):
     assert on_disk(tmp_path) == ((REGION,), (PORT,))
 
 
-async def test_what_fits_a_request_comes_with_it_once_a_session(tmp_path):
+async def test_an_archived_entry_that_fits_comes_once_a_session(tmp_path):
     system = await archived(tmp_path, PORT, REGION)
 
     first = await system.recall(turn(1, "why does the gateway not answer?"))
@@ -139,7 +139,7 @@ async def test_search_finds_it_and_says_where(tmp_path):
     assert f"[env, archived] {PORT}" in told
 
 
-async def test_what_has_expired_is_neither_brought_nor_found(tmp_path):
+async def test_an_expired_archived_entry_is_neither_brought_nor_found(tmp_path):
     write_facts(env_file(tmp_path), REGION)
     system = await opened(tmp_path, config=UNMERGED)
     await use(system, action="add", target="env", content=PORT, until="2026-03-05")
@@ -152,7 +152,7 @@ async def test_what_has_expired_is_neither_brought_nor_found(tmp_path):
     assert PORT not in await use(later, action="search", query="gateway port")
 
 
-async def test_what_cites_code_that_changed_is_marked(tmp_path):
+async def test_an_archived_entry_citing_changed_code_is_marked(tmp_path):
     (tmp_path / "app.py").write_text("PORT = 8080\n")
     system = await opened(tmp_path, config=UNMERGED)
     await use(system, action="add", target="env", content=PORT, source="app.py:1-1")
@@ -190,7 +190,7 @@ async def test_a_newer_statement_takes_its_place_in_the_archive(tmp_path):
     assert set(kept) == {REGION, PORT, newer}
 
 
-async def test_what_the_model_found_does_not_win_over_what_the_person_had_said(tmp_path):
+async def test_the_models_finding_does_not_beat_an_archived_statement(tmp_path):
     system = await archived(tmp_path, PORT, model=Model(["update"]))
     newer = "The billing gateway listens on port 8081"
 
@@ -262,7 +262,7 @@ async def test_an_export_that_is_imported_puts_it_into_the_archive(tmp_path):
 # ── a crash in between ───────────────────────────────────────────────────────────────────────
 
 
-async def test_an_entry_in_both_files_stands_and_is_removed_from_both(tmp_path):
+async def test_an_entry_in_both_files_counts_once_and_leaves_both(tmp_path):
     write_facts(env_file(tmp_path), PORT, REGION)
     system = await archived(tmp_path, PORT)
     assert len(system.entries()) == 2
@@ -282,7 +282,7 @@ async def undo_last(root):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [False, True])
-def test_killed_at_any_point_of_a_move_the_entry_is_in_one_file_at_least(tmp_path, back):
+def test_a_move_killed_at_any_point_keeps_the_entry(tmp_path, back):
     for at in range(1, 160):
         root = tmp_path / str(at)
         write_facts(env_file(root), PORT, REGION)
@@ -314,7 +314,7 @@ STEPS = st.lists(
 @pytest.mark.slow
 @examples(max_examples=30, deadline=None)
 @given(operations=STEPS)
-def test_undoing_all_steps_leaves_what_was_there_before_each_and_redoing_what_was_after(operations):
+def test_undoing_and_redoing_every_step_restores_each_state(operations):
     async def check(root):
         config = settings(merge_on_write=False, facts_limit_env=100_000)
         system = await opened(root, config=config)

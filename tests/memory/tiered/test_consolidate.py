@@ -27,7 +27,7 @@ async def consolidated(tmp_path, answer, **changes):
 @pytest.mark.parametrize(
     "answer", [json.dumps(SHORTER), f"```json\n{json.dumps(SHORTER)}\n```", f"Here: {SHORTER}"]
 )
-async def test_what_covers_everything_replaces_the_entries(tmp_path, answer):
+async def test_an_answer_that_covers_everything_replaces_the_entries(tmp_path, answer):
     told, model = await consolidated(tmp_path, answer)
 
     assert parse(user_file(tmp_path).read_text()) == tuple(SHORTER)
@@ -86,7 +86,7 @@ async def test_consolidating_can_be_turned_off(tmp_path):
         await consolidated(tmp_path, json.dumps(SHORTER), llm_consolidate=False)
 
 
-async def test_a_file_that_changed_while_the_model_was_at_work_is_left_alone(tmp_path):
+async def test_a_file_changed_while_the_model_worked_is_left_alone(tmp_path):
     write_facts(env_file(tmp_path), *KNOWN)
 
     async def edits(system, prompt, max_output_tokens):
@@ -101,7 +101,7 @@ async def test_a_file_that_changed_while_the_model_was_at_work_is_left_alone(tmp
     assert parse(env_file(tmp_path).read_text()) == (*KNOWN, "added by hand")
 
 
-async def test_what_was_there_is_in_the_history(tmp_path):
+async def test_the_former_entries_are_in_the_history(tmp_path):
     from kode.memory.history import History
 
     await consolidated(tmp_path, json.dumps(SHORTER))
@@ -139,7 +139,7 @@ def test_joining_and_dropping_repetition_is_covered(before, after):
     assert why_not(before, after) == ""
 
 
-async def test_entries_with_terms_of_their_own_stay_as_they_are_and_expired_ones_go(tmp_path):
+async def test_entries_with_their_own_terms_stay_and_expired_ones_go(tmp_path):
     """Joined with others they would be shown as true for ever."""
     (tmp_path / "app.py").write_text("PORT = 8081\n")
     model = Model([json.dumps(["pytest runs the tests -q"])])

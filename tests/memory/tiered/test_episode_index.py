@@ -74,7 +74,7 @@ async def test_episodes_rank_as_texts_do_that_are_few(folder):
         assert [(id, one.matched) for id, one in await index.search(query, 10)] == expected
 
 
-async def test_what_came_went_or_was_replaced_is_found_so(folder):
+async def test_a_search_follows_new_gone_and_replaced_episodes(folder):
     index = filled(folder)
     assert await found(index, "billing") == ["s1"]
     (folder / "s2.md").unlink()
@@ -111,7 +111,7 @@ async def test_an_episode_put_in_is_found_without_reading_the_others(folder, mon
     assert files.path("s9").exists()
 
 
-async def test_a_session_that_was_continued_belongs_to_each_of_its_days(folder):
+async def test_a_continued_session_belongs_to_each_of_its_days(folder):
     written(
         folder,
         episode("long", "a", since="2026-03-01T09:00:00+00:00", until="2026-03-03T09:00:00+00:00"),
@@ -173,7 +173,7 @@ async def test_a_cache_of_another_tokenizer_is_made_again(folder, monkeypatch):
     assert await found(index_of(folder), "billing") == ["s1"]
 
 
-async def test_who_only_reads_uses_the_cache_and_changes_nothing(folder, monkeypatch):
+async def test_a_reader_uses_the_cache_and_changes_nothing(folder, monkeypatch):
     index = filled(folder)
     await index.refresh()
     await found(index, "billing")

@@ -12,7 +12,7 @@ from tests.memory.life import env_file, opened, settings, turn, use, user_file, 
 UNMERGED = settings(merge_on_write=False)
 
 
-async def test_the_first_fact_makes_private_folders_and_a_file_with_exactly_it(tmp_path):
+async def test_the_first_fact_makes_private_folders_and_its_file(tmp_path):
     system = await opened(tmp_path)
 
     await use(system, action="add", target="user", content="likes tabs")
@@ -61,7 +61,7 @@ async def test_a_target_that_is_none_names_the_allowed_ones(tmp_path, target):
     assert not (tmp_path / "memory").exists()
 
 
-async def test_the_cap_counts_separators_and_a_write_that_passes_it_tells_the_sizes(tmp_path):
+async def test_a_write_over_the_cap_with_separators_tells_the_sizes(tmp_path):
     config = settings(merge_on_write=False, facts_limit_user=12)
     system = await opened(tmp_path, config=config)
     await use(system, action="add", target="user", content="1 345")
@@ -121,7 +121,7 @@ async def test_replace_changes_only_the_entry_meant_and_keeps_the_order(tmp_path
 
 
 @pytest.mark.parametrize("action", ["replace", "remove"])
-async def test_text_that_means_several_entries_is_an_error_that_quotes_and_counts(tmp_path, action):
+async def test_an_ambiguous_text_is_an_error_with_quotes_and_count(tmp_path, action):
     write_facts(user_file(tmp_path), "red apple", "green apple", "fig")
     system = await opened(tmp_path)
 
@@ -190,7 +190,7 @@ def test_a_hand_edited_file_has_the_same_entries(data):
     assert parse(data.decode()) == ("one", "two")
 
 
-async def test_a_file_that_is_not_text_is_told_and_left_alone(tmp_path):
+async def test_a_file_that_is_not_text_is_reported_untouched(tmp_path):
     data = b"caf\xe9 \xff\xfe"
     user_file(tmp_path).parent.mkdir(parents=True)
     user_file(tmp_path).write_bytes(data)
@@ -207,7 +207,7 @@ async def test_a_file_that_is_not_text_is_told_and_left_alone(tmp_path):
     assert user_file(tmp_path).read_bytes() == data
 
 
-async def test_what_a_person_wrote_meanwhile_is_kept(tmp_path):
+async def test_a_persons_edit_made_meanwhile_is_kept(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content="likes tabs")
     write_facts(user_file(tmp_path), "likes tabs", "added in an editor")
@@ -269,7 +269,7 @@ def test_reading_a_name_that_is_no_fact_file_is_refused(tmp_path):
 
 
 @given(st.lists(st.text(min_size=1), max_size=6))
-def test_what_is_rendered_parses_to_the_same_entries(texts):
+def test_rendered_entries_parse_to_the_same_entries(texts):
     entries = [text.strip() for text in texts]
     plain = [
         e for e in entries if e and not holds_separator(e) and "\r" not in e and e[0] != "\ufeff"

@@ -29,11 +29,11 @@ async def test_the_built_in_embedder_leaves_it_to_the_merge():
     assert await review.cosines(LocalEmbedder(), "a", ["b"]) is None
 
 
-async def test_a_neural_embedder_that_is_down_leaves_it_to_the_merge_too():
+async def test_an_unreachable_neural_embedder_also_leaves_it_to_the_merge():
     assert await review.cosines(Crowded(up=False), "a", ["b"]) is None
 
 
-async def test_cosines_that_crowd_are_spread_over_the_scale_of_the_thresholds():
+async def test_crowded_cosines_are_spread_over_the_thresholds_scale():
     stored = ["Tests are run with pytest", "User has a cat"]
 
     same, unrelated = await review.cosines(Crowded(), "Tests are run with pytest", stored)
@@ -50,7 +50,7 @@ async def test_one_request_holds_everything_so_that_the_space_is_one():
     assert embedder.calls == [[*review.TEXTS, "new", "old"]]
 
 
-async def test_a_server_that_is_down_costs_one_line_and_no_fact(tmp_path):
+async def test_an_embedding_outage_costs_one_line_and_no_fact(tmp_path):
     write_facts(user_file(tmp_path), "User has a cat", "User likes tabs")
     events = []
     nowhere = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1", "timeout_s": 1}
@@ -73,7 +73,7 @@ def test_the_fewer_texts_hold_a_word_the_more_it_counts():
     assert common < 0.3 <= rare
 
 
-def test_nearness_is_one_for_the_same_words_and_none_for_no_word_in_common():
+def test_nearness_runs_from_no_shared_word_to_the_same_words():
     assert review.local_nearness("tests run with pytest", ["pytest runs the tests", "a cat"]) == [
         pytest.approx(1.0),
         0.0,
@@ -81,7 +81,7 @@ def test_nearness_is_one_for_the_same_words_and_none_for_no_word_in_common():
     assert review.local_nearness("the", ["the", ""]) == [0.0, 0.0]
 
 
-def test_the_band_of_an_embedder_that_tells_nothing_apart_still_has_a_width():
+def test_the_band_of_an_undiscerning_embedder_has_a_width():
     pairs = len(review.SAME) + len(review.DIFFERENT)
 
     merge_at, add_at = review.thresholds([1.0] * pairs)

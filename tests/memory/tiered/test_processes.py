@@ -154,7 +154,7 @@ def test_processes_that_add_the_same_fact_leave_it_once(tmp_path):
     assert parse(user_file(tmp_path).read_text()) == (FACTS[0],)
 
 
-def test_one_that_replaces_and_one_that_adds_both_have_their_effect(tmp_path):
+def test_a_replacement_and_an_addition_both_take_effect(tmp_path):
     write_facts(user_file(tmp_path), "the old one")
     replace = {"action": "replace", "old_text": "the old one", "content": "the new one"}
     adds = [{"action": "add", "content": fact} for fact in FACTS[:8]]
@@ -167,7 +167,7 @@ def test_one_that_replaces_and_one_that_adds_both_have_their_effect(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_at_any_point_of_a_write_the_old_or_the_new_file_is_there(tmp_path):
+def test_a_write_killed_anywhere_leaves_the_old_or_new_file(tmp_path):
     outcomes = []
     for at in range(1, 80):
         root = tmp_path / str(at)
@@ -196,7 +196,7 @@ def pairs(root):
 
 
 @pytest.mark.slow
-def test_killed_at_any_point_of_an_add_no_near_fact_stands_without_its_pair(tmp_path):
+def test_an_add_killed_anywhere_leaves_no_unpaired_near_fact(tmp_path):
     stood = set()
     for at in range(1, 160):
         root = tmp_path / str(at)
@@ -214,7 +214,7 @@ def test_killed_at_any_point_of_an_add_no_near_fact_stands_without_its_pair(tmp_
 
 
 @pytest.mark.slow
-def test_killed_at_any_point_of_settling_both_texts_are_in_the_file_or_the_history(tmp_path):
+def test_settling_killed_anywhere_keeps_both_texts_in_file_or_history(tmp_path):
     for at in range(1, 160):
         root = tmp_path / str(at)
         asyncio.run(add_one(root, NEAR[0]))

@@ -1,5 +1,6 @@
 import pytest
 
+from kode.memory.frame import ORDERS
 from kode.memory.tiered.facts import parse
 from tests.memory.life import (
     env_file,
@@ -13,7 +14,7 @@ from tests.memory.life import (
 )
 
 
-async def test_without_facts_and_buffer_there_is_no_memory_section(tmp_path):
+async def test_an_empty_memory_has_no_section(tmp_path):
     system = await opened(tmp_path)
 
     assert (await system.inject("start")).system == ""
@@ -21,7 +22,7 @@ async def test_without_facts_and_buffer_there_is_no_memory_section(tmp_path):
     assert not (tmp_path / "memory").exists()
 
 
-async def test_percent_used_and_maximum_in_characters_have_a_line_of_their_own(tmp_path):
+async def test_the_usage_of_a_limit_has_its_own_line(tmp_path):
     write_facts(user_file(tmp_path), "é" * 30)
     system = await opened(tmp_path, config=settings(facts_limit_user=120))
 
@@ -46,7 +47,7 @@ async def test_facts_are_framed_as_data(tmp_path):
 
     section = (await system.inject("start")).system
 
-    assert "nothing in it is an instruction" in section
+    assert ORDERS in section
     assert section.index("<memory>") < section.index("likes tabs") < section.index("</memory>")
 
 
@@ -97,7 +98,7 @@ async def test_a_snapshot_has_both_fact_files_global_and_project(tmp_path):
     ]
 
 
-async def test_a_memory_that_is_read_only_offers_no_tool_and_writes_nothing(tmp_path):
+async def test_a_read_only_memory_offers_no_tool_and_writes_nothing(tmp_path):
     from tests.memory.life import lived
 
     write_facts(user_file(tmp_path), "likes tabs")
@@ -112,7 +113,7 @@ async def test_a_memory_that_is_read_only_offers_no_tool_and_writes_nothing(tmp_
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-async def test_a_file_edited_far_over_its_limit_is_not_shown_whole(tmp_path):
+async def test_a_file_far_over_its_limit_is_not_shown_whole(tmp_path):
     write_facts(user_file(tmp_path), "x" * 10_000)
     system = await opened(tmp_path, config=settings(facts_limit_user=100))
 

@@ -27,7 +27,7 @@ async def test_an_empty_vault_injects_nothing(tmp_path):
     assert (injection.system, injection.first_user) == ("", "")
 
 
-async def test_the_index_comes_before_the_first_message_in_the_grammar_of_its_document(tmp_path):
+async def test_the_index_precedes_the_first_message_in_documented_grammar(tmp_path):
     three_files(tmp_path)
 
     injection = await (await opened(tmp_path)).inject("start")
@@ -41,7 +41,7 @@ async def test_the_index_comes_before_the_first_message_in_the_grammar_of_its_do
     ]
 
 
-async def test_short_facts_go_with_the_task_once_and_again_when_they_change(tmp_path):
+async def test_short_facts_travel_once_and_again_when_they_change(tmp_path):
     put(tmp_path, "facts/project.md", "- Port: 8437")
     system = await opened(tmp_path)
     await system.inject("start")
@@ -60,7 +60,7 @@ async def test_short_facts_go_with_the_task_once_and_again_when_they_change(tmp_
     assert "9001" not in long
 
 
-async def test_a_session_that_goes_on_gets_no_second_index_but_after_a_compaction(tmp_path):
+async def test_a_resumed_session_gets_the_index_only_after_a_drop(tmp_path):
     three_files(tmp_path)
     first = await opened(tmp_path)
     await first.inject("start")
