@@ -27,7 +27,7 @@ async def test_a_projects_hook_does_not_run_outside_a_sandbox(tmp_path, scope, r
 
 
 @pytest.mark.parametrize("required", [False, True])
-async def test_an_approved_hook_runs_without_a_sandbox_unless_one_is_required(tmp_path, required):
+async def test_an_approved_hook_needs_a_sandbox_only_where_required(tmp_path, required):
     project = tmp_path / "project"
     project.mkdir()
     place, origin = workplace(project), project / ".claude" / "settings.json"

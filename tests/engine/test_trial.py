@@ -104,7 +104,7 @@ def test_a_diff_names_a_binary_file_and_shows_the_others(tmp_path: Path) -> None
     assert "b/logo.png" in diff
 
 
-def test_a_long_diff_ends_with_the_number_of_files_left_out(
+def test_a_long_diff_counts_the_files_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kode.engine.trial.MAX_DIFF_CHARS", 300)

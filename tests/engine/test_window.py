@@ -112,7 +112,7 @@ async def test_a_picture_in_a_message_counts(bench: MakeBench) -> None:
     assert dict(window_of(run.agent, run.context).parts)["files"] > before.get("files", 0)
 
 
-async def test_a_prompt_that_fills_the_window_leaves_room_for_the_reply(bench: MakeBench) -> None:
+async def test_a_window_filled_by_the_prompt_leaves_reply_room(bench: MakeBench) -> None:
     window = 16_000
     run = bench(says("the note"), says("done"), window=window)
 

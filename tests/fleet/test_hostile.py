@@ -113,7 +113,7 @@ def foreign(make: Make, **fields: object) -> Queue:
     return queue
 
 
-def test_a_queue_of_this_home_is_its_own_until_a_task_changes(make: Make) -> None:
+def test_this_homes_queue_is_its_own_until_tasks_change(make: Make) -> None:
     queue = make("a")
     assert open_queue(paths.home(), str(queue.folder)).is_own()
 
@@ -131,7 +131,7 @@ def test_another_homes_queue_runs_nothing_without_a_mode(make: Make) -> None:
     assert not (queue.folder / LOG).exists()
 
 
-def test_another_homes_queue_runs_in_the_given_mode_without_its_flags(
+def test_another_homes_queue_runs_in_the_given_mode_only(
     make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     queue = foreign(make)

@@ -178,7 +178,7 @@ async def test_where_one_of_several_cannot_be_undone_none_is(tmp_path):
     assert facts(tmp_path) == ["likes tea a lot"]
 
 
-async def test_the_undone_of_a_batch_come_back_when_one_is_refused(tmp_path):
+async def test_a_refused_undo_brings_back_its_whole_batch(tmp_path):
     system = await opened(tmp_path)
     await add(system, "likes tabs")
     await memory_command(system, ["replace", "user", "likes tabs", "likes tea"])

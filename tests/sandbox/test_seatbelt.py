@@ -141,7 +141,7 @@ def test_a_file_with_keys_in_the_project_is_hidden(home: Path) -> None:
         assert made.reads(f"{home}/work/sub/other")
 
 
-def test_folders_above_what_is_shown_tell_nothing_but_that_they_exist(home: Path) -> None:
+def test_folders_above_what_is_shown_only_exist(home: Path) -> None:
     made = rules(home)
     assert made.allows("file-read-metadata", str(home))
     assert not made.reads(str(home))
@@ -284,7 +284,7 @@ def test_a_machine_without_the_program_has_no_sandbox(
     assert not made.holds()
 
 
-def test_a_command_gets_the_private_folder_and_no_sockets_of_others(
+def test_a_command_gets_the_private_folder_without_sockets(
     home: Path, on_macos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")

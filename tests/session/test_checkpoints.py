@@ -436,9 +436,7 @@ def three_turns(kept: Checkpoints, path: Path, *numbers: int) -> None:
         change(kept, number, path, f"{at}")
 
 
-def test_undo_from_a_turn_takes_back_it_and_the_later_ones(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_undo_from_a_turn_includes_all_later_ones(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     three_turns(kept, path, 1, 2, 3)
 
@@ -446,9 +444,7 @@ def test_undo_from_a_turn_takes_back_it_and_the_later_ones(
     assert path.read_text() == "0"
 
 
-def test_undo_from_a_turn_stops_at_turns_that_a_rewind_dropped(
-    kept: Checkpoints, tmp_path: Path
-) -> None:
+def test_undo_from_a_turn_stops_at_dropped_turns(kept: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     three_turns(kept, path, 1, 2, 1)
 

@@ -73,6 +73,6 @@ def test_a_folder_is_known_as_one_and_let_go_of(tmp_path: Path) -> None:
     assert again == free
 
 
-def test_a_content_larger_than_all_room_is_kept_until_the_next(tmp_path: Path) -> None:
+def test_an_oversized_content_is_kept_until_the_next(tmp_path: Path) -> None:
     contents = contents_in(tmp_path / "kept", max_bytes=100)
     assert contents.data(contents.put(b"a" * 150)) is not None

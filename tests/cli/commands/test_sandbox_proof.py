@@ -65,7 +65,7 @@ def test_every_check_finds_a_sandbox_that_limits_nothing(
     assert not list(home.glob("*-written"))
 
 
-def test_a_machine_without_a_sandbox_fails_and_names_the_next_step(
+def test_a_missing_sandbox_fails_and_names_the_next_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Sandbox, "fault", lambda self, kind, layered=False: "broken")

@@ -166,7 +166,7 @@ async def test_nobody_is_asked_where_a_sandbox_is_required(world: World, opened:
     assert not (world.user_home / "judged").exists()
 
 
-async def test_trusting_the_project_does_not_let_it_out_of_the_sandbox(world: World) -> None:
+async def test_trusting_the_project_keeps_it_in_the_sandbox(world: World) -> None:
     bring_servers(world, "one")
     approvals = trust.load(world.home, world.project, trust_project=True)
     (item,) = mcp_config.items(world.home, world.project)
