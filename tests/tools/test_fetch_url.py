@@ -2,9 +2,9 @@ import asyncio
 import gzip
 import ipaddress
 import signal
-import sys
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
