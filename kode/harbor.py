@@ -192,7 +192,8 @@ class KodeAgent(BaseInstalledAgent):
             environment,
             f"{ON_PATH}; "
             "{ command -v uv >/dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh; } && "
-            f"uv tool install --force --python {PYTHON} {shlex.quote(target)} && kode --version",
+            f"uv tool install --force --python {PYTHON} {shlex.quote(f'{target}[all]')} "
+            "&& kode --version",
         )
 
     @with_prompt_template

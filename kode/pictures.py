@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode import extras
 from kode.errors import UserError
 from kode.images import MAX_BYTES, MAX_SIDE, NAMED_SO, check_image, looks_of
 
@@ -48,18 +49,14 @@ def fitting(picture: Picture) -> Picture:
     """The picture in a size that every server accepts. Shrinking a large one takes about a second,
     so call it in a thread.
 
-    Raises: UserError if it is not a picture, or cannot be shrunk.
+    Raises: UserError if it is not a picture, or cannot be shrunk, as without Pillow.
     """
     check(picture)
     if not _is_too_large(picture):
         return picture
+    extras.require("pictures", UserError)
     try:
         data = _shrink(picture.data)
-    except ImportError:
-        raise UserError(
-            f"{picture.name} is too large for a server, and Pillow, which makes images smaller, "
-            "is not installed. Install it (`pip install pillow`), or make the image smaller."
-        ) from None
     except Exception as error:  # decoders fail in many ways on damaged files
         raise UserError(
             f"{picture.name} is too large for a server and could not be made smaller: {error}. "

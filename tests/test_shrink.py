@@ -103,9 +103,9 @@ def test_a_file_that_is_no_picture_is_refused():
         check(Picture("x.png", b"text"))
 
 
-def test_a_missing_pillow_is_named(monkeypatch):
+def test_the_extra_that_shrinks_pictures_is_named_where_missing(monkeypatch):
     picture = drawn("JPEG", noise=90)
     monkeypatch.setitem(sys.modules, "PIL", None)
 
-    with pytest.raises(UserError, match="pip install pillow"):
+    with pytest.raises(UserError, match=r"kode\[pictures\]"):
         fitting(picture)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from kode import extras
 from kode.contracts import WrapCommand, Wrapped
 from kode.errors import ConfigError, SandboxError
 from kode.extensions import trust
@@ -36,6 +37,7 @@ def opener(
 
     @asynccontextmanager
     async def open_entry(entry: Entry) -> AsyncIterator[Connection]:
+        extras.require("mcp")
         server = resolve(entry, os.environ)
         wrap: WrapCommand | None = None
         if server.command and sandboxed:

@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kode.errors import ConfigError
+from kode import extras
 
 if TYPE_CHECKING:
     from kode.fleet.queue import Queue
@@ -42,12 +42,9 @@ EXECUTORS: Mapping[str, str] = {
 
 def find_executor(name: str) -> Executor:
     """The executor of that name. Raises: ConfigError where what it needs is not installed."""
-    try:
-        found: Executor = pkgutil.resolve_name(EXECUTORS[name])
-    except ImportError as error:
-        raise ConfigError(
-            f"The executor {name} needs {error.name}: pip install 'kode[{name}]'."
-        ) from None
+    if name in extras.EXTRAS:
+        extras.require(name)
+    found: Executor = pkgutil.resolve_name(EXECUTORS[name])
     return found
 
 

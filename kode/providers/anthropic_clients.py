@@ -7,11 +7,11 @@ or worse; so what is missing is named here.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kode import extras
 from kode.errors import ConfigError
 from kode.providers.boundary import Endpoint, check_key, missing_key
 from kode.providers.exchange import client_settings
@@ -60,7 +60,7 @@ def _bedrock(endpoint: Endpoint, needs_key: bool) -> AsyncAnthropicBedrockMantle
             "AWS_REGION=us-east-1."
         )
     if not endpoint.api_key:
-        _require("boto3", "bedrock", "signs requests to Amazon Bedrock")
+        extras.require("bedrock")
     return AsyncAnthropicBedrockMantle(
         aws_region=region,
         api_key=endpoint.api_key or None,
@@ -81,7 +81,7 @@ def _vertex(endpoint: Endpoint, needs_key: bool) -> AsyncAnthropicVertex:
         )
     )
     if not endpoint.api_key:
-        _require("google.auth", "vertex", "finds the credentials for Vertex AI")
+        extras.require("vertex")
     return AsyncAnthropicVertex(
         region=region,
         project_id=project,
@@ -124,13 +124,3 @@ def _required(variable: str, cloud: str, example: str) -> str:
     if not value:
         raise ConfigError(f"{cloud} needs {variable}. Set it, as in {variable}={example}.")
     return value
-
-
-def _require(module: str, extra: str, does: str) -> None:
-    """Raises: ConfigError for a package that is not installed."""
-    parent = module.partition(".")[0]
-    if not (importlib.util.find_spec(parent) and importlib.util.find_spec(module)):
-        raise ConfigError(
-            f"The package that {does} ({module.replace('.', '-')}) is not installed. "
-            f"Install it with `pip install 'kode[{extra}]'`."
-        )

@@ -6,10 +6,10 @@ The SDK is imported when a client is opened, or by `warm_up`.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
+from kode import extras
 from kode.errors import ConfigError
 from kode.providers.boundary import Endpoint, check_key, missing_key
 from kode.providers.exchange import client_settings
@@ -70,11 +70,8 @@ def _open_bedrock(
     from openai import AsyncOpenAI, OpenAIError
     from openai.providers.bedrock import bedrock
 
-    if not endpoint.api_key and importlib.util.find_spec("botocore") is None:
-        raise ConfigError(
-            "Amazon Bedrock needs botocore to sign with AWS credentials, which is not installed: "
-            f"pip install 'openai[bedrock]'. Or set {endpoint.key_variable} to a key of Bedrock."
-        )
+    if not endpoint.api_key:
+        extras.require("bedrock")
     given: dict[str, Any] = {"base_url": base_url} if base_url else {}
     if endpoint.api_key:
         given["api_key"] = endpoint.api_key

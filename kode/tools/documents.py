@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from kode import extras
 from kode.errors import ToolError
 from kode.messages import plural
 from kode.pictures import MAX_READ_BYTES, Picture
@@ -39,11 +40,12 @@ async def pages(
 ) -> Shown:
     """Pages of a PDF, from `offset` on (from 1); texts of at most about `room` characters.
 
-    Raises: ToolError for a PDF that is too large, locked or damaged, or takes too long, and an
-        offset beyond its end.
+    Raises: ToolError for a PDF that is too large, locked or damaged, or takes too long, an offset
+        beyond its end, and without the extra that reads PDFs.
     """
     if len(data) > MAX_READ_BYTES:
         raise ToolError(f"{name} is too large: split it by a shell command such as `qpdf`.")
+    extras.require("documents", ToolError)
     count = min(limit, MAX_PICTURES) if as_pictures else limit
     asked = {"first": offset, "count": count, "pictures": as_pictures, "room": room}
     try:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kode import __version__
+from kode import __version__, extras
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
@@ -343,6 +343,7 @@ async def _page(body: _Body, ends_at: float) -> Page:
 
 async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
     """Title and text of an HTML page, parsed in a process that ends with this call."""
+    extras.require("web", ToolError)
     question = json.dumps({"html": html, "url": url}).encode()
     answer = None
     with contextlib.suppress(TimeoutError):

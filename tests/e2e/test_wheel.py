@@ -1,13 +1,22 @@
 """kode as people install it: a wheel, built here, in an environment of its own."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kode import __version__
+from tests.e2e.command import Place
+from tests.pictures import png
+from tests.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,16 +48,142 @@ def test_the_wheel_holds_the_license_and_files_beside_modules(wheel: Path) -> No
     assert [name for name in tracked if name not in names] == []
 
 
-def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
-    environment = tmp_path / "environment"
+def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
+    (archive,) = tmp_path.glob("kode-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    source = tmp_path / archive.name.removesuffix(".tar.gz")
+
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=source)
+
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+def installed(wheel: Path, environment: Path) -> Path:
+    """Installs the wheel alone in a new environment; the folder of its packages."""
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
     run(
         sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel
     )
-    # The packages kode needs are those of the running environment: no index has to be reached.
     (packages,) = environment.glob("lib/python*/site-packages")
+    return packages
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `kode` of an environment that lacks every extra. What it needs is linked from the running
+    environment: no index has to be reached."""
+    environment = tmp_path_factory.mktemp("bare")
+    packages = installed(wheel, environment)
+    (kode,) = importlib.metadata.distributions(path=[str(packages)])
+    for distribution in needed_by(kode):
+        for name in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+            if not (packages / name).exists():  # two may share a namespace
+                (packages / name).symlink_to(distribution.locate_file(name))
+    return environment / "bin" / "kode"
+
+
+def needed_by(root: importlib.metadata.Distribution) -> list[importlib.metadata.Distribution]:
+    """The distributions of this environment that one needs without its extras."""
+    todo: list[tuple[importlib.metadata.Distribution, frozenset[str]]] = [(root, frozenset())]
+    found: dict[tuple[str, frozenset[str]], importlib.metadata.Distribution] = {}
+    while todo:
+        distribution, extras = todo.pop()
+        for wanted in map(Requirement, distribution.requires or ()):
+            marker, key = wanted.marker, (canonicalize_name(wanted.name), frozenset(wanted.extras))
+            here = not marker or any(marker.evaluate({"extra": one}) for one in ("", *extras))
+            if here and key not in found:
+                found[key] = importlib.metadata.distribution(wanted.name)
+                todo.append((found[key], key[1]))
+    return list(found.values())
+
+
+def ask(kode: Path, place: Place, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [kode, *arguments],
+        cwd=place.project,
+        env=place.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_core_alone_does_a_task(bare: Path, place: Place) -> None:
+    (place.project / "a.py").write_text("x = 1\n")
+    edit = {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}
+    replies = [
+        {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]},
+        {"calls": [{"name": "edit_file", "arguments": edit}]},
+        {"calls": [{"name": "run_command", "arguments": {"command": "cat a.py"}}]},
+        {"text": "x is 2 now."},
+    ]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = ask(bare, place, "run", "set x to 2", "--permission-mode", "auto-edit")
+
+    assert (done.returncode, done.stdout) == (0, "x is 2 now.\n")
+    assert (place.project / "a.py").read_text() == "x = 2\n"
+
+
+def test_a_command_names_the_extra_it_lacks(bare: Path, place: Place) -> None:
+    with ScriptedServer([{"text": "Hello."}]) as server:
+        place.url = server.openai_url
+        ask(bare, place, "run", "hello")
+    session = place.session_files[0].stem
+    commands = {
+        "acp": "acp",
+        "mcp serve": "mcp",
+        "mcp serve --memory-only": "mcp",
+        "view --no-browser": "view",
+        f"session export {session} --format html": "view",
+    }
+
+    for command, extra in commands.items():
+        done = ask(bare, place, *command.split())
+
+        assert (done.returncode, done.stdout) == (3, ""), command
+        (line,) = done.stderr.splitlines()
+        assert f"kode[{extra}]" in line
+
+
+@pytest.mark.parametrize(
+    ("extra", "name", "data"),
+    [("documents", "paper.pdf", b"%PDF-1.4\n"), ("pictures", "large.png", png(9_000, 9_000))],
+)
+def test_a_model_is_told_the_extra_that_a_file_needs(
+    extra: str, name: str, data: bytes, bare: Path, place: Place
+) -> None:
+    (place.project / name).write_bytes(data)
+    call = {"calls": [{"name": "read_file", "arguments": {"path": name}}]}
+    with ScriptedServer([call, {"text": "I cannot."}]) as server:
+        place.url = server.openai_url
+        ask(bare, place, "run", "what is in it?")
+        told = server.requests[-1].json["messages"][-1]["content"]
+
+    assert f"kode[{extra}]" in told
+
+
+def test_a_person_is_told_the_extra_that_their_server_needs(bare: Path, place: Place) -> None:
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"mcpServers": {"mine": {"command": "true"}}}')
+    call = {"calls": [{"name": "mcp__mine__read", "arguments": {}}]}
+    with ScriptedServer([call, {"text": "I cannot."}]) as server:
+        place.url = server.openai_url
+        done = ask(bare, place, "run", "hello")
+
+    assert done.stderr.count("kode[mcp]") == 1
+
+
+def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    packages = installed(wheel, environment)
+    # The packages kode needs are those of the running environment: no index has to be reached.
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = environment / "bin" / "python"
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     kode = environment / "bin" / "kode"
 
@@ -57,5 +192,6 @@ def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     demo = run(kode, env=bare, cwd=tmp_path, stdin=subprocess.DEVNULL).stdout
 
     assert Path(where.strip()).is_relative_to(environment)
-    assert version.startswith("kode ")
+    as_module = run(python, "-m", "kode", "--version", env=bare, cwd=tmp_path).stdout
+    assert version == as_module == f"kode {__version__}\n"
     assert demo.splitlines()[-1].startswith("Next: ")

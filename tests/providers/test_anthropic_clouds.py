@@ -162,16 +162,16 @@ async def test_a_missing_project_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         await ask(cloud("vertex"))
 
 
-@pytest.mark.parametrize(("name", "package"), [("bedrock", "boto3"), ("vertex", "google")])
-async def test_a_missing_package_is_named_with_its_extra(
-    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["bedrock", "vertex"])
+async def test_a_missing_extra_of_a_cloud_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = ("AWS_REGION", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID")
     for variable in variables:
         monkeypatch.setenv(variable, "x")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-    with pytest.raises(ConfigError, match=rf"{package}.*pip install 'kode\[{name}\]'"):
+    with pytest.raises(ConfigError, match=rf"kode\[{name}\]"):
         await ask(cloud(name))
 
 

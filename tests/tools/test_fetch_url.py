@@ -4,6 +4,7 @@ import ipaddress
 import signal
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,16 @@ async def test_a_page_becomes_text_with_title_and_links(server: Server) -> None:
         f"# Head\n\nSome bold, next ({server.url}/next?a=1) text.\nNew line\n\n- one\n- two x\n\n"
         "```\ndef f():\n    return 1\n```\n\nk | v |\na | b |\n\n[image: A cat]"
     )
+
+
+async def test_a_page_names_the_extra_that_would_read_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "selectolax", None)
+    server.answer = lambda path, headers: response(b"<p>Hello</p>", "text/html")
+
+    with pytest.raises(ToolError, match=r"kode\[web\]"):
+        await fetch(server.url, policy=anywhere, resolver=here)
 
 
 async def test_a_page_nested_ten_thousand_deep_is_read(server: Server) -> None:

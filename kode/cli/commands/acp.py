@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from kode import extras
 from kode.cli.flags import add_setting_flags, config_flags, finish_startup
 from kode.cli.parser import Parser
 
@@ -20,6 +21,7 @@ def main(argv: Sequence[str]) -> int:
         from kode.cli.commands.init import main as init
 
         return init([])
+    extras.require("acp")
     from kode.acp.server import serve
 
     finish_startup()

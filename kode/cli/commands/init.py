@@ -387,7 +387,7 @@ def _index(answer: str, count: int) -> int:
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= count:
             return int(answer) - 1
         if left:
-            answer = _ask(f"Enter a number from 1 to {count}, or q to quit:  ")
+            answer = _ask(f"Enter a number from 1 to {count}, {WAYS_OUT}:  ")
     raise UserError("Nothing was chosen. Run `kode init` when you are ready, or try `kode demo`.")
 
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kode import paths
+from kode import extras, paths
 from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import directory, working_directory
 from kode.cli.parser import Parser
@@ -274,6 +274,7 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
 
 
 def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
+    extras.require("mcp")
     from kode.mcp_server.bounds import Bounds, roots_of
     from kode.mcp_server.serve import serve
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import __version__, paths
+from kode import __version__, extras, paths
 from kode.cli.commands import team_sessions
 from kode.cli.flags import natural, whole, working_directory
 from kode.cli.parser import Parser, command_of
@@ -226,6 +226,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     if arguments.format == "cassette":
         return _export_cassette(session_id, Path(arguments.file), sure=arguments.yes)
     if arguments.format == "html":
+        extras.require("view")
         from kode.view.session import session_document
 
         print(session_document(paths.home(), session_id))

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kode import paths
+from kode import extras, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
@@ -27,6 +27,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
+    extras.require("view")
     from kode.config import load_config
     from kode.view.pages import Place
     from kode.view.serve import serve

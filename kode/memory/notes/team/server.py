@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kode import extras
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.notes.team.address import Address
@@ -291,12 +292,8 @@ class Server:
 @asynccontextmanager
 async def open_server(address: Address) -> AsyncIterator[Server]:
     """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MemoryRefused(
-            "memory.notes.url needs psycopg, which is not installed: pip install 'kode[postgres]'."
-        ) from error
+    extras.require("postgres", MemoryRefused)
+    import psycopg
     from psycopg.types.json import set_json_loads
 
     with _faults():

@@ -1,0 +1,74 @@
+"""Extras, by the name they have for pip."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kode.errors import ConfigError, ToolError
+from kode.extras import EXTRAS, install_command, require
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture
+def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache" / "environment"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    return folder
+
+
+@pytest.fixture
+def without_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+
+def test_every_extra_that_pip_knows_is_known_to_kode() -> None:
+    assert set(PROJECT["optional-dependencies"]) - {"all", "dev"} == set(EXTRAS)
+
+
+def test_an_installed_extra_is_not_complained_about() -> None:
+    require("view")
+
+
+def test_a_missing_extra_is_the_kind_of_error_its_caller_wants(without_view: None) -> None:
+    with pytest.raises(ConfigError, match=r"kode\[view\]"):
+        require("view")
+    with pytest.raises(ToolError, match=r"kode\[view\]"):
+        require("view", ToolError)
+
+
+def test_an_extra_whose_parent_package_is_missing_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "google", None)
+    monkeypatch.delitem(sys.modules, "google.auth", raising=False)
+
+    with pytest.raises(ConfigError, match=r"kode\[vertex\]"):
+        require("vertex")
+
+
+@pytest.mark.parametrize(
+    ("mark", "program"),
+    [
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("../CACHEDIR.TAG", "uvx --from"),
+    ],
+)
+def test_an_environment_made_anew_keeps_the_extras_it_has(
+    mark: str, program: str, prefix: Path, without_view: None
+) -> None:
+    (prefix / mark).touch()
+
+    command = install_command("view")
+
+    assert command.startswith(program)
+    assert ",mcp," in command
+    assert ",view" in command
+
+
+def test_an_ordinary_environment_gets_what_is_missing_from_pip(prefix: Path) -> None:
+    assert install_command("view") == "pip install 'kode[view]'"
