@@ -27,6 +27,7 @@ from kode.replay.played import Live
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
 from kode.session.entries import MessageEntry
+from tests.needs import needs
 
 THEIRS, MINE = "what the stranger has", "what only the victim has"
 DONE = {"text": "done"}
@@ -205,6 +206,7 @@ async def test_what_a_live_model_left_is_not_judged_by_a_command_outside_of_a_sa
         await played(theirs, config, project, changes)
 
 
+@needs("git")
 async def test_a_repository_that_a_stranger_puts_into_the_copy_moves_no_branch_of_mine(
     record: Record, config: Config, project: Path
 ) -> None:

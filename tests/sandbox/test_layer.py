@@ -19,6 +19,7 @@ from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
+from tests.needs import lacking, lacking_sandbox
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ Tree = dict[str, tuple[object, ...]]
 @pytest.fixture(autouse=True)
 def _layered(made: Sandbox) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
 
 
 def tree(root: Path, *, but: tuple[str, ...] = ()) -> Tree:
@@ -403,7 +404,7 @@ def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path)
         (project / "old").write_text("old")
         made = opened(home, project)
         if why := fault(made, "layered"):
-            pytest.skip(why)
+            lacking_sandbox("layered", why)
         attempt = begun(made, "layered")
         command = "echo new > old; ln -s old l; mkdir -p d/e; echo x > d/e/f; chmod 700 d/e/f"
         assert ran(attempt.wrap(("/bin/bash", "-c", command)), project).code == 0
@@ -419,7 +420,7 @@ def test_on_a_full_disk_what_does_not_fit_is_left_alone_and_nothing_half_is_ther
     made: Sandbox, work: Path
 ) -> None:
     if os.getuid() != 0:
-        pytest.skip("needs root, to mount a small file system")
+        lacking("root", "to mount a small file system")
     code = f"""
 import os, sys
 sys.path.insert(0, {str(SOURCES)!r})
@@ -459,7 +460,7 @@ class _Memory:
         try:
             self.folder.mkdir()
         except OSError:
-            pytest.skip("needs /dev/shm")
+            lacking("/dev/shm", "a folder in memory")
         return self.folder
 
     def __exit__(self, *_: object) -> None:

@@ -17,6 +17,7 @@ from kode.contracts import CheckPart, ToolContext
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
+from tests.needs import lacking, lacking_sandbox
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
@@ -35,7 +36,7 @@ from tests.workplaces import workplace
 @pytest.fixture
 def any_kind(made: Sandbox) -> Sandbox:
     if made.standing().kind == "none":
-        pytest.skip(made.standing().why)
+        lacking("a sandbox", made.standing().why)
     return made
 
 
@@ -57,7 +58,7 @@ def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
         path.write_text(text)
     made = opened(home, work, elsewhere=(moved,), readable=(journal / "HISTORY*.md",))
     if why := fault(opened(home, work), kind):
-        pytest.skip(why)
+        lacking_sandbox(kind, why)
 
     done = attempted_in(made, kind, f"cat {journal}/HISTORY*.md {waits} {facts}", apply=True)
     attempted_in(made, kind, f"echo x >> {log}; echo x >> {facts}", apply=True)
@@ -81,7 +82,7 @@ def test_without_bubblewrap_the_gaps_are_named(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "landlock"):
-        pytest.skip(why)
+        lacking_sandbox("landlock", why)
     monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
     standing = made.standing()
     assert (standing.kind, standing.layered, made.holds()) == ("landlock", False, True)
@@ -103,7 +104,7 @@ def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "plain"):
-        pytest.skip(why)
+        lacking_sandbox("plain", why)
     real = view.bubblewrap_arguments
 
     def leaky(*given: Any, **named: Any) -> list[str]:
@@ -322,7 +323,7 @@ async def test_what_left_its_session_and_environment_ends_with_the_command(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
     if why := fault(made, kind):
-        pytest.skip(why)
+        lacking_sandbox(kind, why)
     mark = f"{60_000 + os.getpid()}.75"
     start = f"setsid -f env -i sh -c 'trap \"\" TERM; sleep {mark}; :' > /dev/null 2>&1"
     attempt = begun(made, kind)
@@ -345,7 +346,7 @@ def test_when_kode_is_killed_its_command_ends_and_nothing_is_real(
     made: Sandbox, home: Path, work: Path
 ) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     mark = f"{50_000 + os.getpid()}.5"
     code = (
         "from pathlib import Path; from tests.sandbox.sandboxed import *\n"
