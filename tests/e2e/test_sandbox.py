@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
-from tests.needs import skip_without
+from tests.needs import needs, skip_without
 from tests.scripted_server import ScriptedServer
 
 
@@ -132,6 +132,7 @@ def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
     assert "true-memory" not in told[2]
 
 
+@needs("git")
 def test_a_program_that_a_command_planted_is_not_run_outside_of_it(place: Place) -> None:
     needs_a_whole_sandbox(place)
     programs = place.project / ".venv" / "bin"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import needs
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -28,6 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@needs("git")
 def test_the_wheel_has_the_license_and_what_is_read_beside_the_modules(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

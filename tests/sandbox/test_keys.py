@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
-from tests.needs import lacking, lacking_sandbox
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
 from tests.workplaces import workplace
 
@@ -95,6 +95,7 @@ def test_one_that_is_created_in_the_same_moment_as_its_folder_is_looked_at_is_hi
         assert folder / ".env" in made.masked()
 
 
+@needs("git")
 def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     put(run, ".env", "sub/.env", "src/a.py")
     as_user = run.user.identity()

@@ -19,7 +19,7 @@ from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
-from tests.needs import lacking, lacking_sandbox
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
 pytestmark = pytest.mark.slow
@@ -181,6 +181,7 @@ def kept(folder: Path) -> Checkpoints:
 # ── the cases that have gone wrong elsewhere ─────────────────────────────────────────────────
 
 
+@needs("git")
 @pytest.mark.parametrize(
     ("before", "command"),
     [
@@ -249,6 +250,7 @@ def test_nothing_is_changed_by_a_command_that_only_reads_or_writes_the_same(
     assert done.changes == ()
 
 
+@needs("git")
 def test_what_is_staged_is_a_change_and_that_git_looked_is_none(made: Sandbox, work: Path) -> None:
     (work / "a").write_text("1\n")
     for command in ("add a", "commit -qm 1"):
@@ -261,6 +263,7 @@ def test_what_is_staged_is_a_change_and_that_git_looked_is_none(made: Sandbox, w
     assert attempted_in(made, "layered", "git rm -q --cached a").changes == (index,)
 
 
+@needs("git")
 def test_a_commit_of_the_first_command_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
     long_ago = (1_000_000_000, 1_000_000_000)
     for name in (".env", "a"):

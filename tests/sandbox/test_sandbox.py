@@ -17,7 +17,7 @@ from kode.contracts import CheckPart, ToolContext
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
-from tests.needs import lacking, lacking_sandbox
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
@@ -29,6 +29,7 @@ from tests.sandbox.sandboxed import (
     fault,
     opened,
     ran,
+    running,
 )
 from tests.workplaces import workplace
 
@@ -205,6 +206,7 @@ def test_the_exit_status_comes_through(run: Run) -> None:
     assert run("exit 7").code == 7
 
 
+@needs("git")
 def test_git_works_and_its_settings_are_seen(run: Run) -> None:
     (run.work / "f").write_text("x")
     run.user.owns(run.work / "f")
@@ -354,13 +356,9 @@ def test_when_kode_is_killed_its_command_ends_and_nothing_is_real(
         f"'echo x > made; echo started >&2; sleep {mark}', apply=True)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=SOURCES, start_new_session=True)
-    while f"sleep {mark}" not in _listed():
+    while f"sleep {mark}" not in running():
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert end_of_all(f"sleep {mark}")
     assert os.listdir(work) == [".git"]
-
-
-def _listed() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
