@@ -5,7 +5,6 @@ Here too: which tests are `slow`, and the line that says what this machine lacks
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
-from tests.needs import Lacking, skip_without
+from tests.needs import Lacking, skip_without, summary
 
 # How long an example takes is the machine's business, not the test's.
 settings.register_profile("kode", deadline=None)
@@ -79,10 +78,6 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line says what this machine lacks, and how many tests that cost."""
     skipped = terminalreporter.stats.get("skipped", [])
-    lacks = Counter(dict(getattr(one, "user_properties", ())).get(LACKS, "") for one in skipped)
-    others = lacks.pop("", 0)
-    counts = [f"{thing} {count}" for thing, count in lacks.most_common()]
-    counts += [f"other reasons {others}"] * bool(others)
-    if counts:
-        tests = f"{len(skipped)} test{'s' * (len(skipped) > 1)}"
-        terminalreporter.write_line(f"Skipped {tests}: {', '.join(counts)} (-rs says more).")
+    things = [dict(getattr(one, "user_properties", ())).get(LACKS, "") for one in skipped]
+    if things:
+        terminalreporter.write_line(summary(things))

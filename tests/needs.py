@@ -4,6 +4,8 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from typing import NoReturn
 
 import pytest
@@ -54,3 +56,13 @@ def skip_without(program: str) -> None:
     elif shutil.which(program) is None:
         package = PACKAGES.get(program, program)
         lacking(package, f"apt install {package}")
+
+
+def summary(things: Sequence[str]) -> str:
+    """One line for the end: `things` is what each skipped test lacks, "" for another reason."""
+    counts = Counter(things)
+    others = counts.pop("", 0)
+    said = [f"{thing} {count}" for thing, count in counts.most_common()]
+    said += [f"other reasons {others}"] if others else []
+    tests = f"{len(things)} test{'s' * (len(things) > 1)}"
+    return f"Skipped {tests}: {', '.join(said)} (ARGS=-rs says why)."

@@ -9,6 +9,7 @@ from kode.errors import ConfigError
 from kode.fleet.records import Task
 from kode.fleet.tasks import Usual, rows_of, rows_over, tasks_of
 from tests.fleet.conftest import git
+from tests.needs import needs
 
 
 def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
@@ -64,7 +65,11 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
         ('{"task": "x", "cwd": ".", "repo": "."}', "mean the same"),
         ('{"task": "x", "mode": "wild"}', "'wild' is not a mode"),
-        ('{"task": "x", "isolate": "worktree"}', "is not a repository with a commit"),
+        pytest.param(
+            '{"task": "x", "isolate": "worktree"}',
+            "is not a repository with a commit",
+            marks=needs("git"),
+        ),
         ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
         ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
         ("\n", "tasks.jsonl has no tasks"),
