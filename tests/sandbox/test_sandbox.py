@@ -61,8 +61,8 @@ def test_of_memory_the_log_alone_is_read_and_what_was_moved_is_hidden(
     if why := fault(opened(home, work), kind):
         lacking_sandbox(kind, why)
 
-    done = attempted_in(made, kind, f"cat {journal}/HISTORY*.md {waits} {facts}", apply=True)
-    attempted_in(made, kind, f"echo x >> {log}; echo x >> {facts}", apply=True)
+    done = attempted_in(made, kind, f"cat '{journal}'/HISTORY*.md '{waits}' '{facts}'", apply=True)
+    attempted_in(made, kind, f"echo x >> '{log}'; echo x >> '{facts}'", apply=True)
 
     assert fault(made, kind) == "", "what may be read must not spoil the self-test"
     assert done.out == "moved the parser"
@@ -183,8 +183,8 @@ def test_what_a_copy_would_not_hide_or_show_is_not_copied(home: Path, where: str
 def test_the_temporary_folder_is_writable_and_lasts_for_the_session(made: Sandbox) -> None:
     for kind in KINDS:
         if not fault(made, kind):
-            assert attempted_in(made, kind, "echo y > $TMPDIR/t && cat $TMPDIR/t").out == "y\n"
-            assert attempted_in(made, kind, "cat $TMPDIR/t; stat -c %a $TMPDIR").out == "y\n700\n"
+            assert attempted_in(made, kind, 'cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
+            assert attempted_in(made, kind, 'cd "$TMPDIR"; cat t; stat -c %a .').out == "y\n700\n"
 
 
 def test_variables_that_name_what_is_out_of_reach_are_left_out(made: Sandbox) -> None:
@@ -303,7 +303,8 @@ async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox
 async def test_bash_tells_how_a_check_ended_in_it_too(
     context: ToolContext, any_kind: Sandbox
 ) -> None:
-    line = "printf 'exit 3' > pytest.sh; sh pytest.sh | cat; cat"
+    (any_kind.ground.cwd / "pytest.sh").write_text("exit 3")
+    line = "true; sh pytest.sh | cat; cat"
     checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
     output = await shell_in(replace(context, checks=checks), any_kind, line)
     assert output.checks == (("sh pytest.sh", 3),)
