@@ -16,6 +16,12 @@ def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
     return tasks_of(rows_of("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
 
 
+def test_without_git_a_worktree_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="git is not installed"):
+        tasks([{"task": "Fix it", "isolate": "worktree"}], Usual(cwd=tmp_path))
+
+
 def test_a_task_in_a_repository_begins_with_the_commit_that_is_checked_out(
     repository: Path,
 ) -> None:

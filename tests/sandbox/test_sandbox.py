@@ -231,6 +231,14 @@ def test_programs_that_a_person_has_on_their_path_are_seen(
         known.cache_clear()
 
 
+def test_a_home_on_the_path_inside_another_home_stays_hidden(
+    home: Path, work: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
+    both = replace(opened(home, work).ground, homes=(home, place))
+    assert view.is_hidden(both, home / ".ssh" / "id_rsa")
+
+
 def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path) -> None:
     run_layered(f"ln -s {home}/.ssh d; ln -s {home}/.ssh/id_rsa f", apply=True)
     (run_layered.work / "planted").symlink_to(home / ".ssh")
