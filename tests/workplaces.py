@@ -26,6 +26,13 @@ def workplace(cwd: Path, **given: Any) -> Workplace:
     return Workplace(cwd=cwd, **{**fields, **given})
 
 
+def empty_repository(folder: Path) -> None:
+    """Makes `folder` a repository, as `git init` does, also where there is no git."""
+    for name in ("objects", "refs/heads"):
+        (folder / ".git" / name).mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+
 def ground(cwd: Path, user_home: Path) -> sensitive.Ground:
     return sensitive.ground(workplace(cwd, user_home=user_home))
 

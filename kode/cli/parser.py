@@ -3,7 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kode.cli import elsewhere
 from kode.errors import EXIT_OK, ConfigError
@@ -66,12 +66,13 @@ class Parser(argparse.ArgumentParser):
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
-    def __init__(self, prog: str, description: str) -> None:
+    def __init__(self, prog: str, description: str, **options: Any) -> None:
         super().__init__(
             prog=prog,
             description=description,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            **options,  # what argparse gives a command below another: `color`, since 3.14
         )
 
     def error(self, message: str) -> NoReturn:

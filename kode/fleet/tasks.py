@@ -17,6 +17,7 @@ from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
 from kode.fleet.records import NAME, Isolation, Task
 from kode.fleet.trees import head_of
+from kode.programs import find_program
 from kode.session.git import GitError
 
 MAX_TASK_BYTES = 100_000
@@ -138,6 +139,8 @@ def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str])
         base = base_of(source)
         isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
+            if find_program("git") is None:
+                raise ConfigError(f"{where}: git is not installed. Install it, or --isolate none.")
             raise ConfigError(
                 f"{where}: {source} is not a repository with a commit. Use --isolate copy, or none."
             )

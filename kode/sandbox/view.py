@@ -252,6 +252,8 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
         yield from (home / name for name in GIT_SETTINGS if not _holds_key(home / name))
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
         folder = Path(os.path.realpath(name or "/"))
+        if any(home.is_relative_to(folder) for home in ground.homes):
+            continue  # one home may lie in another, and be on the PATH
         if any(home in folder.parents and _is_of_programs(folder, home) for home in ground.homes):
             yield folder
 

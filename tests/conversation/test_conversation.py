@@ -175,6 +175,7 @@ async def test_work_that_a_command_discards_is_kept_and_comes_back(
     assert text.endswith("`/redo` reapplies turn 1.")
 
 
+@needs("git", "bwrap")
 async def test_work_that_a_command_deletes_in_the_sandbox_comes_back(
     opened: Open, tmp_path: Path
 ) -> None:

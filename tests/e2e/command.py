@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.needs import skip_without
+from tests.needs import lacking, skip_without
 
 KODE = str(Path(sys.executable).parent / "kode")
 
@@ -95,7 +93,7 @@ def needs_a_whole_sandbox(place: Place) -> None:
     findings = json.loads(place.run("doctor", "--json").out)
     found = next(found["detail"] for found in findings if found["what"] == "sandbox")
     if not found.startswith("bubblewrap"):
-        pytest.skip(f"needs a whole sandbox: {found}")
+        lacking("a whole sandbox", found)
 
 
 def created_at(path: Path) -> str:

@@ -19,6 +19,7 @@ import pytest
 from tests.e2e.attacks import lines
 from tests.e2e.attacks.campaign import Job, run
 from tests.e2e.attacks.jail import REPOSITORY
+from tests.needs import lacking
 
 ALL = os.environ.get("ATTACKS") == "all"
 SEED = int(os.environ.get("ATTACKS_SEED", "12"))
@@ -77,13 +78,13 @@ def no_jail() -> str:
         [sys.executable, "-m", "tests.e2e.attacks.jail", "true"],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    return "" if done.returncode == 0 else f"needs a jail: {done.stderr.strip()[-300:]}"
+    return "" if done.returncode == 0 else done.stderr.strip()[-300:]
 
 
 @pytest.fixture(autouse=True)
 def jail() -> None:
     if why := no_jail():
-        pytest.skip(why)
+        lacking("a jail", why)
 
 
 def name(job: Job) -> str:

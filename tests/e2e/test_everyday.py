@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
@@ -16,6 +17,7 @@ GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 def repository(place: Place) -> Path:
     """A project under git: `kept.txt` is tracked and changed since, `tracked.txt` tracked,
     `own.txt` untracked."""
+    skip_without("git")
     needs_a_whole_sandbox(place)
     for name in ("kept.txt", "tracked.txt"):
         (place.project / name).write_text("old\n")

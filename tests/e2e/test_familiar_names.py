@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
+from tests.needs import needs
 from tests.scripted_server import ScriptedServer
 
 
@@ -188,6 +189,7 @@ def test_init_writes_the_instructions_of_the_project(place: Place, prompt) -> No
     assert "mind the docs" in task_of(server)
 
 
+@needs("git")
 def test_review_looks_at_the_working_tree_or_a_branch(place: Place, prompt) -> None:
     git(place, "init", "-q", "-b", "main")
     (place.project / "a.txt").write_text("a\n")

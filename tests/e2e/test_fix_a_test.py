@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
+from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
 pytestmark = [
@@ -59,6 +60,7 @@ def in_project(place: Place, *words: str) -> str:
 @pytest.fixture
 def broken(place: Place) -> Place:
     """A repository with one failing test, and caches that git ignores."""
+    skip_without("git")
     place.extra["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     (place.folder / ".gitconfig").write_text("[user]\n\tname = Dev\n\temail = dev@example.test\n")
     files = {

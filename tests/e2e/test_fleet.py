@@ -12,6 +12,7 @@ import pexpect
 import pytest
 
 from tests.e2e.command import KODE, Finished, Place
+from tests.needs import skip_without
 
 DONE = {"text": "Done."}
 
@@ -42,6 +43,7 @@ SCRIPT = [
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> "FleetPlace":
+    skip_without("git")
     place = FleetPlace(tmp_path)
     for arguments in (
         ["init", "-q"],

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.e2e.command import KODE, Place
+from tests.needs import skip_without
 
 DONE = {"text": "Done."}
 SCRIPT = [
@@ -59,6 +60,7 @@ class Cluster(Place):
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
+    skip_without("git")
     place = Cluster(tmp_path)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     (place.project / "a.txt").write_text("a\n")

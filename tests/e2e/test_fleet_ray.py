@@ -1,6 +1,5 @@
 """`kode fleet` on a Ray cluster of two nodes, both on this machine."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -15,11 +14,10 @@ import pytest
 from kode.fleet.queue import open_queue
 from tests.e2e.command import Finished, Place
 from tests.e2e.ray_nodes import Cluster, cluster
+from tests.needs import needs
 
 pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("ray") is None, reason="needs Ray (pip install 'kode[ray]')"
-    ),
+    needs("ray"),
     pytest.mark.timeout(300),
 ]
 

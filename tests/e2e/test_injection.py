@@ -3,7 +3,6 @@ no secret leaves the machine, without a person's yes."""
 
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from kode.tools import fetch_url
 from kode.tools.fetch_url import Page
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
+from tests.workplaces import empty_repository
 
 CANARY = "canary-7f3a9c"
 
@@ -152,7 +152,7 @@ class Obedient:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     found = Place(tmp_path)
-    subprocess.run(["git", "init", "-q", str(found.project)], check=True)
+    empty_repository(found.project)
     (found.project / ".env").write_text(f"TOKEN={CANARY}\n")
     (found.project / "home").symlink_to(tmp_path)
     (tmp_path / ".ssh").mkdir()

@@ -172,6 +172,7 @@ def other_memory(ran: Ran) -> str:
 def project(place: Place) -> Path:
     """What the recipes speak of: a small repository with a failing test and a change on top."""
     folder = place.project
+    skip_without("git")
     for name, text in {
         "src/parse.py": "def parse(text):\n    return text\n",
         "src/run.py": "import parse\n\n# TODO tests\n",

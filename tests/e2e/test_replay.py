@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
+from tests.needs import needs
 from tests.scripted_server import ScriptedServer
+from tests.workplaces import empty_repository
 
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in LINES]
@@ -30,7 +32,7 @@ def play(place: Place, session: dict[str, Any]) -> str:
     """Has the installed command make a session; its id."""
     write(place.project, session["files"])
     if session.get("git"):
-        subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
+        empty_repository(place.project)
     place.home.mkdir(exist_ok=True)
     (place.home / "config.json").write_text(json.dumps(session.get("config", {})))
     (place.folder / "elsewhere").mkdir()
@@ -238,6 +240,7 @@ COMMIT = {
 }
 
 
+@needs("git")
 def test_a_repository_only_linked_to_keeps_its_branches(place: Place) -> None:
     """As `git-new-workdir` makes them: with branches and objects of another folder."""
     needs_a_whole_sandbox(place)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
-from tests.needs import skip_without
+from tests.needs import needs, skip_without
 from tests.scripted_server import ScriptedServer
 
 
@@ -131,6 +131,7 @@ def test_a_delegated_subagent_finds_no_snapshot_to_change(place: Place) -> None:
     assert "true-memory" not in told[2]
 
 
+@needs("git")
 def test_a_planted_program_does_not_run_outside_the_sandbox(place: Place) -> None:
     needs_a_whole_sandbox(place)
     programs = place.project / ".venv" / "bin"

@@ -46,6 +46,7 @@ REPLIES = [
 def project(place: Place) -> Path:
     """What the examples speak of: a repository with a change, a task file, a folder."""
     folder = place.project
+    skip_without("git")
     (folder / "sub").mkdir()
     (folder / "parse.py").write_text("def parse(text):\n    return text\n")
     (folder / "CHANGELOG.md").write_text("# 1.0\n")

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from kode import __version__
 from tests.e2e.command import Place
+from tests.needs import needs
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
@@ -37,6 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@needs("git")
 def test_the_wheel_holds_the_license_and_files_beside_modules(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -28,6 +28,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
 from kode.tools.shell import shell
+from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import begun, fault, ran
 from tests.workplaces import make_call, workplace
 
@@ -48,7 +49,7 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     made: Sandbox, tmp_path: Path
 ) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     work = tmp_path / "work"
     for at in range(20):
         (work / f"old{at}").write_text("old")

@@ -11,7 +11,7 @@ from kode.extensions.syntax import syntax_error
         ("a.py", "x = 1\ndef plus(a, b:\n    return a\n", 2),
         ("a.py", "if x:\ny = 1\n", 2),
         ("a.pyi", "def f(: ...\n", 1),
-        ("a.json", '{"a": 1,\n "b": 2,\n}', 3),
+        ("a.json", '{"a": 1,\n "b": 2\n "c": 3}', 3),
         ("n.ipynb", '{"cells": [}', 1),
         ("a.toml", "[a]\nx = \n", 2),
         ("a.yaml", "a: 1\nb: [1, 2\nc: 3\n", 3),

@@ -14,9 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from tests.needs import lack_of
+from tests.needs import lacking, skip_without
 
 WRITING = (
     "write pwrite64 writev ftruncate truncate rename renameat renameat2 unlink unlinkat "
@@ -57,8 +55,6 @@ def why_not() -> str:
     """Why processes cannot be traced here; "" where they can."""
     if os.uname().sysname != "Linux":
         return f"strace needs Linux, and this is {os.uname().sysname}"
-    if why := lack_of("strace"):
-        return why
     tried = subprocess.run(
         ["strace", "-f", "-o", "/dev/null", "-e", "inject=fsync:signal=KILL", "true"],
         capture_output=True,
@@ -71,8 +67,9 @@ def why_not() -> str:
 
 def needed() -> None:
     """Skips the test, with the reason, where processes cannot be traced."""
-    if why_not():
-        pytest.skip(why_not())
+    skip_without("strace")
+    if why := why_not():
+        lacking("strace", why)
 
 
 def record(

@@ -26,6 +26,7 @@ from tests.faults.kode_run import (
 )
 from tests.faults.lives import LIVES, NOTES, TIERED, Life
 from tests.faults.recorded import Recorded
+from tests.needs import lacking, skip_without
 
 LONG = os.environ.get("FAULTS") == "all"
 MOST = 60
@@ -37,14 +38,14 @@ PAGE = 4096
 def mounts_needed() -> None:
     """Skips the test, with the reason, where it may not mount in a namespace of its own."""
     if os.uname().sysname != "Linux":
-        pytest.skip("mounting in a namespace of its own needs Linux")
+        lacking("Linux", "to mount in a namespace")
     if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
+        lacking("root", "to mount a small disk")
     tried = subprocess.run(
         ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True
     )
     if tried.returncode != 0:
-        pytest.skip(f"mounting is not possible here: {tried.stderr.strip()[:200]}")
+        lacking("mounting", tried.stderr.strip()[:200])
 
 
 def mounted(place: Place, script: str) -> "subprocess.CompletedProcess[bytes]":
@@ -148,8 +149,9 @@ def test_a_read_only_home_suffices_where_nothing_is_kept(place: Place) -> None:
 
 @pytest.mark.parametrize("denied", ["home", "sessions", "memory"])
 def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied: str) -> None:
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("giving a folder to somebody else needs root and setpriv")
+    skip_without("setpriv")
+    if os.geteuid() != 0:
+        lacking("root", "to give a folder to somebody else")
     folder = place.home if denied == "home" else place.home / denied
     folder.mkdir(exist_ok=True)
     os.chown(folder, 65534, 65534)

@@ -5,7 +5,6 @@ Here one of each; `make faults` takes a hundred.
 """
 
 import contextlib
-import importlib.util
 import os
 import random
 import shutil
@@ -19,15 +18,14 @@ from kode.errors import KodeError
 from kode.fleet.queue import open_queue
 from tests.e2e.ray_nodes import Cluster, cluster
 from tests.faults.test_fleet_kills import LONG, SEED, Stand
+from tests.needs import needs
 
 MOMENTS = 100 if LONG else 3
 LONGEST_S = 8.0
 """The fleet takes about that long, from the first word to Ray to the last result."""
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs Ray (pip install 'kode[ray]')"
-)
+@needs("ray")
 @pytest.mark.timeout(7200 if LONG else 600)
 def test_a_fleet_on_ray_killed_at_any_moment_is_continued(tmp_path: Path) -> None:
     draw = random.Random(SEED)

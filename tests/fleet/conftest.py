@@ -8,6 +8,7 @@ import pytest
 
 from kode.fleet.queue import Queue, create
 from kode.fleet.records import Fleet, Isolation, Task
+from tests.needs import skip_without
 
 Make = Callable[..., Queue]
 
@@ -43,6 +44,7 @@ def git(folder: Path, *arguments: str) -> str:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Two files, one commit."""
+    skip_without("git")
     folder = tmp_path / "repository"
     (folder / "part").mkdir(parents=True)
     (folder / "a.txt").write_text("one\ntwo\nthree\n")

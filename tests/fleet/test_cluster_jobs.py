@@ -10,6 +10,7 @@ from kode.errors import ConfigError
 from kode.fleet.cluster_jobs import Shared, kubernetes, slurm
 from kode.fleet.queue import Queue
 from kode.fleet.records import Finished, Fleet, Leased, Task
+from tests.needs import needs
 
 FLEET = Fleet(id="20260102-030405-a1b2c3", created_at="", jobs=2, trees="/shared/trees")
 HOME = Path("/shared/home")
@@ -129,10 +130,9 @@ def test_a_fetched_project_may_lie_outside_the_shared_folder() -> None:
     assert kubernetes(queue_of("https://host/a.git"), HOME, PODS)
 
 
+@needs("kubernetes_validate")
 def test_the_job_is_one_that_kubernetes_takes() -> None:
-    validate = pytest.importorskip(
-        "kubernetes_validate", reason="needs kubernetes-validate (pip; 108 MB of schemas)"
-    )
+    validate = pytest.importorskip("kubernetes_validate")
     job = yaml.safe_load(kubernetes(queue_of("/shared/a"), HOME, PODS))
 
     validate.validate(job, "1.37", strict=True)

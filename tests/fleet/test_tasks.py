@@ -9,10 +9,17 @@ from kode.errors import ConfigError
 from kode.fleet.records import Task
 from kode.fleet.tasks import Usual, rows_of, rows_over, tasks_of
 from tests.fleet.conftest import git
+from tests.needs import needs
 
 
 def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
     return tasks_of(rows_of("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
+
+
+def test_a_worktree_is_refused_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="git is not installed"):
+        tasks([{"task": "Fix it", "isolate": "worktree"}], Usual(cwd=tmp_path))
 
 
 def test_a_task_begins_with_the_checked_out_commit(
@@ -64,7 +71,11 @@ def test_a_template_makes_a_task_of_each_repository() -> None:
         ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
         ('{"task": "x", "cwd": ".", "repo": "."}', "mean the same"),
         ('{"task": "x", "mode": "wild"}', "'wild' is not a mode"),
-        ('{"task": "x", "isolate": "worktree"}', "is not a repository with a commit"),
+        pytest.param(
+            '{"task": "x", "isolate": "worktree"}',
+            "is not a repository with a commit",
+            marks=needs("git"),
+        ),
         ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
         ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
         ("\n", "tasks.jsonl has no tasks"),

@@ -1,6 +1,5 @@
 """Where, in which mode, how deep and at what cost clients may have kode work."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from kode import programs
 from kode.errors import ConfigError
 from kode.mcp_server.bounds import roots_of
 from tests.mcp_server.conftest import Connect
+from tests.workplaces import empty_repository
 
 ONE_ERA = pytest.mark.parametrize("connect", ["auto"], indirect=True)
 
@@ -89,7 +89,7 @@ async def test_mode_auto_edit_needs_the_whole_repository_as_root(
     connect: Connect, play: Any, project: Path, tmp_path: Path
 ) -> None:
     play({"text": "done"})
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    empty_repository(tmp_path)
     async with connect() as call:
         fault = await call.fault("kode_start", prompt="x", cwd=str(project), mode="auto-edit")
         state = await call("kode_start", prompt="x", cwd=str(project), mode="ask")

@@ -13,6 +13,7 @@ from kode.errors import AuthenticationError, ConfigError, RefusedError
 from kode.events import silent
 from kode.messages import Message, Text, text_of, user_message
 from kode.providers.anthropic_messages import AnthropicMessages
+from tests.needs import needs
 from tests.providers.claudes import CLAUDES
 from tests.providers.opened import settings_of
 
@@ -79,10 +80,10 @@ async def test_bedrock_takes_token_and_region_from_the_environment(
     assert body_of(route) == plain_body()
 
 
+@needs("boto3")
 async def test_bedrock_signs_the_body_with_the_credentials_of_aws(
     httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("boto3", reason="the extra `bedrock` is not installed")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nobodys")

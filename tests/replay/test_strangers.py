@@ -26,6 +26,7 @@ from kode.replay.played import Live
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
 from kode.session.entries import MessageEntry
+from tests.needs import needs
 
 THEIRS, MINE = "what the stranger has", "what only the victim has"
 DONE = {"text": "done"}
@@ -204,6 +205,7 @@ async def test_a_live_models_files_are_not_judged_outside_a_sandbox(
         await played(theirs, config, project, changes)
 
 
+@needs("git")
 async def test_a_strangers_repository_in_the_copy_moves_no_branch(
     record: Record, config: Config, project: Path
 ) -> None:

@@ -4,7 +4,6 @@ this user and for an ordinary one."""
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
+from tests.needs import lacking, lacking_sandbox
 from tests.sandbox.sandboxed import (
     KINDS,
     MYSELF,
@@ -23,6 +23,7 @@ from tests.sandbox.sandboxed import (
     ordinary_user,
 )
 from tests.tools.conftest import context, events, project
+from tests.workplaces import empty_repository
 
 __all__ = ["context", "events", "project"]
 
@@ -59,7 +60,7 @@ def furnish(home: Path, user: User) -> None:
     (home / ".kode").mkdir()
     (home / ".kode" / "config.json").write_text('{"api_key": "SECRET"}')
     (home / "work").mkdir()
-    subprocess.run(["git", "init", "-q", str(home / "work")], check=True)
+    empty_repository(home / "work")
     for folder, _, names in os.walk(home):
         user.owns(Path(folder), *(Path(folder) / name for name in names))
 
@@ -95,7 +96,7 @@ def run(request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User |
     kind, who = request.param
     user: User | str = MYSELF if who == "myself" else ordinary
     if isinstance(user, str):
-        pytest.skip(user)
+        lacking("an ordinary user", user)
     return ready(Run(kind, home, work, user))
 
 
@@ -105,7 +106,7 @@ def run_layered(
 ) -> Run:
     user: User | str = MYSELF if request.param == "myself" else ordinary
     if isinstance(user, str):
-        pytest.skip(user)
+        lacking("an ordinary user", user)
     return ready(Run("layered", home, work, user))
 
 
@@ -121,5 +122,5 @@ def ready(run: Run) -> Run:
     if key not in _FAULTS:
         _FAULTS[key] = run.fault()
     if _FAULTS[key]:
-        pytest.skip(_FAULTS[key])
+        lacking_sandbox(run.kind, _FAULTS[key])
     return run

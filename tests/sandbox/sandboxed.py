@@ -43,13 +43,10 @@ class Done:
 
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
-    """What a kind of sandbox needs that is not here; "" where it holds."""
-    why = sandbox.fault(
+    """Why a kind of sandbox is not to be had here; "" where it holds."""
+    return sandbox.fault(
         "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
     )
-    if why == "not installed":
-        return "needs bubblewrap (apt install bubblewrap)"
-    return f"needs the sandbox {kind}: {why}" if why else ""
 
 
 def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
@@ -143,7 +140,7 @@ MYSELF = User(os.getuid(), os.getgid(), sys.executable)
 def ordinary_user(sources: Path) -> User | str:
     """An ordinary user of this machine who reads `sources`, or why there is none to test as."""
     if os.getuid() != 0:
-        return "needs root, to become an ordinary user"
+        return "only root becomes one"
     for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
         user = User(54321, 54321, python, sources)
         done = subprocess.run(
@@ -153,7 +150,7 @@ def ordinary_user(sources: Path) -> User | str:
         ) if os.access(python, os.X_OK) else None  # fmt: skip
         if done is not None and done.returncode == 0:
             return user
-    return "needs a Python 3.11 that every user may read (apt install python3)"
+    return "no Python 3.11 that every user may read: apt install python3"
 
 
 def copy_sources(folder: Path) -> None:

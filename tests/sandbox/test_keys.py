@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
 from tests.workplaces import workplace
 
@@ -52,7 +53,7 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
     try:
         kode_home.mkdir()
     except OSError:
-        pytest.skip(f"needs to write in {where}")
+        lacking(where, "not writable")
     try:
         (kode_home / "config.json").write_text(CANARY)
         from kode.sandbox.sandbox import open_sandbox
@@ -92,6 +93,7 @@ def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work:
         assert folder / ".env" in made.masked()
 
 
+@needs("git")
 def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     put(run, ".env", "sub/.env", "src/a.py")
     as_user = run.user.identity()
@@ -114,7 +116,7 @@ def test_git_is_asked_in_the_thread_that_begins_commands(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "bubblewrap"):
-        pytest.skip(why)
+        lacking_sandbox("bubblewrap", why)
     asked: list[object] = []
     monkeypatch.setattr("kode.sandbox.sandbox.settle_indexes", asked.append)
 
@@ -137,7 +139,7 @@ def test_a_path_denied_by_a_rule_is_hidden_too(home: Path, work: Path) -> None:
 
 def test_a_key_saved_during_a_command_is_hidden_in_copies(made: Sandbox, work: Path) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     (work / ".env").write_text("OLD=old-canary")
     command = "until [ -e go ]; do sleep 0.02; done; cat .env"
     attempt_done: list[str] = []
@@ -177,6 +179,6 @@ def test_a_folder_with_very_many_entries_costs_and_shows_nothing(place: Path, wo
         (crowd / f"a-rather-long-name-of-a-file-that-lies-beside-the-home-{at}").touch()
     (crowd / "home").mkdir()
     made = opened(crowd / "home", work)
-    if fault(made, "landlock"):
-        pytest.skip(fault(made, "landlock"))
+    if why := fault(made, "landlock"):
+        lacking_sandbox("landlock", why)
     assert attempted_in(made, "landlock", f"ls {crowd}").out == ""

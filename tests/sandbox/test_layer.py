@@ -19,6 +19,7 @@ from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ Tree = dict[str, tuple[object, ...]]
 @pytest.fixture(autouse=True)
 def _layered(made: Sandbox) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
 
 
 def tree(root: Path, *, but: tuple[str, ...] = ()) -> Tree:
@@ -180,6 +181,7 @@ def kept(folder: Path) -> Checkpoints:
 # ── the cases that have gone wrong elsewhere ─────────────────────────────────────────────────
 
 
+@needs("git")
 @pytest.mark.parametrize(
     ("before", "command"),
     [
@@ -246,6 +248,7 @@ def test_reading_or_rewriting_the_same_text_changes_nothing(made: Sandbox, work:
     assert done.changes == ()
 
 
+@needs("git")
 def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Path) -> None:
     (work / "a").write_text("1\n")
     for command in ("add a", "commit -qm 1"):
@@ -258,6 +261,7 @@ def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Pa
     assert attempted_in(made, "layered", "git rm -q --cached a").changes == (index,)
 
 
+@needs("git")
 def test_a_first_commit_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
     long_ago = (1_000_000_000, 1_000_000_000)
     for name in (".env", "a"):
@@ -401,7 +405,7 @@ def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path)
         (project / "old").write_text("old")
         made = opened(home, project)
         if why := fault(made, "layered"):
-            pytest.skip(why)
+            lacking_sandbox("layered", why)
         attempt = begun(made, "layered")
         command = "echo new > old; ln -s old l; mkdir -p d/e; echo x > d/e/f; chmod 700 d/e/f"
         assert ran(attempt.wrap(("/bin/bash", "-c", command)), project).code == 0
@@ -415,7 +419,7 @@ def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path)
 
 def test_a_full_disk_leaves_nothing_half_applied(made: Sandbox, work: Path) -> None:
     if os.getuid() != 0:
-        pytest.skip("needs root, to mount a small file system")
+        lacking("root", "to mount a small file system")
     code = f"""
 import os, sys
 sys.path.insert(0, {str(SOURCES)!r})
@@ -455,7 +459,7 @@ class _Memory:
         try:
             self.folder.mkdir()
         except OSError:
-            pytest.skip("needs /dev/shm")
+            lacking("/dev/shm", "a folder in memory")
         return self.folder
 
     def __exit__(self, *_: object) -> None:

@@ -17,6 +17,7 @@ from kode.contracts import CheckPart, ToolContext
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
+from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
@@ -28,6 +29,7 @@ from tests.sandbox.sandboxed import (
     fault,
     opened,
     ran,
+    running,
 )
 from tests.workplaces import workplace
 
@@ -35,7 +37,7 @@ from tests.workplaces import workplace
 @pytest.fixture
 def any_kind(made: Sandbox) -> Sandbox:
     if made.standing().kind == "none":
-        pytest.skip(made.standing().why)
+        lacking("a sandbox", made.standing().why)
     return made
 
 
@@ -57,10 +59,10 @@ def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
         path.write_text(text)
     made = opened(home, work, elsewhere=(moved,), readable=(journal / "HISTORY*.md",))
     if why := fault(opened(home, work), kind):
-        pytest.skip(why)
+        lacking_sandbox(kind, why)
 
-    done = attempted_in(made, kind, f"cat {journal}/HISTORY*.md {waits} {facts}", apply=True)
-    attempted_in(made, kind, f"echo x >> {log}; echo x >> {facts}", apply=True)
+    done = attempted_in(made, kind, f"cat '{journal}'/HISTORY*.md '{waits}' '{facts}'", apply=True)
+    attempted_in(made, kind, f"echo x >> '{log}'; echo x >> '{facts}'", apply=True)
 
     assert fault(made, kind) == "", "what may be read must not spoil the self-test"
     assert done.out == "moved the parser"
@@ -81,7 +83,7 @@ def test_a_missing_bubblewrap_comes_with_the_gaps(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "landlock"):
-        pytest.skip(why)
+        lacking_sandbox("landlock", why)
     monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
     standing = made.standing()
     assert (standing.kind, standing.layered, made.holds()) == ("landlock", False, True)
@@ -103,7 +105,7 @@ def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why := fault(made, "plain"):
-        pytest.skip(why)
+        lacking_sandbox("plain", why)
     real = view.bubblewrap_arguments
 
     def leaky(*given: Any, **named: Any) -> list[str]:
@@ -179,8 +181,8 @@ def test_paths_a_copy_would_hide_are_not_copied(home: Path, where: str) -> None:
 def test_the_temporary_folder_is_writable_and_lasts_for_the_session(made: Sandbox) -> None:
     for kind in KINDS:
         if not fault(made, kind):
-            assert attempted_in(made, kind, "echo y > $TMPDIR/t && cat $TMPDIR/t").out == "y\n"
-            assert attempted_in(made, kind, "cat $TMPDIR/t; stat -c %a $TMPDIR").out == "y\n700\n"
+            assert attempted_in(made, kind, 'cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
+            assert attempted_in(made, kind, 'cd "$TMPDIR"; cat t; stat -c %a .').out == "y\n700\n"
 
 
 def test_variables_naming_unreachable_places_are_left_out(made: Sandbox) -> None:
@@ -202,6 +204,7 @@ def test_the_exit_status_comes_through(run: Run) -> None:
     assert run("exit 7").code == 7
 
 
+@needs("git")
 def test_git_works_and_its_settings_are_seen(run: Run) -> None:
     (run.work / "f").write_text("x")
     run.user.owns(run.work / "f")
@@ -224,6 +227,14 @@ def test_programs_that_a_person_has_on_their_path_are_seen(
     assert "PRIVATE" not in run("cat ~/.ssh/id_rsa").out
     for known in (view._visible_paths, view._own_hidden, view._readable_outside):
         known.cache_clear()
+
+
+def test_a_home_on_the_path_inside_another_home_stays_hidden(
+    home: Path, work: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
+    both = replace(opened(home, work).ground, homes=(home, place))
+    assert view.is_hidden(both, home / ".ssh" / "id_rsa")
 
 
 def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path) -> None:
@@ -298,7 +309,8 @@ async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox
 async def test_bash_tells_how_a_check_ended_in_it_too(
     context: ToolContext, any_kind: Sandbox
 ) -> None:
-    line = "printf 'exit 3' > pytest.sh; sh pytest.sh | cat; cat"
+    (any_kind.ground.cwd / "pytest.sh").write_text("exit 3")
+    line = "true; sh pytest.sh | cat; cat"
     checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
     output = await shell_in(replace(context, checks=checks), any_kind, line)
     assert output.checks == (("sh pytest.sh", 3),)
@@ -320,7 +332,7 @@ async def test_processes_that_left_their_session_end_with_the_command(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
     if why := fault(made, kind):
-        pytest.skip(why)
+        lacking_sandbox(kind, why)
     mark = f"{60_000 + os.getpid()}.75"
     hides = f"trap '' TERM; : > $TMPDIR/begun; sleep {mark}; :"
     start = f'setsid -f env -i sh -c "{hides}" > /dev/null 2>&1'
@@ -345,7 +357,7 @@ def test_killing_kode_ends_its_command_and_applies_nothing(
     made: Sandbox, home: Path, work: Path
 ) -> None:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     mark = f"{50_000 + os.getpid()}.5"
     code = (
         "from pathlib import Path; from tests.sandbox.sandboxed import *\n"
@@ -353,13 +365,9 @@ def test_killing_kode_ends_its_command_and_applies_nothing(
         f"'echo x > made; echo started >&2; sleep {mark}', apply=True)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=SOURCES, start_new_session=True)
-    while f"sleep {mark}" not in _listed():
+    while f"sleep {mark}" not in running():
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert end_of_all(f"sleep {mark}")
     assert os.listdir(work) == [".git"]
-
-
-def _listed() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

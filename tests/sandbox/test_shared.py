@@ -13,6 +13,7 @@ from kode import durable
 from kode.sandbox import sandbox as sandboxes
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
+from tests.needs import lacking, lacking_sandbox
 from tests.sandbox.sandboxed import attempted_in, begun, fault, opened
 
 pytestmark = pytest.mark.slow
@@ -59,9 +60,9 @@ def running(made: Sandbox, command: str) -> Iterator[tuple[Attempt, "subprocess.
 @pytest.fixture
 def layered(made: Sandbox) -> Sandbox:
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     if made.loopback() is None:
-        pytest.skip("needs nsenter (apt install util-linux)")
+        lacking("nsenter", "apt install util-linux")
     return made
 
 
@@ -105,7 +106,7 @@ def test_each_command_has_its_own_network_where_sharing_fails(
     monkeypatch.setattr(sandboxes, "make_loopback", lambda: None)
     made = opened(home, home / "work")
     if why := fault(made, "layered"):
-        pytest.skip(why)
+        lacking_sandbox("layered", why)
     assert any("nsenter" in gap for gap in made.standing().gaps)
     done = attempted_in(made, "layered", "cat /proc/net/dev")
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]

@@ -14,6 +14,7 @@ from kode.contracts import ToolContext
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.wall import View, Wall
 from kode.tools.shell import shell
+from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
 from tests.workplaces import workplace
 
@@ -24,7 +25,7 @@ KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
 def of(made: Sandbox, kind: Kind) -> Run:
     if why := fault(made, kind):
-        pytest.skip(why)
+        lacking_sandbox(kind, why)
     return Run(kind, made.ground.kode_home.parent, made.ground.cwd)
 
 

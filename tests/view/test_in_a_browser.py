@@ -21,7 +21,7 @@ from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.view.pages import Place
 from kode.view.session import session_document
-from tests.needs import lack_of
+from tests.needs import needs
 from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -31,7 +31,7 @@ LIMIT_MS = 120_000
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(CHROMIUM is None, reason=lack_of("chromium-headless-shell")),
+    *([needs("chromium-headless-shell")] if CHROMIUM is None else []),
 ]
 
 

@@ -27,6 +27,7 @@ def test_compiled_python_files_are_not_offered(tmp_path):
     assert list_files(tmp_path) == ["src/parse.py"]
 
 
+@needs("git")
 def test_git_names_what_is_not_ignored(project):
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
 
@@ -99,6 +100,7 @@ def test_an_index_lists_in_a_thread_and_keeps_the_listing(project):
     assert index.find("new.py") == []
 
 
+@needs("git")
 def test_a_repository_s_settings_run_nothing(project, tmp_path):
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     ran = tmp_path / "ran"

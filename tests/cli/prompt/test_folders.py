@@ -1,9 +1,8 @@
-import subprocess
-
 import pytest
 
 from kode.cli.prompt import folders
 from kode.cli.prompt.folders import mentioned_folders, read_folder
+from tests.workplaces import empty_repository
 
 
 @pytest.fixture
@@ -12,7 +11,7 @@ def project(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / ".gitignore").write_text("*.log\n")
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    empty_repository(tmp_path)
     return tmp_path
 
 

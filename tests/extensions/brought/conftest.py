@@ -1,7 +1,6 @@
 """A repository with a home beside it, files written into both, and conversations there."""
 
 import json
-import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from kode.extensions import brought, trust
 from kode.extensions.brought import Brought
 from kode.extensions.places import Surroundings, surroundings
 from kode.permissions.gate import Ask
+from tests.workplaces import empty_repository
 
 Open = Callable[..., Awaitable[Conversation]]
 
@@ -50,7 +50,7 @@ class World:
 def world(tmp_path: Path) -> World:
     project = tmp_path / "project"
     project.mkdir()
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    empty_repository(project)
     return World(project=project.resolve(), home=tmp_path / "kode-home", user_home=tmp_path)
 
 

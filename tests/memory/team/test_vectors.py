@@ -17,6 +17,7 @@ from tests.memory.life import notices
 from tests.memory.notes.life import keep, opened, use
 from tests.memory.notes.test_system import with_embedder
 from tests.memory.team.life import DIMS, MEANINGS, Model, exchange, texts, using
+from tests.needs import lacking
 from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def rows(team, sql="SELECT id FROM kode.vectors", person="owner"):
 @pytest.fixture
 def has_pgvector(team):
     if not rows(team, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-        pytest.skip("needs pgvector on the server")
+        lacking("pgvector", "apt install postgresql-15-pgvector")
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def test_a_search_finds_the_same_with_or_without_pgvector(team, is_asked):
     while await alone.vectors.make_missing():
         pass
     if is_asked and not (await _membership(team)).has_vectors:
-        pytest.skip("needs pgvector on the server")
+        lacking("pgvector", "apt install postgresql-15-pgvector")
 
     for query in ("a vehicle to drive", "what do we eat", "weather", "unknown", "parser 3"):
         assert set(await found(bob, query)) == set(await found(alone, query))
