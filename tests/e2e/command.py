@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.needs import skip_without
-
-KODE = str(Path(sys.executable).parent / "kode")
+from tests.warm import KODE, Warm, can_start
 
 
 @dataclass
@@ -65,10 +63,12 @@ class Place:
         }
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [KODE, *arguments],
+        environ = self.environ
+        warm = can_start(environ)
+        return (Warm if warm else subprocess.Popen)(
+            arguments if warm else [KODE, *arguments],
             cwd=options.pop("cwd", self.project),
-            env=self.environ,
+            env=environ,
             stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
