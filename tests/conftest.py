@@ -3,6 +3,7 @@
 Here too: which tests are `slow`, and the lines that say what this machine lacks.
 """
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -13,10 +14,12 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
+from tests.effort import ALL, PART
 
 # How long an example takes is the machine's business, not the test's.
-settings.register_profile("kode", deadline=None)
-settings.load_profile("kode")
+settings.register_profile("all", deadline=None, max_examples=ALL)
+settings.register_profile("not slow", deadline=None, max_examples=PART)
+settings.load_profile("all")
 
 # A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,6 +28,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 FAULTS = Path(__file__).parent / "faults"
 SLOW = (Path(__file__).parent / "e2e", FAULTS)
 """Folders whose tests start processes, nearly all of them."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Collecting makes objects that live to the end; looking at all of them again and again for
+    # garbage is a fifth of its time.
+    gc.disable()
+    if config.option.markexpr == "not slow":
+        settings.load_profile("not slow")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not even import the files of which `make test` would run nothing."""
+    left_out = (
+        config.option.markexpr == "not slow"
+        and collection_path.suffix == ".py"
+        and any(collection_path.is_relative_to(folder) for folder in SLOW)
+        and "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8")
+    )
+    return left_out or None
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import importlib
 import inspect
-import io
 import json
 import os
 import pkgutil
@@ -172,9 +171,9 @@ def _become(case: dict[str, Any], descriptors: list[int]) -> None:
     sys.argv = [KODE, *case["argv"]]
     sys.path[0] = os.path.dirname(KODE)
     # As the interpreter opens them in this locale.
-    sys.stdin = io.open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stdout = io.open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stderr = io.open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
 if __name__ == "__main__":

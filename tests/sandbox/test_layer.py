@@ -19,6 +19,7 @@ from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
+from tests.effort import share
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
 pytestmark = pytest.mark.slow
@@ -122,7 +123,9 @@ def emptied(work: Path) -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=share(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(before=OPERATIONS, steps=OPERATIONS)
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.permissions.shell import tree
+from tests.effort import share
 from tests.permissions.shell.lines import judged
 
 UNITS = [
@@ -60,7 +61,7 @@ def test_a_long_text_for_a_file_is_one_part():
     assert judged(f"cat > a.py <<'E'\n{body}E\n").parts[-1].writes == ("/home/user/project/a.py",)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(
     st.text(max_size=60) | st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60)
 )
