@@ -4,7 +4,9 @@ Here too: which tests are `slow`, and the lines that say what this machine lacks
 """
 
 import gc
+import itertools
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -63,6 +65,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.path.is_relative_to(folder) for folder in SLOW
         ):
             item.add_marker("slow")
+
+
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of this test alone. Pytest's own also links to the newest folder of each name, which takes
+    longer than most tests here."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_folders)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,10 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 KODE = str(Path(sys.executable).parent / "kode")
 LOCALE = {"LANG": "C.UTF-8"}
-LATER = ("kode.conversation", "openai", "anthropic")
+LATER = (
+    *("kode.conversation", "kode.memory.tiered.system", "kode.sandbox.sandbox"),
+    *("kode.subagents.delegate", "kode.providers.openai_chat", "openai"),
+)
 
 
 def can_start(environ: dict[str, str]) -> bool:
@@ -135,6 +138,8 @@ def _next_case(line: socket.socket) -> None:
                 os._exit(0)
             report = socket.socket(fileno=descriptors.pop())
             case = json.loads(_whole(report))
+            if "ANTHROPIC_API_KEY" in case["environ"]:  # a second that most cases do without
+                importlib.import_module("anthropic")
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)

@@ -5,15 +5,12 @@ import os
 import subprocess
 import time
 
-import pytest
-
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
 from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
 
-@pytest.mark.smoke
 def test_what_is_unknown_runs_unasked_and_reaches_the_project_only(place: Place) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "run.sh").write_text(

@@ -102,7 +102,6 @@ def prompts(place: Place) -> list[str]:
     return [part["text"] for line in said for part in line["parts"] if not part.get("source")]
 
 
-@pytest.mark.smoke
 def test_a_task_its_question_and_its_end_and_a_person_takes_the_session_up(
     place: Place, model: Any, serve: Any
 ) -> None:
