@@ -11,6 +11,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import settings
 from pytest_socket import socket_allow_hosts
@@ -80,14 +81,27 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
+@pytest.fixture(scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate to trust: a client that reads all of them takes longer than what it does."""
+    end = "-----END CERTIFICATE-----"
+    path = tmp_path_factory.mktemp("tls", numbered=False) / "authority.pem"
+    path.write_text(certifi.contents().partition(end)[0] + end)
+    return path
+
+
 @pytest.fixture(autouse=True)
 def isolated(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    one_authority: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in list(os.environ):
         if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
     # A power cut is played in the folder of faults, by processes of their own.

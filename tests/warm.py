@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,19 @@ LATER = (
 )
 
 
-def can_start(environ: dict[str, str]) -> bool:
-    """Whether nothing in the environment is read by the interpreter or by libraries on import."""
+OPTIONS = {"cwd", "stdin", "stdout", "stderr", "text", "bufsize", "start_new_session"}
+
+
+def can_start(environ: dict[str, str], options: Iterable[str]) -> bool:
+    """Whether a fork can have these options of `Popen`, and nothing in the environment is read by
+    the interpreter or by libraries when they are imported."""
     said = {name: value for name, value in environ.items() if name.startswith(("LANG", "LC_"))}
-    loud = ("PYTHON", "OPENAI_LOG", "ANTHROPIC_LOG", "COVERAGE")
-    return said == LOCALE and not any(name.startswith(loud) for name in environ)
+    early = ("PYTHON", "OPENAI_LOG", "ANTHROPIC_LOG", "COVERAGE")
+    return (
+        said == LOCALE
+        and OPTIONS.issuperset(options)
+        and not any(name.startswith(early) for name in environ)
+    )
 
 
 class Warm(subprocess.Popen[str]):

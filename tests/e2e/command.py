@@ -64,7 +64,7 @@ class Place:
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
         environ = self.environ
-        warm = can_start(environ)
+        warm = can_start(environ, options)
         return (Warm if warm else subprocess.Popen)(
             arguments if warm else [KODE, *arguments],
             cwd=options.pop("cwd", self.project),

@@ -17,7 +17,7 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("size", [2_000, 19_000, 100_000])
+@pytest.mark.parametrize("size", [2_000, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
 def test_a_long_text_of_one_thing_is_judged_or_given_up(unit, size):
     for before in ("", "cat ", 'echo "', "rm $x "):
         line = judged(before + unit * (size // len(unit)))
