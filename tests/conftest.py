@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Collecting makes objects that live to the end; looking at all of them again and again for
     # garbage is a fifth of its time.
     gc.disable()
-    if config.option.markexpr == "not slow":
+    if config.option.markexpr == "not slow" and os.environ.get("EXAMPLES") != "all":
         settings.load_profile("not slow")
 
 

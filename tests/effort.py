@@ -1,4 +1,4 @@
-"""How much a test tries: all in `make test-all`, a part in `make test`."""
+"""How much a test tries: all in `make test-all` and with `EXAMPLES=all`, a part in `make test`."""
 
 from hypothesis import settings
 

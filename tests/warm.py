@@ -32,8 +32,9 @@ LATER = (
     *("kode.conversation", "kode.memory.tiered.system", "kode.sandbox.sandbox"),
     *("kode.subagents.delegate", "kode.providers.openai_chat", "openai"),
 )
-
-
+"""What commands import when they need it, most of the time that they take."""
+ENDS = ("p2cread", "c2pwrite", "errwrite")
+CLOSED = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 OPTIONS = {"cwd", "stdin", "stdout", "stderr", "text", "bufsize", "start_new_session"}
 
 
@@ -94,10 +95,6 @@ class Warm(subprocess.Popen[str]):
         return self.returncode
 
 
-ENDS = ("p2cread", "c2pwrite", "errwrite")
-CLOSED = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-
-
 @cache
 def _line() -> socket.socket:
     """The way to the warm process, which ends when it is closed."""
@@ -116,7 +113,6 @@ def _line() -> socket.socket:
 
 
 def _import_everything() -> None:
-    """What commands import when they need it, which is most of the time that they take."""
     commands = importlib.import_module("kode.cli.commands")
     for module in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"kode.cli.commands.{module.name}")
