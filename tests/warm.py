@@ -60,16 +60,17 @@ class Warm(subprocess.Popen[str]):
         asked = inspect.signature(super()._execute_child).bind(*given).arguments  # type: ignore[misc]
         ends = [asked[name] for name in ENDS]
         streams = [end if end >= 0 else number for number, end in enumerate(ends[:3])]
-        self._report, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(_line(), [b"."], [*streams, theirs.fileno()])
         case = {
-            "argv": asked["args"],
-            "cwd": os.fspath(asked["cwd"]),
+            "argv": [os.fsdecode(word) for word in asked["args"]],
+            "cwd": os.fsdecode(asked["cwd"]),
             "environ": asked["env"],
             "own_session": asked["start_new_session"],
         }
-        self._report.sendall(json.dumps(case).encode())
+        written = json.dumps(case).encode()  # a fault here must not reach the other side
+        self._report, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(_line(), [b"."], [*streams, theirs.fileno()])
+        self._report.sendall(written)
         self._report.shutdown(socket.SHUT_WR)
         self.pid = self._next_told()
         self._child_created = True
