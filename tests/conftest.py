@@ -3,21 +3,27 @@
 Here too: which tests are `slow`, and the line that says what this machine lacks.
 """
 
+import gc
+import itertools
 import os
+import re
 import signal
 from collections.abc import Generator
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
+from tests.effort import ALL, PART
 from tests.needs import Lacking, skip_without, summary
 
 # How long an example takes is the machine's business, not the test's.
-settings.register_profile("kode", deadline=None)
-settings.load_profile("kode")
+settings.register_profile("all", deadline=None, max_examples=ALL)
+settings.register_profile("not slow", deadline=None, max_examples=PART)
+settings.load_profile("all")
 
 # A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,6 +37,30 @@ SLOW = (Path(__file__).parent / "e2e", FAULTS)
 """Folders whose tests start processes, nearly all of them."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Collecting makes objects that live to the end; looking at all of them again and again for
+    # garbage is a fifth of its time.
+    gc.disable()
+    if config.option.markexpr == "not slow" and os.environ.get("EXAMPLES") != "all":
+        settings.load_profile("not slow")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not even import the files of which `make test` would run nothing."""
+    left_out = (
+        config.option.markexpr == "not slow"
+        and collection_path.suffix == ".py"
+        and any(collection_path.is_relative_to(folder) for folder in SLOW)
+        and "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8")
+    )
+    return left_out or None
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` leaves out what is slow: these folders but for their `smoke` tests, and what is
@@ -42,14 +72,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of this test alone. Pytest's own also links to the newest folder of each name, which takes
+    longer than most tests here."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_folders)}"
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.fixture(scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate to trust: a client that reads all of them takes longer than what it does."""
+    end = "-----END CERTIFICATE-----"
+    path = tmp_path_factory.mktemp("tls", numbered=False) / "authority.pem"
+    path.write_text(certifi.contents().partition(end)[0] + end)
+    return path
+
+
 @pytest.fixture(autouse=True)
 def isolated(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    one_authority: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in list(os.environ):
         if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
     # A power cut is played in the folder of faults, by processes of their own.

@@ -12,9 +12,12 @@ from kode.events import silent
 
 MAX_TOKENS = 1_700
 MAX_TOKENS_OF_OTHER_MEMORY = 2_000
+OTHERS = sorted({*FORMATS} - {"chat"})
 
 
-@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize(
+    "api", ["chat", *(pytest.param(api, marks=pytest.mark.slow) for api in OTHERS)]
+)
 def test_the_first_request_with_every_tool_stays_under_1700_tokens(api: str) -> None:
     assert parts(first_request(api, *FORMATS[api]))["total"] <= MAX_TOKENS
 

@@ -10,6 +10,7 @@ from bench.life.reader import PAGE, Reader
 from bench.life.story import Fact, Truth, conflicts, life
 from bench.memory_life import live, live_conflicts
 from kode.registry import SYSTEMS
+from tests.effort import share
 
 OLD = Fact(key=("ledger", "port"), value="10001", text="The ledger service listens on port 10001")
 NEW = Fact(key=("ledger", "port"), value="10002", text="The ledger service listens on port 10002")
@@ -25,13 +26,13 @@ def reader(*shown, today="2026-03-10"):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 def test_a_longer_life_begins_like_a_shorter_one(seed):
     assert list(life(40, seed))[:25] == list(life(25, seed))
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 def test_each_value_occurs_in_one_fact_only(seed):
     said = [said for session in life(60, seed) for said in session.turns if said.fact]
     values = [one.fact.value for one in said if one.kind not in ("moved", "shifted", "forget")]
@@ -41,7 +42,7 @@ def test_each_value_occurs_in_one_fact_only(seed):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 def test_the_newest_word_or_unchanged_code_stands(seed):
     truth = Truth()
     last: dict[tuple[str, str], object] = {}
@@ -59,7 +60,7 @@ def test_the_newest_word_or_unchanged_code_stands(seed):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 def test_a_question_asks_for_what_stands_or_was_never_told(seed):
     truth, ever = Truth(), set()
     for session in life(80, seed):

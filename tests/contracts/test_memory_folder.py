@@ -23,6 +23,7 @@ from kode.permissions.rules import Rules, parse
 from kode.registry import SYSTEMS
 from kode.workplace import NOWHERE
 from tests.contracts.test_memory_contract import a_turn, context
+from tests.effort import share
 from tests.workplaces import make_call, workplace
 
 FILES = {
@@ -393,7 +394,9 @@ def plain(lines, command, *given):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=share(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(sequence=st.lists(commands, max_size=8))
 async def test_after_any_commands_a_file_reads_as_a_plain_one(name, sequence, tmp_path_factory):

@@ -19,6 +19,7 @@ from kode.memory.commands import memory_command
 from kode.memory.journal.files import block_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.registry import SYSTEMS
+from tests.effort import share
 from tests.memory.life import Model, in_messages, use_tool
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
@@ -124,7 +125,7 @@ _names = st.lists(st.lists(_part, min_size=2, max_size=3), min_size=3, max_size=
 
 @ways
 @given(names=_names, data=st.data())
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(8), deadline=None, suppress_health_check=list(HealthCheck))
 async def test_a_word_in_lower_case_or_joined_finds_its_fact(name, search, names, data):
     style = st.sampled_from(sorted(STYLES))
     written = [STYLES[data.draw(style)](parts) for parts in names]

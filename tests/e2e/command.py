@@ -3,14 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.needs import lacking, skip_without
-
-KODE = str(Path(sys.executable).parent / "kode")
+from tests.warm import KODE, Warm, can_start
 
 
 @dataclass
@@ -63,10 +61,12 @@ class Place:
         }
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [KODE, *arguments],
+        environ = self.environ
+        warm = can_start(environ, options)
+        return (Warm if warm else subprocess.Popen)(
+            arguments if warm else [KODE, *arguments],
             cwd=options.pop("cwd", self.project),
-            env=self.environ,
+            env=environ,
             stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -28,7 +28,6 @@ def formats(server: ScriptedServer) -> list[Any]:
     return [request.json.get("response_format") for request in server.requests]
 
 
-@pytest.mark.smoke
 def test_the_answer_is_json_on_stdout_after_tools_worked(place: Place, schema: str) -> None:
     (place.project / "a.py").write_text("x = 1 / 0\n")
     script = [

@@ -119,7 +119,6 @@ def wait_for(path: Path, timeout_s: float = 30) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.smoke
 def test_results_come_in_task_order_and_their_cost_is_kept(place: Place) -> None:
     place.config(subagent={"max_concurrency": 2})
 

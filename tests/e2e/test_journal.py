@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
@@ -47,7 +45,6 @@ def summary(entry: str, memory: str) -> dict:
     return {"text": json.dumps({"history_entry": entry, "memory_update": memory})}
 
 
-@pytest.mark.smoke
 def test_one_sessions_lessons_are_in_the_nexts_prompt(place: Place) -> None:
     entry = "[2026-03-01 10:00] The user told their name."
     _, asked = run(place, summary(entry, "- Name: Zhang San"), "run", "I'm Zhang San")

@@ -35,7 +35,6 @@ def call(name: str, **arguments) -> dict:
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
-@pytest.mark.smoke
 def test_remembered_notes_are_told_to_the_model_next_session(place):
     rule = {"kind": "rule", "confidence": 0.9, "evidence": ["said by the user"]}
     first, _ = run(

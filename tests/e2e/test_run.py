@@ -38,8 +38,7 @@ def roles(place: Place) -> list[str]:
     return [e["role"] for e in map(json.loads, lines) if e["type"] == "message"]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("provider", [pytest.param("openai", marks=pytest.mark.smoke), "anthropic"])
 def test_a_task_edits_a_file_over_either_wire_format(place: Place, provider: str) -> None:
     (place.project / "a.py").write_text("x = 1\n")
     replies = [

@@ -4,15 +4,12 @@ import json
 import os
 import subprocess
 
-import pytest
-
 from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
 from tests.e2e.terminal import Terminal
 from tests.needs import needs, skip_without
 from tests.scripted_server import ScriptedServer
 
 
-@pytest.mark.smoke
 def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "run.sh").write_text(

@@ -102,7 +102,6 @@ def prompts(place: Place) -> list[str]:
     return [part["text"] for line in said for part in line["parts"] if not part.get("source")]
 
 
-@pytest.mark.smoke
 def test_a_person_takes_up_a_session_that_a_client_began(
     place: Place, model: Any, serve: Any
 ) -> None:

@@ -72,7 +72,6 @@ def test_a_key_in_a_task_does_not_reach_the_disk(place: Place) -> None:
     assert all(KEY.encode() not in path.read_bytes() for path in kept)
 
 
-@pytest.mark.smoke
 def test_a_session_open_elsewhere_is_an_error_and_can_fork(place: Place) -> None:
     place.kode("run", *place.flags, "one")
     session_id = place.only_session()

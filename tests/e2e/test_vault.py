@@ -4,8 +4,6 @@ import json
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from kode.paths import project_memory
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
@@ -88,7 +86,6 @@ def reads(path: str, answer: str):
     return reply
 
 
-@pytest.mark.smoke
 def test_it_remembers_the_user_across_restarts(place: Place) -> None:
     content = "# User Facts\n\n- Name: Zhang San\n"
     run(place, keeps("memory_write", path="facts/user.md", content=content), "run", "I'm Zhang San")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kode.config import Embedding
 from kode.memory.cache import VectorCache
 from kode.memory.embed import LocalEmbedder, OpenAIEmbedder, embed, open_embedder
+from tests.effort import share
 from tests.scripted_server import ScriptedServer
 
 CORPUS = ["The user prefers tabs over spaces", "Deploys happen on Friday", "Alice owns billing"]
@@ -43,7 +44,7 @@ def test_a_vector_is_equal_in_processes_with_other_hash_seeds() -> None:
 
 
 @given(st.lists(st.text(max_size=80), max_size=4))
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 def test_rows_have_length_one_or_are_zero(texts: list[str]) -> None:
     matrix = embed(texts)
     assert matrix.shape == (len(texts), 256)

@@ -15,6 +15,7 @@ from kode.memory.history import Author
 from kode.memory.precedence import Rank, Standing, source_rank
 from kode.memory.proposals import Proposals
 from kode.memory.tiered.facts import DISPUTED, parse
+from tests.effort import share
 from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
 
@@ -224,7 +225,7 @@ class Nearest:
         return f"update-{self.choose}" if several else "update"
 
 
-@examples(max_examples=25)
+@examples(max_examples=share(25))
 @given(STATEMENTS, st.sampled_from([1, 2]))
 def test_the_highest_rank_counts_and_then_the_newest(sources, choose):
     with tempfile.TemporaryDirectory() as folder:

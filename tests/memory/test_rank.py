@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kode.memory import terms
 from kode.memory.rank import Ranked, Text, rank
+from tests.effort import share
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 TEXTS = [
@@ -196,7 +197,7 @@ _styles = st.sampled_from(sorted(STYLES))
 
 
 @given(_parts, _styles, _styles)
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 def test_a_name_is_found_however_it_is_joined_and_capitalised(
     parts: list[str], written: str, asked: str
 ) -> None:
@@ -217,7 +218,7 @@ _texts = st.lists(st.lists(_words, max_size=6).map(" ".join), max_size=6)
 
 
 @given(_texts, st.lists(_words, min_size=1, max_size=3).map(" ".join), st.randoms())
-@settings(max_examples=80)
+@settings(max_examples=share(80))
 def test_the_order_of_adding_does_not_change_a_score(texts: list[str], query: str, rng) -> None:
     shuffled = list(range(len(texts)))
     rng.shuffle(shuffled)

@@ -18,6 +18,7 @@ from kode.memory.notes import maintenance
 from kode.memory.stored import locked
 from kode.memory.tiered import edits
 from kode.memory.tiered.episode_files import Episode
+from tests.effort import share
 from tests.memory.journal import life as journal_life
 from tests.memory.life import NOON, SESSION, opened, settings, turn, use, user_file
 from tests.memory.notes import life as notes_life
@@ -422,7 +423,7 @@ class VaultLife:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("life", [TieredLife, NotesLife, JournalLife, VaultLife])
-@examples(max_examples=15, deadline=None)
+@examples(max_examples=share(15), deadline=None)
 @given(operations=STEPS)
 def test_undoing_any_entry_leaves_what_a_replay_without_it_gives(life, operations):
     async def check():

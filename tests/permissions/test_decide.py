@@ -11,6 +11,7 @@ from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tools import BUILTIN
 from kode.tools.apply_patch import delete_file, patch_file
+from tests.effort import share
 from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
@@ -274,7 +275,7 @@ SOME_RULES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(
     mode=st.sampled_from(MODES),
     tool=st.sampled_from(sorted(TOOLS)),
@@ -293,7 +294,7 @@ def test_deciding_never_raises(mode, tool, arguments, allow, deny, approved, tai
     assert decision.reason or decision.dangers
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(
     mode=st.sampled_from(MODES),
     tool=st.sampled_from(sorted(TOOLS)),
@@ -307,7 +308,7 @@ def test_a_bare_deny_rule_always_wins(mode, tool, arguments, allow):
     assert decided(mode, tool, arguments, allow=allow, deny=[bare]).outcome == "deny"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(command=st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60))
 def test_any_text_gets_a_class(command):
     assert shell("auto-edit", command).outcome in ("allow", "ask", "deny")

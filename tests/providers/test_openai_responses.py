@@ -47,6 +47,7 @@ from kode.providers.responses_out import Form, message_items
 from kode.providers.stream import Event
 from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
+from tests.effort import share
 from tests.providers.conftest import Connect
 from tests.providers.opened import settings_of
 from tests.scripted_server import ScriptedServer
@@ -881,7 +882,7 @@ customs = item_strategy(
 others = item_strategy(type=st.sampled_from(["web_search_call", "x_new"]), action=unknown)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(items=st.lists(thoughts | messages | calls | customs | others, max_size=6))
 def test_every_reply_survives_the_disk_and_goes_back_unchanged(items: list[dict[str, Any]]) -> None:
     *frames, end = frames_of(items)

@@ -19,6 +19,7 @@ from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
+from tests.effort import share
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
 
@@ -123,7 +124,9 @@ def emptied(work: Path) -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=share(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(before=OPERATIONS, steps=OPERATIONS)
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
 from kode.session.reading import read, session_path
 from kode.session.search import search
+from tests.effort import share
 
 DATA = Path(__file__).parent / "data"
 CLAUDE, CODEX, FIRST = (
@@ -246,7 +247,7 @@ def sendable(session: Session) -> None:
 BROKEN = st.sampled_from(["drop", "double", "cut", "swap", "noise"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60))
 @given(
     file=st.sampled_from([CLAUDE, CODEX, FIRST]),
     faults=st.lists(st.tuples(BROKEN, st.integers(0, 30)), max_size=6),
@@ -296,7 +297,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60))
 @given(
     file=st.sampled_from([CLAUDE, CODEX]),
     changes=st.lists(st.tuples(st.integers(0, 30), KEYS, values), max_size=8),

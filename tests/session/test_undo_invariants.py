@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kode.session.checkpoints import Checkpoints
+from tests.effort import share
 from tests.session.stories import contents_in
 
 NAMES = ("a.txt", "b.txt", "c.txt")
@@ -119,7 +120,7 @@ class Life(RuleBasedStateMachine):
                 assert now[name] == content
 
 
-Life.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+Life.TestCase.settings = settings(max_examples=share(30), stateful_step_count=20, deadline=None)
 TestLife = Life.TestCase
 
 

@@ -21,9 +21,10 @@ from kode.results import result_object
 from kode.session.entries import AnyEntry, Header, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
 from kode.subagents.protocol import line_of as sent
+from tests.effort import share
 
 KEPT = Path(__file__).parent / "data" / "schemas"
-ANY = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+ANY = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=share(25))
 
 
 JSON = st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=3)

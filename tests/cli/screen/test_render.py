@@ -23,6 +23,7 @@ from kode.events import (
 )
 from kode.messages import ToolCall
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+from tests.effort import share
 
 
 class Shown:
@@ -110,7 +111,7 @@ def test_words_of_tools_and_models_cannot_control_the_terminal():
     assert not {"\x1b", "\x07", "\x9b"} & set(state.text + live)
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(st.data())
 def test_any_split_of_a_reply_gives_the_same_screen(data):
     text = "# Title\n\nSome *text* here.\n\n- a\n- b\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| 1 |\n"

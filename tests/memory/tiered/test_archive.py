@@ -15,6 +15,7 @@ from kode.memory.commands import memory_command
 from kode.memory.tiered.carry import TieredCarrier
 from kode.memory.tiered.facts import parse
 from kode.memory.why import why
+from tests.effort import share
 from tests.memory.life import (
     OTHER_SESSION,
     Model,
@@ -312,7 +313,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@examples(max_examples=30, deadline=None)
+@examples(max_examples=share(30), deadline=None)
 @given(operations=STEPS)
 def test_undoing_and_redoing_every_step_restores_each_state(operations):
     async def check(root):

@@ -23,6 +23,7 @@ from kode.memory.tiered.merge import (
     review_prompt,
     same,
 )
+from tests.effort import share
 from tests.memory.minimal_pairs import MinimalPair, minimal_pairs
 
 DATA = Path(__file__).parent.parent / "data"
@@ -94,7 +95,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min
 
 
 @given(st.lists(WORDS, min_size=2, max_size=7), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 def test_a_changed_word_that_carries_something_always_makes_another_text(words, data):
     at = data.draw(st.integers(1, len(words) - 1))
     other = data.draw(
@@ -115,7 +116,7 @@ def test_folding_ignores_outer_space_and_a_text_equals_itself(text):
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 def test_any_text_gets_a_decision_and_duplicates_are_equal(new, entries):
     decision = decide(new, entries)
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.permissions.shell import tree
+from tests.effort import share
 from tests.permissions.shell.lines import judged
 
 UNITS = [
@@ -16,7 +17,7 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("size", [2_000, 19_000, 100_000])
+@pytest.mark.parametrize("size", [2_000, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
 def test_a_long_repetitive_line_is_judged_or_given_up(unit, size):
     for before in ("", "cat ", 'echo "', "rm $x "):
         line = judged(before + unit * (size // len(unit)))
@@ -61,7 +62,7 @@ def test_a_long_text_for_a_file_is_one_part(monkeypatch):
     assert judged(f"cat > a.py <<'E'\n{body}E\n").parts[-1].writes == ("/home/user/project/a.py",)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(
     st.text(max_size=60) | st.text(alphabet=" \n\t;&|<>(){}[]$'\"\\`#!*?~=abrmls/.-", max_size=60)
 )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.permissions.shell import judge, plain, programs
+from tests.effort import share
 from tests.permissions.shell.lines import commands, judged, rows
 from tests.workplaces import ground
 
@@ -55,7 +56,7 @@ def test_a_line_that_could_do_more_is_not_closed(command):
     assert line.risk != "safe"
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=share(600), deadline=None)
 @given(command=st.one_of(RANDOM_LINES, variants()))
 def test_a_closed_line_holds_only_literal_words_of_known_programs(command):
     line = judged(command)
@@ -84,7 +85,7 @@ done
 """
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(command=st.one_of(RANDOM_LINES, variants()))
 def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
     """With every program replaced by one that writes down its words, and none other to be found."""
