@@ -15,7 +15,10 @@ from kode.errors import ConfigError, KodeError
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "acp": ("Working in an editor (ACP)", ("acp",)),
-    "bedrock": ("Amazon Bedrock without a key, with AWS credentials,", ("boto3",)),
+    "bedrock": (
+        "Amazon Bedrock without AWS_BEARER_TOKEN_BEDROCK, with AWS credentials,",
+        ("boto3",),
+    ),
     "documents": ("Reading a PDF", ("pypdfium2", "PIL")),
     "mcp": ("MCP", ("mcp", "mcp_types")),
     "pictures": ("Making a large picture smaller", ("PIL",)),

@@ -33,7 +33,7 @@ def test_an_installed_extra_is_not_complained_about() -> None:
     require("view")
 
 
-def test_a_missing_extra_is_the_kind_of_error_its_caller_wants(without_view: None) -> None:
+def test_a_missing_extra_is_its_callers_kind_of_error(without_view: None) -> None:
     with pytest.raises(ConfigError, match=r"kode\[view\]"):
         require("view")
     with pytest.raises(ToolError, match=r"kode\[view\]"):

@@ -274,7 +274,7 @@ def test_the_report_of_an_undo_is_as_before() -> None:
         next_redo=3,
     )
 
-    text = undo_text(undone, Path("/work"), lambda turn: "fix the tests", redo=False)
+    text = undo_text(undone, Path("/work"), lambda turn: "fix the tests")
 
     assert readable(text) == external_file("screens/undo.txt")
 
