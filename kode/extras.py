@@ -16,7 +16,7 @@ from kode.errors import ConfigError, KodeError
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "acp": ("Working in an editor (ACP)", ("acp",)),
     "bedrock": (
-        "Amazon Bedrock without AWS_BEARER_TOKEN_BEDROCK, with AWS credentials,",
+        "Amazon Bedrock without AWS_BEARER_TOKEN_BEDROCK",
         ("boto3",),
     ),
     "documents": ("Reading a PDF", ("pypdfium2", "PIL")),

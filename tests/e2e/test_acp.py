@@ -18,6 +18,7 @@ from tests.e2e.command import Place
 from tests.e2e.editor import Editor, editor
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
+from tests.unsealed import unsealed
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\ntwo\n"}}
 READ = {"name": "read_file", "arguments": {"path": "b.txt"}}
@@ -450,7 +451,7 @@ async def test_sessions_are_listed_by_directory_and_by_pages(
     (first,) = place.session_files[:1]
     for number in range(60):
         name = f"20200101-000000-{number:06x}"
-        text = first.read_text().replace(session, name)
+        text = unsealed(first.read_text()).replace(session, name)
         (first.parent / f"{name}.jsonl").write_text(text)
 
     page = await zed.agent.list_sessions(cwd=str(place.project))

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.command import Finished, Place, needs_a_whole_sandbox
 from tests.needs import needs
 from tests.scripted_server import ScriptedServer
+from tests.unsealed import unsealed
 from tests.workplaces import empty_repository
 
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
@@ -153,7 +154,7 @@ def test_flags_change_the_prompt_of_a_replay_and_nothing_else(place: Place) -> N
 def test_a_file_changed_since_shows_in_the_result_reading_it(place: Place) -> None:
     session_id = play(place, {**EDIT, "files": {"a.py": "x = 1\n", "b.py": "b = 1\n"}})
     path = place.session_files[-1]
-    path.write_text(path.read_text().replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
+    path.write_text(unsealed(path.read_text()).replace('\\"a.py\\"}"', '\\"b.py\\"}"', 1))
     (place.project / "b.py").write_text("b = 2\n")
 
     done = replay(place, session_id)
