@@ -28,9 +28,10 @@ def workplace(cwd: Path, **given: Any) -> Workplace:
 
 def empty_repository(folder: Path) -> None:
     """Makes `folder` a repository, as `git init` does, also where there is no git."""
-    for name in ("objects", "refs/heads"):
+    for name in ("hooks", "objects", "refs/heads"):
         (folder / ".git" / name).mkdir(parents=True)
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git" / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
 
 
 def ground(cwd: Path, user_home: Path) -> sensitive.Ground:

@@ -59,16 +59,18 @@ def finish_undos(
 ) -> list[tuple[str, Undone]]:
     """Completes what undos and redos of this folder's other sessions left half done when they were
     killed; returns the id of each session with what was done. Raises: StorageError."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # nearly always there is none
+        names = sorted(os.listdir(paths.unfinished_undo(home, "")))
     found = []
-    with contextlib.suppress(FileNotFoundError):
-        for name in sorted(os.listdir(paths.unfinished_undo(home, ""))):
-            path = paths.session_file(home, name)
-            if not path.exists():
+    for name in names:
+        path = paths.session_file(home, name)
+        if not path.exists():
+            durable.remove(paths.unfinished_undo(home, name))
+        elif name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path):
+            undone = kept_checkpoints(config, home, name).finish()
+            if undone is None:  # killed before it began
                 durable.remove(paths.unfinished_undo(home, name))
-            elif name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path):
-                undone = kept_checkpoints(config, home, name).finish()
-                if undone is None:  # killed before it began
-                    durable.remove(paths.unfinished_undo(home, name))
-                else:
-                    found.append((name, undone))
+            else:
+                found.append((name, undone))
     return found

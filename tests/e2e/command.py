@@ -33,6 +33,8 @@ class Place:
     folder: Path
     url: str = "http://127.0.0.1:9/v1"
     extra: dict[str, str] = field(default_factory=dict)
+    forked: bool = True
+    """Whether to start it from the process that `tests/warm.py` keeps, where that can be."""
 
     def __post_init__(self) -> None:
         self.project.mkdir(exist_ok=True)
@@ -62,7 +64,7 @@ class Place:
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
         environ = self.environ
-        warm = can_start(environ, options)
+        warm = self.forked and can_start(environ, options)
         return (Warm if warm else subprocess.Popen)(
             arguments if warm else [KODE, *arguments],
             cwd=options.pop("cwd", self.project),

@@ -232,6 +232,7 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
 
 @pytest.mark.parametrize("after_s", [0.12, 0.15, 0.17, 0.18, 0.19, 0.2, 0.22, 0.25])
 def test_an_early_signal_ends_in_a_result_or_in_none(place: Place, after_s: float) -> None:
+    place.forked = False
     process = place.begin("--goal", "g")
     time.sleep(after_s)
     process.terminate()
@@ -243,6 +244,7 @@ def test_an_early_signal_ends_in_a_result_or_in_none(place: Place, after_s: floa
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 def test_the_key_is_hidden_from_its_commands_and_their_output(place: Place) -> None:
+    place.forked = False
     place.file("parent.py", PARENTS_ENVIRONMENT)
     commands = ["env", "python3 parent.py"]
     calls = [{"name": "shell", "arguments": {"command": command}} for command in commands]

@@ -162,10 +162,7 @@ def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied:
     os.chown(folder, 0, 0)
 
     assert "Traceback" not in told(done)
-    assert "ermission denied" in told(done)
-    if denied == "memory":  # a turn goes on without memory
-        assert done.returncode == 0
-        return
+    assert str(folder) in told(done)
     assert done.returncode != 0
     assert len(sentences_of(done)) == 1
 
