@@ -69,16 +69,18 @@ def make_loopback() -> Loopback | None:
 def _made(bubblewrap: str) -> tuple[int, int]:
     """Descriptors of a new network with its loopback up, and before it of the user namespace that
     owns it."""
-    told, written = os.pipe()
+    # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, where
+    # kode was just killed, it would leave that child waiting for ever.
+    told = os.memfd_create("bubblewrap")
     try:
         with subprocess.Popen(
             # It ends when its input does, so with kode at the latest.
             [
-                *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(written)),
+                *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(told)),
                 *("--", "/bin/sh", "-c", "echo; read end"),
             ],
             env={"PATH": WHERE},
-            pass_fds=(written,),
+            pass_fds=(told,),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -86,7 +88,7 @@ def _made(bubblewrap: str) -> tuple[int, int]:
             assert process.stdout is not None
             if not process.stdout.readline():  # it has started, so its network is complete
                 raise OSError("no network namespace")
-            pid = json.loads(os.read(told, 4096).partition(b"\n")[0])["child-pid"]
+            pid = json.loads(os.pread(told, 4096, 0).partition(b"\n")[0])["child-pid"]
             net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 user = fcntl.ioctl(net, _OWNER)
@@ -98,4 +100,3 @@ def _made(bubblewrap: str) -> tuple[int, int]:
             return user, net
     finally:
         os.close(told)
-        os.close(written)

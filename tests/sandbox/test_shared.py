@@ -1,8 +1,12 @@
 """What the commands of one sandbox share, and what one that still runs is shown of the project."""
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +17,8 @@ from kode import durable
 from kode.sandbox import sandbox as sandboxes
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
-from tests.needs import lacking, lacking_sandbox
-from tests.sandbox.sandboxed import attempted_in, begun, fault, opened
+from tests.needs import lacking, lacking_sandbox, needs
+from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened
 
 pytestmark = pytest.mark.slow
 
@@ -188,3 +192,37 @@ def test_files_behind_a_folder_turned_into_a_link_stay_hidden(layered: Sandbox) 
         layered.show([str(cwd / name) for name in ("folder/key", "folder")])
         out, _ = process.communicate("\n")
     assert "secret" not in out
+
+
+KILLED_AS_IT_STARTS = """
+import os, signal, subprocess
+from kode.sandbox import loopback
+
+class Popen(subprocess.Popen):
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen = Popen
+loopback.make_loopback()
+"""
+
+
+@needs("bwrap")
+def test_a_kill_while_the_network_is_made_leaves_no_process() -> None:
+    killed = subprocess.Popen(
+        [sys.executable, "-c", KILLED_AS_IT_STARTS], cwd=SOURCES, start_new_session=True
+    )
+    assert killed.wait(30) == -signal.SIGKILL
+
+    deadline = time.monotonic() + 20
+    while lives(killed.pid):
+        assert time.monotonic() < deadline, "a process of bubblewrap waits for ever"
+        time.sleep(0.01)
+
+
+def lives(group: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
