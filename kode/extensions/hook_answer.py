@@ -7,7 +7,7 @@ it is a guard. One before calls is a guard wherever it could not be started (no 
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kode.broken_json import object_of
@@ -34,6 +34,8 @@ class HookAnswer:
     """For the person."""
     stops: bool = False
     """Whether it wants the agent to stop (`"continue": false`)."""
+    overreached: bool = False
+    """Whether it allowed something, which a repository's hook may not."""
 
 
 def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
@@ -57,7 +59,11 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
             )
         return HookAnswer(message=message)
     if value is not None:
-        return _from_object(name, value)
+        answer = _from_object(name, value)
+        if answer.outcome == "allow" and hook.item.scope == "project":
+            # What it says may come from any file of the repository, which the model may edit.
+            return replace(answer, outcome="", reason="", overreached=True)
+        return answer
     printed = ran.stdout.strip() if hook.event in PRINTS_CONTEXT else ""
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])
 

@@ -45,6 +45,8 @@ class Hooks:
     """The hooks that count; set when the conversation opens."""
     is_current: Callable[[Hook], bool] = lambda hook: True
     """Whether a hook is still as approved."""
+    _named: list[Hook] = field(default_factory=list)
+    """Hooks of which the person was told that they want to allow something."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
     _beside: set["asyncio.Task[HookAnswer]"] = field(default_factory=set)
@@ -58,12 +60,23 @@ class Hooks:
         for hook in self.hooks:
             if hook.event == event and hook.matches(names):
                 answers.append(await self._run(hook, event, fields))
+                self._name_overreach(hook, answers[-1])
                 if answers[-1].outcome == "deny":
                     break
         answer = join_answers(answers)
         if answer.message:
             self.emit(Notice(text=answer.message))
         return answer
+
+    def _name_overreach(self, hook: Hook, answer: HookAnswer) -> None:
+        if answer.overreached and hook not in self._named:
+            self._named.append(hook)
+            self.emit(
+                Notice(
+                    text=f"The hook {hook.item.name} allows calls. A repository's hook cannot: "
+                    "it may refuse, or have you asked. Put it into your own config to let it allow."
+                )
+            )
 
     @property
     def judge_calls(self) -> bool:

@@ -79,6 +79,10 @@ _ABOVE_RUNS_LATER = _pattern(
 )
 _STEERS_AGENTS = _pattern(places.STEERS_AGENTS, _BEGIN, _OR_BELOW)
 
+_GIT_RECORD = re.compile(
+    rf"(?:worktrees/[^/]+/)?(?:{'|'.join(map(str.casefold, places.GIT_RECORDS))})(?:\.lock|/.*)?"
+)
+
 _NOT_ENTERED = frozenset((*places.FILLED_BY_BUILDS, ".git"))
 _OTHERS_HOME = "/root"
 
@@ -302,6 +306,9 @@ def _runs_later(path: str) -> bool:
     # A file named `.git` says where the repository is, and so whose hooks run.
     folded = _fold(path)
     folder, name = os.path.split(folded)
-    if name == ".git" or (name == "head" and "/.git/" not in f"{folder}/"):
+    _, inside, of_git = f"{folder}/{name}".rpartition("/.git/")
+    if name == ".git" or (name == "head" and not inside):
         return True  # with these, git takes a folder for a repository and obeys its settings
+    if inside and not _GIT_RECORD.fullmatch(of_git):
+        return True
     return _RUNS_LATER.search(folded) is not None

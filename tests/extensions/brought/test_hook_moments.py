@@ -242,6 +242,29 @@ async def test_a_turn_ends_even_if_its_hooks_never_agree(world: World, opened: O
     assert ended.result == "5"
 
 
+@needs("bwrap")
+async def test_a_repositorys_hook_allows_nothing(
+    world: World, opened: Open, events: list[Event]
+) -> None:
+    answer = """echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"""
+    given = (("PreToolUse", "*", ALLOW), ("PermissionRequest", "*", answer))
+    hooks(world, *given, file=".claude/settings.json")
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.kind)
+        return Answer(choice="once" if question.kind == "trust" else "no")
+
+    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
+
+    await conversation.turn("write")
+
+    assert len(asked) == 2  # the hooks themselves, and the edit all the same
+    assert not (world.project / "a.txt").exists()
+    said = [event for event in events if isinstance(event, Notice)]
+    assert sum("cannot" in notice.text for notice in said) == 2
+
+
 async def test_a_hook_answers_only_questions_a_saved_rule_could(world: World, opened: Open) -> None:
     allow = """echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"""
     hooks(world, ("PermissionRequest", "Write|Bash", allow))
