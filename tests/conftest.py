@@ -3,7 +3,9 @@
 Here too: which tests are `slow`, and the line that says what this machine lacks.
 """
 
+import functools
 import gc
+import gettext
 import itertools
 import os
 import re
@@ -28,6 +30,9 @@ settings.load_profile("all")
 # A shell's job in the background ignores SIGINT, and so would every kode that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Each parser of a command line looks for the catalog of each of its words anew, and there is none.
+gettext.find = functools.cache(gettext.find)
 
 LACKS = "lacks"
 """A property of a report: what its test was skipped for."""
@@ -58,6 +63,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    # What one test leaves is little: looking for it every 700 objects costs more than it frees.
+    gc.set_threshold(20_000)
     gc.enable()
 
 
