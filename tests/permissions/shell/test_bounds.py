@@ -44,6 +44,7 @@ def test_a_parse_that_takes_too_long_is_given_up(monkeypatch):
     assert not line.known
 
 
+@pytest.mark.slow
 def test_letters_of_all_scripts_are_read():
     """The grammar's own scanner crashes on some of them, now and then."""
     for start in range(0x80, 0x110000, 0x400):
