@@ -17,7 +17,9 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("size", [2_000, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
+@pytest.mark.parametrize(
+    "size", [2_000, *(pytest.param(size, marks=pytest.mark.slow) for size in (19_000, 100_000))]
+)
 def test_a_long_repetitive_line_is_judged_or_given_up(unit, size):
     for before in ("", "cat ", 'echo "', "rm $x "):
         line = judged(before + unit * (size // len(unit)))
