@@ -3,11 +3,14 @@
 Here too: which tests are `slow`, and the line that says what this machine lacks.
 """
 
+import functools
 import gc
+import gettext
 import itertools
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
+from kode.sandbox.attempt import Kind
+from kode.sandbox.sandbox import Sandbox
 from tests.effort import ALL, PART
 from tests.needs import Lacking, skip_without, summary
 
@@ -29,10 +34,19 @@ settings.load_profile("all")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Each parser of a command line looks for the catalog of each of its words anew, and there is none.
+gettext.find = functools.cache(gettext.find)  # type: ignore[assignment]
+
 LACKS = "lacks"
 """A property of a report: what its test was skipped for."""
 
 FAULTS = Path(__file__).parent / "faults"
+PROBED = tuple(
+    f"{Path(__file__).parent}/{place}"
+    for place in ("sandbox/", "cli/commands/test_sandbox_proof.py")
+)
+"""Where the self-test of the sandbox is itself under test."""
+
 SLOW = (Path(__file__).parent / "e2e", FAULTS)
 """Folders whose tests start processes, nearly all of them."""
 
@@ -58,6 +72,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    # What one test leaves is little: looking for it every 700 objects costs more than it frees.
+    gc.set_threshold(20_000)
     gc.enable()
 
 
@@ -111,7 +127,22 @@ def isolated(
     # A power cut is played in the folder of faults, by processes of their own.
     if not request.path.is_relative_to(FAULTS):
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    if not str(request.path).startswith(PROBED):
+        monkeypatch.setattr(Sandbox, "_run_probe", _probed)
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+
+
+_passed: dict[tuple[Kind, bool], subprocess.CompletedProcess[str]] = {}
+_run_probe = Sandbox._run_probe
+
+
+def _probed(sandbox: Sandbox, kind: Kind, *, layered: bool) -> subprocess.CompletedProcess[str]:
+    """A self-test that found no leak holds for the conversations of all tests: it starts an
+    interpreter for each."""
+    done = _passed.get((kind, layered)) or _run_probe(sandbox, kind, layered=layered)
+    if done.stdout.strip() == "[]":
+        _passed[kind, layered] = done
+    return done
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -120,6 +120,7 @@ def test_findings_are_in_order_and_inside_the_text(text: str) -> None:
         end = credential.end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["sk-", "eyJ", "-eyJ", "-----BEGIN PRIVATE KEY-----", "://a:", "password ", "password=",

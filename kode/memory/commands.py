@@ -4,6 +4,7 @@ Commands return text; the face displays it.
 """
 
 import argparse
+import functools
 from collections.abc import Sequence
 from datetime import date, datetime
 
@@ -39,9 +40,14 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
+    return await run_command(system, _parser().parse_args(list(argv) or ["show"]))
+
+
+@functools.cache
+def _parser() -> CommandParser:
     parser = CommandParser(prog="/memory", add_help=False)
     add_commands(parser)
-    return await run_command(system, parser.parse_args(list(argv) or ["show"]))
+    return parser
 
 
 async def run_command(

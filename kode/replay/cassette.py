@@ -21,13 +21,14 @@ from kode.credentials import redact
 from kode.errors import KodeError, SessionError
 from kode.messages import first_of, images_of, plural
 from kode.permissions.sensitive import is_named_like_keys
+from kode.plain_text import Encoding
 from kode.replay.recording import Recording, make
 from kode.session.checkpoints import LOG
 from kode.session.content_store import MEGABYTE, is_digest
 from kode.session.entries import MessageEntry, RequestEntry, line_of
 from kode.session.messages import turns_of
 from kode.session.reading import ID, read
-from kode.tools.files import Binary, Encoding, decode
+from kode.tools.files import Binary, decode
 
 VERSION = 1
 MAX_CONTENTS_BYTES = 32 * MEGABYTE

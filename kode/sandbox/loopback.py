@@ -69,8 +69,8 @@ def make_loopback() -> Loopback | None:
 def _made(bubblewrap: str) -> tuple[int, int]:
     """Descriptors of a new network with its loopback up, and before it of the user namespace that
     owns it."""
-    # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, where
-    # kode was just killed, it would leave that child waiting for ever.
+    # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, as
+    # where kode was just killed, it would leave that child waiting for ever.
     told = os.memfd_create("bubblewrap")
     try:
         with subprocess.Popen(

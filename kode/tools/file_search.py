@@ -20,6 +20,7 @@ from pathlib import Path
 from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.programs import find_program
+from kode.tools import search_worker
 
 TIMEOUT_S = 30.0
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -86,8 +87,7 @@ def _worker(root: Path, pattern: str | None, *, ignore_case: bool, context: int)
         "ignore_case": ignore_case,
         "context": context,
     }
-    argv = argv_of("kode.tools.search_worker")
-    return Program(argv=argv, stdin=json.dumps(asked).encode())
+    return Program(argv=(*_PYTHON, search_worker.__file__), stdin=json.dumps(asked).encode())
 
 
 async def run(program: Program, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
@@ -149,11 +149,6 @@ async def _pieces(
 
 # -P: without it the working directory could shadow modules of the standard library.
 _PYTHON = (sys.executable, "-P")
-
-
-def argv_of(module: str) -> tuple[str, ...]:
-    """The command line to run a module of kode as a program."""
-    return (*_PYTHON, "-m", module)
 
 
 def environment() -> dict[str, str]:

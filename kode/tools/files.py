@@ -5,7 +5,6 @@ decides whether a call runs. Some things are refused in every mode: writing to a
 and reading the secrets in one.
 """
 
-import codecs
 import contextlib
 import hashlib
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from kode import durable
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
+from kode.plain_text import Encoding, encoding_by_mark
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
@@ -24,24 +24,7 @@ MAX_WHOLE_BYTES = 20 * 1024 * 1024
 
 SNIFF_BYTES = 65536
 
-_BOMS: tuple[tuple[bytes, str], ...] = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoding:
-    """How to convert between a file's bytes and its text."""
-
-    codec: str
-    """A codec that writes no byte order mark: utf-8, utf-16-le, latin-1, ..."""
-    bom: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,14 +311,6 @@ def decode(data: bytes) -> tuple[str, Encoding]:
     return text, Encoding(codec=codec)
 
 
-def encoding_by_mark(data: bytes) -> Encoding | None:
-    """The encoding that a byte order mark names; None without one."""
-    for bom, codec in _BOMS:
-        if data.startswith(bom):
-            return Encoding(codec=codec, bom=bom)
-    return None
-
-
 def encode(text: str, encoding: Encoding, name: str) -> bytes:
     """The bytes of a text. Raises: ToolError for characters that the encoding lacks."""
     try:
@@ -346,14 +321,6 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
             f"{name} is encoded as {encoding.codec}, which has no character U+{ord(bad):04X}: "
             "leave it out or write it as an escape. Nothing was written."
         ) from None
-
-
-def lines_of(text: str) -> list[str]:
-    """Splits into lines with their ends, at line feeds only, as editors and search tools count
-    them."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [line + "\n" for line in lines] + ([last] if last else [])
 
 
 def with_line_feeds(text: str) -> str:

@@ -16,6 +16,7 @@ from kode.function_tool import tool
 from kode.images import PDF, describe, keep, looks_of
 from kode.messages import Image, plural
 from kode.pictures import MAX_READ_BYTES, Picture, fitting
+from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
 from kode.tools import documents, files
 
@@ -198,7 +199,7 @@ def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
     """Raises: files.Binary, OSError."""
     head = file.read(files.SNIFF_BYTES)
     size = os.fstat(file.fileno()).st_size
-    mark = files.encoding_by_mark(head)
+    mark = encoding_by_mark(head)
     if mark is not None and mark.codec != "utf-8":
         if size > files.MAX_WHOLE_BYTES:
             raise files.Binary(f"{mark.codec} of {size:,} bytes, too large to convert")
@@ -219,7 +220,7 @@ def _whole_characters(head: bytes) -> int:
 
 def _convert(data: bytes, offset: int, limit: int) -> _Window:
     text, _encoding = files.decode(data)
-    lines = files.lines_of(text)
+    lines = lines_of(text)
     wanted = [line.rstrip("\n").encode() for line in lines[offset - 1 : offset - 1 + limit]]
     return _Window(
         lines=[line[:_KEPT_LINE_BYTES] for line in wanted],

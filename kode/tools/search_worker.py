@@ -1,9 +1,10 @@
-"""Searches files without ripgrep: `python -m kode.tools.search_worker`, with one JSON object on
-stdin. It walks like ripgrep: nested `.gitignore` files, hidden files included, `.git` skipped,
-symlinks not followed; and prints like `rg --json` or `rg --files --null`.
+"""Searches files without ripgrep: a script, with one JSON object on stdin. It walks
+like ripgrep: nested `.gitignore` files, hidden files included, `.git` skipped, symlinks not
+followed; and prints like `rg --json` or `rg --files --null`.
 
 It is a separate process, because a regular expression can run forever while holding the
-interpreter. A file that exceeds its time limit is skipped and reported as `slow`.
+interpreter. As a script it does without the package of the tools, whose imports would take most of
+its time. A file that exceeds its time limit is skipped and reported as `slow`.
 """
 
 import base64
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
-from kode.tools.files import encoding_by_mark, lines_of
+from kode.plain_text import encoding_by_mark, lines_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

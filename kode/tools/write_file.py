@@ -9,6 +9,7 @@ from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
+from kode.plain_text import Encoding, lines_of
 from kode.tools import diffs, files
 
 
@@ -45,7 +46,7 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
         return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
     files.write(context, plan.path, plan.data, mode=plan.mode)
     diff = diffs.unified_diff(plan.name, plan.before or "", plan.after)
-    count = len(files.lines_of(plan.after))
+    count = len(lines_of(plan.after))
     lines = plural(count, "line")
     done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"
     return ToolOutput(
@@ -65,7 +66,7 @@ def _plan(context: ToolContext, path: str, content: str) -> _Plan:
         raise ToolError(f"{name} is a folder: give the path of a file in it.")
     if not real.exists():
         _refuse_file_as_folder(context, real)
-        data = files.encode(content, files.Encoding(codec="utf-8"), name)
+        data = files.encode(content, Encoding(codec="utf-8"), name)
         return _Plan(
             path=real, name=name, data=data, mode=files.new_file_mode(), before=None, after=content
         )
@@ -79,7 +80,7 @@ def _plan(context: ToolContext, path: str, content: str) -> _Plan:
         notes.append("Its CRLF line ends were kept.")
     encoding = old.encoding
     if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
-        encoding = files.Encoding(codec="utf-8")
+        encoding = Encoding(codec="utf-8")
         notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
     return _Plan(
         path=real,

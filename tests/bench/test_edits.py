@@ -1,9 +1,12 @@
 import asyncio
 
+import pytest
+
 from bench.edits import SLIPS, cases, measure
 from tests.effort import share
 
 
+@pytest.mark.slow
 def test_the_default_form_of_edits_fails_least() -> None:
     assert sum(SLIPS.values()) == 100
     found = asyncio.run(measure(share(300)))

@@ -22,7 +22,6 @@ def left_behind(tmp_path: Path) -> list[Path]:
     return [path for name in ("tmp", "user") for path in (tmp_path / name).rglob("*")]
 
 
-@pytest.mark.smoke
 def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:

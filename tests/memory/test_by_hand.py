@@ -230,7 +230,10 @@ async def test_nothing_is_no_entry(tmp_path, name, target, text):
 
 
 @pytest.mark.parametrize(("name", "target"), [pair for pair in EVERY if pair[1] != "soul"])
-@pytest.mark.parametrize("text", ["Zeile 1\r\nZeile 2", "- eins\r\n- zwei\r\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["Zeile 1\r\nZeile 2", pytest.param("- eins\r\n- zwei\r\n", marks=pytest.mark.slow)],
+)
 async def test_lines_that_end_as_on_windows_can_be_undone(tmp_path, name, target, text):
     """They read back with other line ends than they were given."""
     system = await opened(tmp_path, name)

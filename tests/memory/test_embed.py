@@ -25,6 +25,7 @@ def cosine(one: str, other: str) -> float:
     return float(a @ b)
 
 
+@pytest.mark.slow
 def test_a_vector_is_equal_in_processes_with_other_hash_seeds() -> None:
     program = (
         "import sys; from kode.memory.embed import embed;"

@@ -83,6 +83,7 @@ def test_a_hidden_character_is_found_wherever_it_stands(text, hidden):
         assert finding.start == at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

@@ -124,7 +124,7 @@ def live(model: Provider, step: int) -> Changes:
     return Changes(live=Live(provider=model, step=step))
 
 
-@pytest.mark.parametrize("mode", ["ask", "full"])
+@pytest.mark.parametrize("mode", [pytest.param("ask", marks=pytest.mark.slow), "full"])
 @pytest.mark.parametrize("name", ["elsewhere/notes.txt", "elsewhere/.env", "project/.env"])
 async def test_a_strangers_permission_to_read_does_not_hold_here(
     record: Record, config: Config, project: Path, tmp_path: Path, mode: str, name: str
@@ -156,7 +156,7 @@ async def test_a_cassette_holds_nothing_of_files_with_keys(record: Record, proje
     assert contents == []
 
 
-@pytest.mark.parametrize("mode", ["ask", "full"])
+@pytest.mark.parametrize("mode", [pytest.param("ask", marks=pytest.mark.slow), "full"])
 @pytest.mark.parametrize("name", ["elsewhere/notes.txt", "project/.env"])
 async def test_a_live_model_reads_no_more_than_the_copy(
     record: Record, config: Config, project: Path, tmp_path: Path, mode: str, name: str

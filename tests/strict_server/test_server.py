@@ -52,6 +52,7 @@ def test_a_script_that_is_through_or_wrong_is_listed(server: StrictServer, scrip
     assert len(server.refusals) == 1
 
 
+@pytest.mark.slow
 def test_it_runs_on_its_own(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": "Hello"}]), encoding="utf-8")

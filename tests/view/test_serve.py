@@ -50,6 +50,7 @@ def test_two_servers_share_no_key():
     assert one.form_token("/a") != one.form_token("/b")
 
 
+@pytest.mark.slow
 def test_the_room_imports_no_other_face():
     code = "import sys, kode.view.serve; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

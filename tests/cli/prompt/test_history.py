@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import stat
 
+import pytest
 from prompt_toolkit.history import InMemoryHistory
 
 from kode.cli.prompt import history
@@ -51,6 +52,7 @@ def _append_many(path, name):
         kept.append_string(f"{name} {number}\n" + "x" * 9_000)
 
 
+@pytest.mark.slow
 def test_several_kodes_append_whole_entries(tmp_path):
     path = tmp_path / "history"
     context = multiprocessing.get_context("spawn")

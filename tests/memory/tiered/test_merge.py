@@ -239,12 +239,14 @@ def test_few_of_sixty_distinct_facts_are_worth_a_question(stream):
     assert actions.count("judge") <= 12
 
 
+@pytest.mark.slow
 def test_a_stream_without_a_judge_keeps_every_fact_as_written():
     tally = replay(read(STREAMS[1]), structure, judge=False)
 
     assert (tally.lost, tally.contradictions) == ([], [])
 
 
+@pytest.mark.slow
 def test_decisions_are_the_same_in_every_process():
     code = (
         "import json,sys; from kode.memory.tiered.merge import decide;"

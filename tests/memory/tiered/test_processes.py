@@ -124,6 +124,7 @@ async def make(root, calls):
         await use(system, target="user", **call)
 
 
+@pytest.mark.slow
 def test_sixteen_processes_adding_sixteen_facts_leave_sixteen(tmp_path):
     codes = all_at_once(tmp_path, *([{"action": "add", "content": fact}] for fact in FACTS))
 

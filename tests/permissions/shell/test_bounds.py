@@ -17,7 +17,9 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("size", [2_000, pytest.param(19_000, marks=pytest.mark.slow), 100_000])
+@pytest.mark.parametrize(
+    "size", [2_000, *(pytest.param(size, marks=pytest.mark.slow) for size in (19_000, 100_000))]
+)
 def test_a_long_repetitive_line_is_judged_or_given_up(unit, size):
     for before in ("", "cat ", 'echo "', "rm $x "):
         line = judged(before + unit * (size // len(unit)))
@@ -44,6 +46,7 @@ def test_a_parse_that_takes_too_long_is_given_up(monkeypatch):
     assert not line.known
 
 
+@pytest.mark.slow
 def test_letters_of_all_scripts_are_read():
     """The grammar's own scanner crashes on some of them, now and then."""
     for start in range(0x80, 0x110000, 0x400):
