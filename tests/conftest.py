@@ -61,13 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Does not even import the files of which `make test` would run nothing."""
-    left_out = (
-        config.option.markexpr == "not slow"
-        and collection_path.suffix == ".py"
-        and any(collection_path.is_relative_to(folder) for folder in SLOW)
-        and "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8")
-    )
-    return left_out or None
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if any(collection_path.is_relative_to(folder) for folder in SLOW):
+        return "pytest.mark.smoke" not in text or None
+    return _ALL_SLOW.search(text) is not None or None
 
 
 def pytest_collection_finish() -> None:
@@ -87,6 +86,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ):
             item.add_marker("slow")
 
+
+_ALL_SLOW = re.compile(r"^pytestmark = (pytest\.mark\.slow$|\[[^]]*pytest\.mark\.slow[,\]])", re.M)
+"""The line by which a whole file is slow."""
 
 _folders = itertools.count()
 

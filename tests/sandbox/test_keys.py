@@ -172,6 +172,7 @@ def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
             assert not (home / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_with_very_many_entries_costs_and_shows_nothing(place: Path, work: Path) -> None:
     crowd = place / "crowd"
     crowd.mkdir()
