@@ -3,11 +3,13 @@
 Not here: commands of a model or a person, which run unchanged with the full PATH.
 """
 
+import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from kode import paths
 
@@ -47,8 +49,27 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     return None
 
 
+async def start_program(*argv: str | Path, **options: Any) -> asyncio.subprocess.Process:
+    """`asyncio.create_subprocess_exec`, which waits for ever where it is cancelled before the pipes
+    are connected (CPython up to 3.12). Cancelled here, the program is killed and waited for.
+
+    Raises: OSError, ValueError.
+    """
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            process = starting.result()
+            # Kills it, and closes the pipes, which programs of its own may hold.
+            process._transport.close()  # type: ignore[attr-defined]
+            await process.wait()
+        raise
+
+
 def _here() -> list[Path]:
-    with suppress(OSError):  # the working directory is gone
+    with contextlib.suppress(OSError):  # the working directory is gone
         cwd = Path.cwd()
         return [cwd, paths.repository_root(cwd) or cwd]
     return []

@@ -1,11 +1,12 @@
 """Where the programs are found that kode starts by itself."""
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from kode.programs import DEPTH, depth, find_program, one_deeper
+from kode.programs import DEPTH, depth, find_program, one_deeper, start_program
 
 
 @pytest.fixture
@@ -74,3 +75,14 @@ def test_a_depth_that_makes_no_sense_is_none(value: str) -> None:
 def test_a_started_program_is_one_level_deeper() -> None:
     assert depth(one_deeper({})) == 1
     assert depth(one_deeper({DEPTH: "2"})) == 3
+
+
+async def test_a_program_cancelled_as_it_starts_is_killed() -> None:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    starting = asyncio.ensure_future(start_program("/bin/sleep", "600", **pipes))
+    await asyncio.sleep(0)  # it has a process now, and no pipes yet
+
+    starting.cancel()
+    await asyncio.wait([starting], timeout=30)
+
+    assert starting.cancelled()

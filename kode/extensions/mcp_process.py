@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kode.contracts import Wrapped
 from kode.errors import ServerError
-from kode.programs import one_deeper
+from kode.programs import one_deeper, start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
 
@@ -134,7 +134,7 @@ async def start(
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
     WATCH.begins(mark)
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_program(
             *(wrapped.argv if wrapped is not None else argv),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

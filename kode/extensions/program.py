@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.contracts import Attempt, Sandbox
+from kode.programs import start_program
 from kode.tools import processes
 from kode.tools.processes import WATCH
 
@@ -91,7 +92,7 @@ async def _run(
     process: asyncio.subprocess.Process | None = None
     WATCH.begins(mark)
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_program(
             *(wrapped.argv if wrapped is not None else argv),
             cwd=cwd,
             env={**environment, **processes.marked(mark)},

@@ -16,6 +16,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.fleet.records import Fleet, Task
 from kode.messages import calls_of, text_of
+from kode.programs import start_program
 from kode.session.entries import MessageEntry, TurnEntry
 from kode.session.messages import messages_so_far, unanswered
 from kode.session.reading import read
@@ -154,7 +155,7 @@ async def run_child(
                 out.with_suffix(".err").open("wb"),
             )
         with stdin, stdout, stderr:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_program(
                 *command,
                 stdin=stdin,
                 stdout=stdout,

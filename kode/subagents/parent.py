@@ -17,7 +17,7 @@ from typing import Any
 from kode.errors import StorageError, ToolError
 from kode.events import EXIT_CODES, AgentFinished, Emit, Status
 from kode.messages import shorten
-from kode.programs import one_deeper
+from kode.programs import one_deeper, start_program
 from kode.subagents import records
 from kode.subagents.channel import (
     PATIENCE_S,
@@ -164,7 +164,7 @@ async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Pro
     command += ["--max-steps", str(delegation.max_steps)]
     if delegation.session_id is not None:
         command += ["--parent-session", delegation.session_id]
-    return await asyncio.create_subprocess_exec(
+    return await start_program(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kode.contracts import ToolContext
 from kode.errors import ToolError
-from kode.programs import find_program
+from kode.programs import find_program, start_program
 from kode.tools import search_worker
 
 TIMEOUT_S = 30.0
@@ -95,7 +95,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
 
     Raises: OSError if it cannot be started; CancelledError, after the program was killed.
     """
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *program.argv,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -163,7 +163,7 @@ async def ask(script: str, question: bytes) -> bytes | None:
 
     Raises: OSError if it cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *_PYTHON,
         script,
         stdin=asyncio.subprocess.PIPE,

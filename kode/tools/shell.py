@@ -19,6 +19,7 @@ from kode.contracts import Background, Brief, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
+from kode.programs import start_program
 from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
@@ -194,7 +195,7 @@ class _Running:
         os.set_blocking(self._output, False)
         WATCH.begins(self._mark)
         try:
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = await start_program(
                 *argv,
                 stdin=asyncio.subprocess.DEVNULL if self._channel < 0 else self._channel,
                 stdout=written,

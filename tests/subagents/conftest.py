@@ -62,6 +62,11 @@ class Family:
         tasks = [Task(goal=goal) for goal in goals]
         return await run_tasks(self.delegation, tasks, "call_1", self.events.append)
 
+    def asks_the_model(self) -> bool:
+        """Whether its parent knows of a child that waits for a reply."""
+        alive = self.delegation.alive.values() if self.delegation is not None else ()
+        return any(child.clock.asked_at is not None for child in alive)
+
 
 async def no_memory() -> tuple[SnapshotSection, ...]:
     return ()

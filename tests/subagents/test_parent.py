@@ -312,13 +312,14 @@ async def test_a_child_that_waits_for_the_model_is_not_ended(
 ) -> None:
     code = """
 say(type="event", event={"type": "step_started", "step": 1})
-open("asked", "w")
 while not os.path.exists("replied"): time.sleep(0.01)
 result("slow, but whole")
 """
 
     async def reply() -> None:
-        await clocks.pass_by(after=family.folder / "asked")
+        while not family.asks_the_model():
+            await asyncio.sleep(0.01)
+        await clocks.pass_by()
         (family.folder / "replied").touch()
 
     replying = asyncio.create_task(reply())

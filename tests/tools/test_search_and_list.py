@@ -5,11 +5,13 @@ import dataclasses
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.programs import start_program
 from kode.tools import file_search
 from kode.tools.list_files import list_files
 from kode.tools.search_files import search_files
@@ -383,7 +385,11 @@ async def test_a_repository_cannot_configure_the_search(
 async def test_a_search_that_takes_too_long_stops_and_says_so(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_search, "TIMEOUT_S", 0.0)
+    async def hangs(*argv: str, **options: Any) -> asyncio.subprocess.Process:
+        return await start_program("/bin/sleep", "600", **options)
+
+    monkeypatch.setattr(file_search, "start_program", hangs)
+    monkeypatch.setattr(file_search, "TIMEOUT_S", 0.01)
     (project / "a").write_text("x\n")
 
     assert "[Stopped after 0 s" in (await call(search_files, pattern="x")).text

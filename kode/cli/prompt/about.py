@@ -12,6 +12,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clean, count, explain, one_line
 from kode.errors import KodeError, UserError
 from kode.messages import plural
+from kode.programs import start_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -100,7 +101,7 @@ async def show_config(state: PromptState, argument: str) -> None:
 
 async def run_doctor(state: PromptState, argument: str) -> None:
     """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped."""
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *(sys.executable, "-m", "kode", "doctor"),
         cwd=state.conversation.cwd,
         env={**os.environ, "COLUMNS": str(state.screen.width)},

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kode.contracts import Background
 from kode.errors import UserError
+from kode.programs import start_program
 from kode.tools.output import Capture, Lines
 from kode.tools.processes import WATCH, new_mark
 
@@ -85,8 +86,8 @@ class _Running:
 
     async def start(self, cwd: Path) -> None:
         try:
-            process = await asyncio.create_subprocess_shell(
-                self.command,
+            process = await start_program(
+                *("/bin/sh", "-c", self.command),
                 cwd=cwd,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

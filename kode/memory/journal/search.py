@@ -19,7 +19,7 @@ from kode.memory.frame import as_tool_errors
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import MEMORY, Entry
 from kode.memory.rank import Text
-from kode.programs import find_program
+from kode.programs import find_program, start_program
 
 TIMEOUT_S = 5.0
 MAX_PATTERN_CHARS = 1_000
@@ -63,7 +63,7 @@ async def _matching_lines(pattern: str, lines: Sequence[str]) -> list[int]:
     if program is None:
         wanted = pattern.lower()
         return [number for number, line in enumerate(lines) if wanted in line.lower()]
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         program,
         *("-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern),
         stdin=asyncio.subprocess.PIPE,

@@ -367,6 +367,7 @@ async def test_stopping_the_hooks_at_turns_end_keeps_the_turn(world: World, open
     conversation = await opened({"text": "the answer"})
     turn = asyncio.ensure_future(conversation.turn("ask"))
     while command not in running():
+        assert not turn.done(), runs(conversation)
         await asyncio.sleep(0.05)
 
     turn.cancel()
