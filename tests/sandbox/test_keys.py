@@ -17,7 +17,7 @@ READ_ALL = (
     "cat ~/.ssh/* ~/.kode/* ~/.aws/* 2>/dev/null; find ~ . -type f -exec cat {} + 2>/dev/null; "
     "grep -rs canary ~ . ; cat .env sub/.ENV deep/er/id_ed25519 2>/dev/null; "
     "tar c . 2>/dev/null | grep -a canary; find /home /root -maxdepth 3; "
-    "cp -r . $TMPDIR/copy 2>/dev/null; grep -rs canary $TMPDIR; git grep canary; git diff"
+    'cp -r . "$TMPDIR/copy" 2>/dev/null; grep -rs canary "$TMPDIR"; git grep canary; git diff'
 )
 
 

@@ -334,9 +334,9 @@ async def test_processes_that_left_their_session_end_with_the_command(
     if why := fault(made, kind):
         lacking_sandbox(kind, why)
     mark = f"{60_000 + os.getpid()}.75"
-    hides = f"trap '' TERM; : > $TMPDIR/begun; sleep {mark}; :"
-    start = f'setsid -f env -i sh -c "{hides}" > /dev/null 2>&1'
-    begins = "until [ -e $TMPDIR/begun ]; do sleep 0.01; done"
+    hides = f'trap "" TERM; : > "$0/begun"; sleep {mark}; :'
+    start = f"setsid -f env -i sh -c '{hides}' \"$TMPDIR\" > /dev/null 2>&1"
+    begins = 'until [ -e "$TMPDIR/begun" ]; do sleep 0.01; done'
     attempt = begun(made, kind)
     inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
     output = await shell.run(inside, shell.check({"command": f"{start}; {begins}; exit 4"}))

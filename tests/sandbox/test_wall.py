@@ -92,7 +92,7 @@ def test_datagrams_and_looked_up_names_are_reported(run: Run) -> None:
         "echo 'Network is unreachable' >&2; exit 1",
         "test -w /etc/passwd && false || exit 1",
         "cat < /dev/null > /dev/null; exit 1",
-        "echo x > $TMPDIR/x; mktemp; exit 1",
+        'echo x > "$TMPDIR/x"; mktemp; exit 1',
         "mkdir -p $XDG_CACHE_HOME/x; exit 1",
         "git status; git diff --exit-code HEAD",
         "git status; exit 1",
@@ -182,8 +182,8 @@ async def test_thousands_of_opens_by_forking_processes_arrive(
 ) -> None:
     of(made, kind)
     command = (
-        "for i in 1 2 3 4; do (for j in $(seq 500); do : > $TMPDIR/$i-$j; done) & done; "
-        "for i in $(seq 200); do (:) > /dev/null & done; wait; ls $TMPDIR | wc -l"
+        'for i in 1 2 3 4; do (for j in $(seq 500); do : > "$TMPDIR/$i-$j"; done) & done; '
+        'for i in $(seq 200); do (:) > /dev/null & done; wait; ls "$TMPDIR" | wc -l'
     )
     _, output = await in_shell(context, made, kind, command)
     assert output.text.startswith("2000"), output.text
@@ -196,7 +196,7 @@ async def test_a_command_killed_while_it_writes_ends_at_once(
     of(made, kind)
     for command in (
         "kill -9 $$",
-        "(while :; do : > $TMPDIR/x; done) & until [ -e $TMPDIR/x ]; do :; done; kill -9 $$",
+        '(while :; do : > "$TMPDIR/x"; done) & until [ -e "$TMPDIR/x" ]; do :; done; kill -9 $$',
     ):
         _, output = await in_shell(context, made, kind, command)
         assert output.exit_status != 0
