@@ -43,7 +43,7 @@ LAST_SECOND = 253_402_214_400
 
 
 _LETTER = r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\["\\/bfnrt])'
-_TEXT_PART = re.compile(rf'{{"text":"({_LETTER}{{0,1000}}+){_LETTER}*+(?:",("source")?|)')
+_TEXT_PART = re.compile(rf'{{"text":"({_LETTER}{{0,1000}}){_LETTER}*(?:",("source")?|)')
 """The beginning of a text in a line that may be cut anywhere, and whether it has a source."""
 
 

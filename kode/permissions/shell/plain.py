@@ -50,11 +50,13 @@ class Assignment:
 
 Item = Command | Redirect | Assignment
 
+# No group below is repeated possessively: Python before 3.11.5 (that of Debian 12) takes `a"` for a
+# whole word then, since it forgets where the repetition stood when a part of it fails.
 _BARE = r"[A-Za-z0-9_./,:+@%=-]"
 _SINGLE = r"'[^'\x00-\x08\x0b-\x1f\x7f]*'"
-_DOUBLE = r'"(?:[^"\\$`!\x00-\x08\x0b-\x1f\x7f]|\\[^$`!\n\x00-\x1f\x7f])*+"'
+_DOUBLE = r'"(?:[^"\\$`!\x00-\x08\x0b-\x1f\x7f]|\\[^$`!\n\x00-\x1f\x7f])*"'
 _ESCAPE = r"\\[ -~]"
-_WORD = rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE})++"
+_WORD = rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE})+"
 _END = r"(?=[ \t\n;|&]|\Z)"
 
 _TOKEN = re.compile(
@@ -66,7 +68,7 @@ _TOKEN = re.compile(
 
 _PIECE = re.compile(rf"{_SINGLE}|{_DOUBLE}|{_ESCAPE}")
 
-_PATTERN = re.compile(rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE}|[*?\[\]~^!#\"])*+")
+_PATTERN = re.compile(rf"(?:{_BARE}|{_SINGLE}|{_DOUBLE}|{_ESCAPE}|[*?\[\]~^!#\"])*")
 
 _HOME = re.compile(r"\"?\$(?:HOME\b|\{HOME\})")
 
