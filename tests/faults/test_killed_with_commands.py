@@ -13,7 +13,8 @@ from tests.faults.kode_run import Place, call, task
 from tests.faults.lives import EPISODE
 
 ENDED_S = 40.0
-STAYS = "sh -c 'echo $$ >> pids; exec sleep 58.75'"
+SECONDS = "58.75"
+STAYS = f"sh -c 'echo $$ >> pids; exec sleep {SECONDS}'"
 COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
 RUNS = {"calls": [call("shell", command=COMMAND)]}
 IN_BACKGROUND = {"calls": [call("shell", command=COMMAND, background=True)]}
@@ -22,13 +23,12 @@ DELEGATES = {"calls": [call("delegate_tasks", tasks=[{"goal": "Wait."}])]}
 
 
 def living(pids: Path) -> int:
-    """How many of the processes that wrote down their ids live. One that nobody has asked for
-    since it ended is dead all the same."""
+    """How many of the processes that wrote down their ids live. The id of one that has ended may be
+    another's by now; one that nobody has waited for has no command line."""
     count = 0
     for pid in pids.read_text().split() if pids.exists() else ():
         with contextlib.suppress(OSError):
-            status = Path(f"/proc/{pid}/stat").read_text()
-            count += status.rpartition(")")[2].split()[0] not in "ZX"
+            count += SECONDS.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return count
 
 

@@ -30,7 +30,7 @@ from tests.e2e.attacks.witness import Witness
 
 IDS = {"root": 0, "dev": 1000}
 
-_OF_KODE = ("sessions/2", "logs", "sandbox", "locks", "tool-texts")
+_OF_KODE = ("sessions/2", "sessions/order", "logs", "sandbox", "locks", "tool-texts")
 _FOLDERS_OF_KODE = ("", "/sessions")
 
 _LATER = (
