@@ -237,19 +237,26 @@ def _hidden_homes(ground: Ground) -> list[Path]:
     return sorted(dict.fromkeys((*others, *ground.homes)), key=lambda home: len(home.parts))
 
 
-@cache
 def _visible_paths(ground: Ground) -> tuple[Path, ...]:
-    """What stays readable of hidden homes; computed once per process."""
-    there = {path for path in _each_shown(ground) if path.exists()}
+    """What stays readable of hidden homes. Git's settings are looked at for each command: a key may
+    have come into them meanwhile."""
+    settings = (home / name for home in ground.homes for name in GIT_SETTINGS)
+    there = {path for path in settings if path.exists() and not _holds_key(path)}
+    there |= _shown_for_good(ground)
     outermost = (path for path in there if not there.intersection(path.parents))
     return tuple(sorted(outermost))
+
+
+@cache
+def _shown_for_good(ground: Ground) -> frozenset[Path]:
+    """The rest of it; computed once per process."""
+    return frozenset(path for path in _each_shown(ground) if path.exists())
 
 
 def _each_shown(ground: Ground) -> Iterator[Path]:
     yield from map(Path, _HOME_SHOWN)
     for home in ground.homes:
         yield from (home / name for name in SHOWN_IN_HOME)
-        yield from (home / name for name in GIT_SETTINGS if not _holds_key(home / name))
     for name in (os.environ.get("VIRTUAL_ENV", ""), *os.environ.get("PATH", "").split(":")):
         folder = Path(os.path.realpath(name or "/"))
         if any(home.is_relative_to(folder) for home in ground.homes):
@@ -317,7 +324,7 @@ def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, boo
     for folder in map(str, ground.folders):
         inside = {path for path in hidden if path.startswith(f"{folder}/")}
         work += _beside(folder, inside) if inside else [(folder, True)]
-    return [*_readable_outside(ground), *work]
+    return [*_readable_now(ground), *work]
 
 
 def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
@@ -326,6 +333,12 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
     above = {parent for path in masked for parent in path.parents}
     within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
     return [str(p) for p in (*within, *(one.parent for one in ground.readable)) if p.is_dir()]
+
+
+def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
+    settings = (home / name for home in ground.homes for name in GIT_SETTINGS)
+    keyed = {str(path) for path in settings if _holds_key(path)}
+    return [one for one in _readable_outside(ground) if one[0] not in keyed]
 
 
 @cache

@@ -221,11 +221,11 @@ def test_programs_that_a_person_has_on_their_path_are_seen(
     program.chmod(0o755)
     run.user.owns(home / "bin", program)
     monkeypatch.setenv("PATH", f"{home}/bin:{home}:{os.environ['PATH']}")
-    for known in (view._visible_paths, view._own_hidden, view._readable_outside):
+    for known in (view._shown_for_good, view._own_hidden, view._readable_outside):
         known.cache_clear()  # found out once a process
     assert run("mine").out == "mine\n"
     assert "PRIVATE" not in run("cat ~/.ssh/id_rsa").out
-    for known in (view._visible_paths, view._own_hidden, view._readable_outside):
+    for known in (view._shown_for_good, view._own_hidden, view._readable_outside):
         known.cache_clear()
 
 
