@@ -25,17 +25,17 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = _OPEN | getattr(os, "O_PATH", 0)
 """For a folder that is only passed through, and may be unreadable."""
 
-ModeOf = Callable[[int], int]
-"""Of a missing folder, by its place among the steps from 0: the mode with which it is created."""
+ModeOf = Callable[[int], int | None]
+"""Of a missing folder, by its place among the steps from 0: its mode, exactly, whatever the umask;
+None for that of a person's new folder."""
 
 
 class LinkInTheWay(OSError):
     """A component of the path is a link."""
 
 
-def usual_mode(step: int) -> int:
-    """The mode that a person's new folder has, before their umask."""
-    return 0o777
+def usual_mode(step: int) -> None:
+    """The mode that a person's new folder has."""
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
         for place, step in enumerate(steps):
             if step in ("", ".", "..") or "/" in step:
                 raise OSError(errno.EINVAL, "not the name of a folder", step)
-            below = _step(folder, step, None if make is None else make(place))
+            below = _step(folder, step, place, make)
             os.close(folder)
             folder = below
         opened = os.open(".", _OPEN, dir_fd=folder)
@@ -70,20 +70,33 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
         os.close(opened)
 
 
-def _step(folder: int, name: str, mode: int | None) -> int:
+def _step(folder: int, name: str, place: int, make: ModeOf | None) -> int:
     try:
         return os.open(name, _PASS, dir_fd=folder)
     except FileNotFoundError:
-        if mode is None:
+        if make is None:
             raise
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, mode, dir_fd=folder)
-        return _step(folder, name, None)
+            _make(folder, name, make(place))
+        return _step(folder, name, place, None)
     except OSError as error:
         found = status(folder, name)
         if found is not None and stat.S_ISLNK(found.st_mode):
             raise LinkInTheWay(errno.ELOOP, "a link is in the way", name) from error
         raise
+
+
+def _make(folder: int, name: str, mode: int | None) -> None:
+    if mode is None:
+        os.mkdir(name, dir_fd=folder)
+        return
+    os.mkdir(name, 0o700, dir_fd=folder)
+    made = os.open(name, _OPEN, dir_fd=folder)
+    try:
+        # Beside the given bits, those that it has from the folder it is in: its group's, say.
+        os.fchmod(made, os.fstat(made).st_mode & ~0o777 & 0o7777 | mode)
+    finally:
+        os.close(made)
 
 
 def status(folder: int, name: str) -> os.stat_result | None:
@@ -139,6 +152,14 @@ def remove(folder: int, name: str) -> None:
         shutil.rmtree(name, dir_fd=folder)
     else:
         os.unlink(name, dir_fd=folder)
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Removes these folders, the innermost first, up to one that holds something."""
+    with contextlib.suppress(OSError):
+        for one in folders:
+            with open_folder(one.parent) as folder:
+                os.rmdir(one.name, dir_fd=folder)
 
 
 @contextlib.contextmanager

@@ -45,10 +45,14 @@ def test_a_link_at_any_component_is_refused(tree: Path, depth: int, make: bool) 
 
 
 def test_missing_folders_are_made_with_their_modes(tmp_path: Path) -> None:
-    modes = (0o755, 0o700, 0o750)
-    with beneath.open_folder(tmp_path) as top:
-        with beneath.open_below(top, STEPS, make=modes.__getitem__):
-            pass
+    modes = (0o775, 0o700, 0o757)
+    umask = os.umask(0o077)
+    try:
+        with beneath.open_folder(tmp_path) as top:
+            with beneath.open_below(top, STEPS, make=modes.__getitem__):
+                pass
+    finally:
+        os.umask(umask)
 
     made = [tmp_path.joinpath(*STEPS[: count + 1]) for count in range(3)]
     assert [folder.stat().st_mode & 0o777 for folder in made] == list(modes)

@@ -67,10 +67,7 @@ class Scratch:
         """Removes an added file, and the folders created for it. Raises: OSError."""
         with beneath.open_folder(path.parent) as folder:
             beneath.remove(folder, path.name)
-        with contextlib.suppress(OSError):  # one that holds something else
-            for own in path.parents[: len(path.relative_to(self.project).parts) - 1]:
-                with beneath.open_folder(own.parent) as folder:
-                    os.rmdir(own.name, dir_fd=folder)
+        beneath.remove_empty(path.parents[: len(path.relative_to(self.project).parts) - 1])
 
     def in_copy(self, path: str) -> Path | None:
         """A recorded file's path in the copy; None for one outside of it."""

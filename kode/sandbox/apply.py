@@ -59,6 +59,8 @@ def _apply_one(
         except (beneath.LinkInTheWay, NotADirectoryError):
             return "its folder is a link"
         except FileNotFoundError:
+            if one.change != "deleted":
+                raise
             return ""  # deleted with its folder
         before = beneath.status(folder, name)
         is_folder = before is not None and stat.S_ISDIR(before.st_mode)

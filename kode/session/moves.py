@@ -1,7 +1,6 @@
 """Changes files for undo and redo: keeps the current states first, then changes all files together.
 `checkpoints` decides which files, and their target states."""
 
-import contextlib
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -117,10 +116,7 @@ def _make_one(contents: Contents, move: Moved) -> str:
         return "it has changed just now"
     contents.restore(Path(move.path), move.now, move.now_mode, sync_name=False)
     if move.now is None:
-        with contextlib.suppress(OSError):  # something else is in one of them
-            for own in list(Path(move.path).parents)[: move.folders]:
-                with beneath.open_folder(own.parent) as parent:
-                    os.rmdir(own.name, dir_fd=parent)
+        beneath.remove_empty(Path(move.path).parents[: move.folders])
     return ""
 
 

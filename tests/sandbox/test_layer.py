@@ -12,10 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.sandbox import layer
 from kode.sandbox import store as stores
+from kode.sandbox.apply import apply
 from kode.sandbox.attempt import Attempt
+from kode.sandbox.layer import Layer
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
@@ -601,3 +604,12 @@ def test_a_change_says_whether_a_link_is_there_now(made: Sandbox) -> None:
     found = {Path(one.path).name: one.is_link for one in attempt.changes()}
     attempt.close()
     assert (found[".cargo"], found["config.toml"]) == (True, False)
+
+
+def test_a_change_without_its_project_is_left_with_a_reason(tmp_path: Path) -> None:
+    gone = Layer(root=tmp_path / "gone", holder=tmp_path / "layer")
+    made = FileChange(path=str(gone.root / "a"), change="created")
+
+    left = apply(gone, [made], time.time_ns(), lambda path: False)
+
+    assert list(left) == [made.path]
