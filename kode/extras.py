@@ -1,7 +1,7 @@
 """Extras: parts of kode whose packages only those install who want them.
 
 Each has its name in `pyproject.toml` too. A part calls `require` before it imports such a package,
-so that a missing one is told everywhere alike.
+so that the error for a missing one is the same everywhere.
 """
 
 import importlib.metadata
@@ -15,10 +15,7 @@ from kode.errors import ConfigError, KodeError
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "acp": ("Working in an editor (ACP)", ("acp",)),
-    "bedrock": (
-        "Amazon Bedrock without AWS_BEARER_TOKEN_BEDROCK",
-        ("boto3",),
-    ),
+    "bedrock": ("Amazon Bedrock without AWS_BEARER_TOKEN_BEDROCK", ("boto3",)),
     "documents": ("Reading a PDF", ("pypdfium2", "PIL")),
     "mcp": ("MCP", ("mcp", "mcp_types")),
     "pictures": ("Making a large picture smaller", ("PIL",)),
@@ -58,7 +55,7 @@ def install_command(extra: str) -> str:
 
 
 def _with_those_there(extra: str) -> str:
-    """The requirement of an environment that is made anew: every extra it has, from where kode was
+    """The requirement for rebuilding the environment: every extra it has, from where kode was
     installed: an index may have another program of that name."""
     extras = ",".join(name for name in EXTRAS if name == extra or is_installed(name))
     origin = importlib.metadata.distribution("kode").read_text("direct_url.json")

@@ -121,8 +121,9 @@ class Past:
         """Completes what undos and redos in this folder left half done when they were killed, and
         says so. Raises: StorageError."""
         talk = self._talk
-        undone = await asyncio.to_thread(talk.checkpoints.finish) if talk.resumed else None
-        if undone is not None:
+        own = talk.checkpoints
+        is_cut = talk.resumed and own.marker is not None and own.marker.exists()
+        if is_cut and (undone := await asyncio.to_thread(own.finish)):
             self._record_undo(undone)
             talk.emit(Notice(text=undo_text(undone, talk.cwd, self._prompt_start)))
         others = await asyncio.to_thread(

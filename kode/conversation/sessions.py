@@ -67,10 +67,8 @@ def finish_undos(
         path = paths.session_file(home, name)
         if not path.exists():
             durable.remove(paths.unfinished_undo(home, name))
-        elif name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path):
-            undone = kept_checkpoints(config, home, name).finish()
-            if undone is None:  # killed before it began
-                durable.remove(paths.unfinished_undo(home, name))
-            else:
-                found.append((name, undone))
+            continue
+        is_here = name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path)
+        if is_here and (undone := kept_checkpoints(config, home, name).finish()):
+            found.append((name, undone))
     return found

@@ -107,9 +107,8 @@ def command_line(
     shared_budget: Path | None,
 ) -> list[str]:
     """The command line of a task's process, which reads its message from standard input: others can
-    list command lines. `left_usd` is what is left of its own budget. What
-    holds for a task wins over what holds for all, and that over what is usual for a tree of its
-    own."""
+    list command lines. `left_usd` is what is left of its own budget. What holds for a task wins
+    over what holds for all, and that over what is usual for a tree of its own."""
     line = [*COMMAND, "continue" if resumed else "run"]
     line += ["--id" if resumed else "--session-id", session_id]
     line += ["--output-format", "json", "--quiet", "--cwd", str(cwd)]

@@ -240,9 +240,7 @@ def _hidden_homes(ground: Ground) -> list[Path]:
 def _visible_paths(ground: Ground) -> tuple[Path, ...]:
     """What stays readable of hidden homes. Git's settings are looked at for each command: a key may
     have come into them meanwhile."""
-    settings = (home / name for home in ground.homes for name in GIT_SETTINGS)
-    there = {path for path in settings if path.exists() and not _holds_key(path)}
-    there |= _shown_for_good(ground)
+    there = _shown_for_good(ground) | _git_settings(ground, keyed=False)
     outermost = (path for path in there if not there.intersection(path.parents))
     return tuple(sorted(outermost))
 
@@ -263,6 +261,12 @@ def _each_shown(ground: Ground) -> Iterator[Path]:
             continue  # one home may lie in another, and be on the PATH
         if any(home in folder.parents and _is_of_programs(folder, home) for home in ground.homes):
             yield folder
+
+
+def _git_settings(ground: Ground, *, keyed: bool) -> set[Path]:
+    """Those that hold a key, or those that hold none."""
+    settings = (home / name for home in ground.homes for name in GIT_SETTINGS)
+    return {path for path in settings if path.exists() and _holds_key(path) is keyed}
 
 
 def _is_of_programs(folder: Path, home: Path) -> bool:
@@ -336,8 +340,7 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
 
 
 def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
-    settings = (home / name for home in ground.homes for name in GIT_SETTINGS)
-    keyed = {str(path) for path in settings if _holds_key(path)}
+    keyed = {str(path) for path in _git_settings(ground, keyed=True)}
     return [one for one in _readable_outside(ground) if one[0] not in keyed]
 
 

@@ -192,6 +192,7 @@ class Checkpoints:
         past = self.history()
         taken = past.unfinished
         if taken is None:
+            self._unmark()
             return None
         for folder in {Path(move.path).parent for move in taken.files}:
             durable.remove_stale_temporaries(folder)
@@ -222,9 +223,12 @@ class Checkpoints:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
                 self._record(Made(group=taken.group))
-                if self.marker is not None:
-                    durable.remove(self.marker)
+                self._unmark()
         return outcome
+
+    def _unmark(self) -> None:
+        if self.marker is not None and self.marker.exists():
+            durable.remove(self.marker)
 
     def undo_from(self, turn: int) -> list[Undone]:
         """Undoes this turn and every later one, the newest first. Raises: StorageError."""

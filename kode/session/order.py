@@ -17,7 +17,7 @@ NAME = "order"
 """Of the list, in the folder of the sessions."""
 
 LONGEST_BYTES = 262_144
-"""About 11,000 tasks, read in a millisecond; a longer list is written anew, each session once."""
+"""About 11,000 tasks, read in a millisecond; a longer list is rewritten with each session once."""
 
 
 def add(folder: Path, session_id: str) -> None:
