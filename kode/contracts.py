@@ -29,8 +29,9 @@ ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
 Face = Literal["kode", "patch", "editor"]
 """The form in which tools for files are offered; see `kode.tools.faces`."""
 
-Api = Literal["responses", "chat", "messages", "scripted"]
-"""A wire format: OpenAI's Responses, Chat Completions, Anthropic's Messages, or a script."""
+Api = str
+"""A wire format: `responses` (OpenAI's Responses), `chat` (Chat Completions), `messages`
+(Anthropic's Messages), `scripted`, or one that a plug-in adds."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,15 @@ A row is data: the module it names is imported when it is opened. `kode.provider
 say how one works.
 """
 
+import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from kode import installed
 from kode.contracts import Api, ModelInfo
+from kode.errors import ConfigError
 
 FORMATS: Mapping[Api, str] = {
     "responses": "kode.providers.openai_responses:OpenAIResponses",
@@ -479,6 +482,14 @@ SYSTEMS: Mapping[str, str] = {
 """Name → module:Class; the class takes the memory section of the config. Only the chosen system's
 module is imported."""
 
+
+def systems(name: str | None = None) -> Mapping[str, str]:
+    """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
+    if name in SYSTEMS:
+        return SYSTEMS
+    return {**{of: where for of, (_, where) in installed.added("memory").items()}, **SYSTEMS}
+
+
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
 
@@ -486,9 +497,27 @@ AZURE = ".azure.com"
 """Where accounts of Azure OpenAI have their addresses."""
 
 
+def rows_of_plugins() -> tuple[ProviderRow, ...]:
+    """The rows that plug-ins add. Looked for only where kode's own do not decide. Raises:
+    ConfigError."""
+    with_rows = (plugin for plugin in installed.plugins() if plugin.providers)
+    return tuple(row for plugin in with_rows for row in installed.load(plugin, plugin.providers))
+
+
 def provider_row(name: str) -> ProviderRow | None:
     """The row of a provider; None for a name that is not in the table."""
-    return next((row for row in PROVIDERS if row.name == name), None)
+    own = next((row for row in PROVIDERS if row.name == name), None)
+    return own or next((row for row in rows_of_plugins() if row.name == name), None)
+
+
+def opener_of(api: Api) -> Any:
+    """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
+    if api in FORMATS:
+        return pkgutil.resolve_name(FORMATS[api])
+    added = installed.added("formats")
+    if api not in added:
+        raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
+    return installed.load(*added[api])
 
 
 def row_with_address(base_url: str) -> ProviderRow | None:
@@ -533,7 +562,11 @@ def owner_of(model: str | None) -> ProviderRow | None:
     """The provider whose own server alone has this model; None if the name does not show it."""
     if model is None:
         return None
-    return next((row for row in PROVIDERS if row.models and model.startswith(row.models)), None)
+
+    def of(rows: Iterable[ProviderRow]) -> ProviderRow | None:
+        return next((row for row in rows if row.models and model.startswith(row.models)), None)
+
+    return of(PROVIDERS) or of(rows_of_plugins())
 
 
 def owner_of_key(key: str) -> ProviderRow | None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from kode import installed
 from kode.cli import elsewhere
 from kode.cli.parser import COMMANDS, nearest
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
@@ -122,8 +123,10 @@ def _dispatch(argv: list[str]) -> int:
         return answer(os.environ["COMP_LINE"])
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
-        width = max(map(len, COMMANDS))
-        lines = (f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items())
+        listed = {name: what for name, (_, what) in COMMANDS.items()}
+        listed |= {name: command.summary for name, (_, command) in _of_plugins().items()}
+        width = max(map(len, listed))
+        lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         sys.stdout.flush()
         return 0
@@ -132,6 +135,9 @@ def _dispatch(argv: list[str]) -> int:
     if first in OTHER_NAMES:
         return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
+        if first in (added := _of_plugins()):
+            plugin, command = added[first]
+            return _finished(installed.load(plugin, command.run)(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     return _run("kode.cli.commands.interactive", argv)
 
@@ -140,17 +146,28 @@ def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
     if word in elsewhere.COMMANDS:
         return f" {elsewhere.COMMANDS[word]}"
-    if near := nearest(word, COMMANDS):
+    if any(one.name == word and not one.enabled for one in installed.installed()):
+        return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
+    if near := nearest(word, (*COMMANDS, *_of_plugins())):
         return near
     if any(not argument.startswith("-") for argument in rest):
         return " Put a task of several words in quotes, or use `kode run`."
     return f" To run a task of one word: `kode run {word}`."
 
 
+def _of_plugins() -> dict[str, tuple[installed.Plugin, installed.Command]]:
+    """The commands that plug-ins add, under the names that are free."""
+    added = installed.added("commands")
+    return {name: one for name, one in added.items() if name not in COMMANDS | OTHER_NAMES}
+
+
 def _run(module: str, argv: Sequence[str]) -> int:
     """Calls a module's `main(argv) -> int`, or another named function."""
     module, _, function = module.partition(":")
-    code: int = getattr(importlib.import_module(module), function or "main")(argv)
+    return _finished(getattr(importlib.import_module(module), function or "main")(argv))
+
+
+def _finished(code: int) -> int:
     sys.stdout.flush()
     return code
 

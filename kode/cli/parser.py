@@ -21,7 +21,6 @@ COMMANDS = {
         "replay a session, or continue it from one of its steps",
     ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
-    "cost": ("kode.cli.commands.cost", "show tokens and cost, and why a cache was lost"),
     "acp": ("kode.cli.commands.acp", "serve an editor by the Agent Client Protocol"),
     "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
@@ -33,6 +32,7 @@ COMMANDS = {
         "kode.cli.commands.trust",
         "show what you approved of this repository, and what is pending",
     ),
+    "plugin": ("kode.cli.commands.plugin", "list plug-ins, and turn them on and off"),
     "init": ("kode.cli.commands.init", "guided set-up"),
     "config": ("kode.cli.commands.config", "show every setting and where it came from"),
     "doctor": (

@@ -17,6 +17,7 @@ from kode.registry import (
     owner_of,
     owner_of_key,
     provider_row,
+    rows_of_plugins,
 )
 
 OF_SERVERS = frozenset(("responses", "chat", "messages"))
@@ -136,11 +137,12 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
         return owner_of_key(config.api_key) or owner or row_of(config, COMPATIBLE)
-    with_key = [
-        row
-        for row in PROVIDERS
-        if environ.get(row.key_variable) or config.providers.get(row.name, ProviderPart()).api_key
-    ]
+
+    def has_key(row: ProviderRow) -> bool:
+        own = config.providers.get(row.name, ProviderPart()).api_key
+        return bool(environ.get(row.key_variable) or own)
+
+    with_key = list(filter(has_key, PROVIDERS)) or list(filter(has_key, rows_of_plugins()))
     if len(with_key) > 1 and config.model is not None:
         compatible = next((row for row in with_key if row.name == COMPATIBLE), with_key[0])
         return owner or compatible

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kode import durable
 from kode.errors import ConfigError
 
 MAX_FILE_BYTES = 1_000_000
@@ -59,6 +60,15 @@ def _without_waiting(path: str, flags: int) -> int:
     """Opens without waiting: an unpacked archive may contain a pipe of that name, which nobody
     writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Replaces a config file, which keeps its mode; a new one only its owner can read. Raises:
+    StorageError."""
+    durable.make_folder(path.parent)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    durable.replace(path, text.encode(), mode=mode)
 
 
 def expand_variables(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:

@@ -7,22 +7,28 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kode import paths
 from kode.contracts import Effort, PermissionMode
 from kode.credentials import redact
-from kode.registry import SYSTEMS
+from kode.registry import systems
 
-if TYPE_CHECKING:
-    SystemName = str
-else:
-    SystemName = Literal[tuple(SYSTEMS)]
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 """A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
 of the two."""
+
+
+def _known_system(name: str) -> str:
+    if name not in systems(name):
+        raise ValueError(f"must be one of {', '.join(systems())}")
+    return name
+
+
+SystemName = Annotated[str, AfterValidator(_known_system)]
+"""A memory system of kode or of a plug-in."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -215,6 +221,8 @@ class Config(Part):
     repl: Repl = Repl()
     memory: MemoryConfig = MemoryConfig()
     sessions: Sessions = Sessions()
+    plugins: Mapping[str, Mapping[str, Any]] = {}
+    """The name of a plug-in → whether it is `enabled`, and its own settings."""
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""

@@ -45,6 +45,7 @@ from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
 from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
+from kode.conversation.plugged import Plugged
 from kode.conversation.prepared import named_in, names_offered, turn_of
 from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
 from kode.engine.agent import Agent
@@ -186,6 +187,8 @@ class Conversation:
     sharing: "Sharing | None" = None
     """Sends this session's line to the team's list; belongs to the process. None where sessions are
     not shared, and in a subagent."""
+    plugged: Plugged | None = None
+    """The plug-ins; they belong to the process. None in a subagent."""
     own_tools: tuple[Tool, ...] = ()
     own_memory: MemorySystem | None = None
     """The memory of an embedding program; it belongs to the process, not to one session."""
@@ -228,6 +231,7 @@ class Conversation:
             small = is_small(self.config, self.agent.provider)
             if small:
                 self.agent = simplify(self.agent, self.config)
+            self._add_sections()
             memory = self.agent.memory
             context = make_memory_context(
                 self.agent,
@@ -273,6 +277,12 @@ class Conversation:
             if self.sharing is not None:
                 self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
+
+    def _add_sections(self) -> None:
+        """Puts plug-ins' sections of the system prompt before memory's, which changes more."""
+        if self.plugged is not None and (added := self.plugged.sections()):
+            render = self.agent.render_system
+            self.agent = replace(self.agent, render_system=lambda late: render({**added, **late}))
 
     async def _learn(self) -> None:
         """Lets the provider ask its server about the model, at most for a turn's time limit. Says
@@ -598,6 +608,8 @@ class Conversation:
                 await self.extensions.close()
             await self._leave("exit")
             await self._close_providers()
+            if self.plugged is not None:
+                await self.plugged.close()
             if self.sharing is not None:
                 await self.sharing.finish(self.session.id)
 
@@ -646,6 +658,8 @@ class Conversation:
         self.fresh_plan = False
         self.unread_results = resumed
         self.context = Context(session)
+        if self.plugged is not None:
+            self.plugged.now.session = session
         self.agent = make_agent(
             self.config,
             self.agent.provider,

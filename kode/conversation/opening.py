@@ -17,6 +17,7 @@ from kode.assembly import (
 from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
+from kode.conversation.plugged import plug_in
 from kode.conversation.sessions import create_session, load_session
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
@@ -81,10 +82,12 @@ async def open_conversation(
         raise not_kept(error) from error
     if fault := paths.home_fault(home):
         emit(Notice(text=fault))
-    commands = BackgroundCommands(emit)
     own_memory = None if memory is None else guard(memory, loaded.config.memory)
     try:
         place = of_session(open_workplace(loaded.config, home, cwd), session.id)
+        plugged = plug_in(loaded.config, place, emit, session)
+        emit, tools = plugged.emit, (*tools, *plugged.tools)
+        commands = BackgroundCommands(emit)
         agent = make_agent(
             loaded.config,
             provider,
@@ -120,6 +123,7 @@ async def open_conversation(
         extensions=extensions,
         trust_project=trust_project,
         own_tools=tools,
+        plugged=plugged,
         own_memory=own_memory,
         sharing=sharing,
         keep_session=keep_session,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import durable, paths
+from kode import paths
 from kode.config import project_file
-from kode.config.files import read_layer
+from kode.config.files import read_layer, write_document
 from kode.errors import ConfigError
 from kode.extensions.trust import Item, Scope
 
@@ -184,7 +184,7 @@ def add(path: Path, name: str, values: Mapping[str, Any]) -> None:
     if name in section:
         raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
     section[name] = values
-    _write(path, document)
+    write_document(path, document)
 
 
 def remove(path: Path, name: str) -> None:
@@ -193,7 +193,7 @@ def remove(path: Path, name: str) -> None:
     if name not in document.get(SECTION, {}):
         raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` lists them.")
     del document[SECTION][name]
-    _write(path, document)
+    write_document(path, document)
 
 
 def _fault(path: Path, name: str, values: Any) -> str:
@@ -239,10 +239,3 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document.get(SECTION, {}), dict):
         raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
     return document
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    durable.make_folder(path.parent)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    durable.replace(path, text.encode(), mode=mode)

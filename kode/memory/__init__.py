@@ -13,9 +13,9 @@ This module opens one; `kode.registry` lists them. Each is a folder; shared code
 """
 
 import pkgutil
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kode import installed
 from kode.errors import ConfigError
 from kode.memory.base import NullMemory
 from kode.memory.guarded import Guarded
@@ -48,10 +48,12 @@ def make_system(settings: "MemoryConfig") -> "MemorySystem":
     Raises: ConfigError.
     """
     where = SYSTEMS.get(settings.system)
-    if where is None:
+    added = {} if where else installed.added("memory")
+    if where is None and settings.system not in added:
         raise ConfigError(
             f"There is no memory system {settings.system!r}. "
-            f"Set memory.system to one of: {', '.join(SYSTEMS)}."
+            f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         )
-    system: Callable[[MemoryConfig], MemorySystem] = pkgutil.resolve_name(where)
-    return system(settings)
+    opens = pkgutil.resolve_name(where) if where else installed.load(*added[settings.system])
+    system: MemorySystem = opens(settings)
+    return system

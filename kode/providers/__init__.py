@@ -40,11 +40,11 @@ from kode.errors import ConfigError
 from kode.providers.models import info_of, overrides_of
 from kode.registry import (
     AZURE,
-    FORMATS,
     ProviderRow,
     ProviderSettings,
     host_of,
     no_such_provider,
+    opener_of,
     provider_row,
     row_at,
 )
@@ -95,8 +95,7 @@ def open_provider(
         idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,
         total_timeout_s=limits.total_timeout_s if total_timeout_s is None else total_timeout_s,
     )
-    module, _, opens = FORMATS[api or api_of(row, base_url, model, info)].partition(":")
-    provider: Provider = getattr(importlib.import_module(module), opens)(settings)
+    provider: Provider = opener_of(api or api_of(row, base_url, model, info))(settings)
     return provider
 
 

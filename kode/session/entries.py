@@ -19,17 +19,19 @@ entries too, and what the model gets is a pure function of them all (`messages.p
     UsageEntry        a request to a model that was no reply
     HookEntry         a hook has run
     TurnEntry         a turn ended, with its figures
+    PluginEntry       what a plug-in recorded; nothing but the plug-in reads it
 
 Nothing here touches a file: see `log.py`.
 """
 
 import functools
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from kode.events import Status
 from kode.messages import Message, Usage
@@ -308,6 +310,15 @@ class TurnEntry(Entry):
     type: Literal["turn"] = "turn"
 
 
+@dataclass(frozen=True, kw_only=True)
+class PluginEntry(Entry):
+    """A record of a plug-in. Like every entry it no longer counts when its turn is rewound."""
+
+    type: str
+    """`x-` and a name, which tells the plug-in's records from those of others."""
+    value: Mapping[str, Any]
+
+
 AnyEntry = (
     MessageEntry
     | SystemEntry
@@ -326,9 +337,15 @@ AnyEntry = (
     | UsageEntry
     | HookEntry
     | TurnEntry
+    | PluginEntry
 )
 
-KNOWN_TYPES = frozenset(kind.type for kind in (Header, *get_args(AnyEntry)))
+_OWN_TYPES = tuple(kind for kind in get_args(AnyEntry) if kind is not PluginEntry)
+
+KNOWN_TYPES = frozenset(kind.type for kind in (Header, *_OWN_TYPES))
+
+PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
+"""The types of plug-ins' records."""
 
 _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "
@@ -338,7 +355,7 @@ _OMITTED_WHEN_EMPTY = frozenset(
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 
-_AS_IT_IS = frozenset("state own tools".split())
+_AS_IT_IS = frozenset("state own tools value".split())
 """Fields that hold what others wrote; the records of tools in a request have no empty values."""
 
 _OMITTED_WHEN_NONE = frozenset("cost_usd system tools".split())
@@ -347,15 +364,25 @@ tools."""
 
 
 @functools.cache
-def _adapter() -> "TypeAdapter[Header | AnyEntry]":
+def _adapter() -> "TypeAdapter[Any]":
     from pydantic import Field, TypeAdapter
 
-    return TypeAdapter(Annotated[Header | AnyEntry, Field(discriminator="type")])
+    every: Any = Union[(Header, *_OWN_TYPES)]
+    return TypeAdapter(Annotated[every, Field(discriminator="type")])
+
+
+@functools.cache
+def _plugin_adapter() -> "TypeAdapter[PluginEntry]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(PluginEntry)
 
 
 def line_of(entry: "Header | AnyEntry") -> bytes:
     """One JSON line without its line feed; values that look like credentials are masked."""
-    value = _adapter().dump_python(entry)
+    of_plugin = isinstance(entry, PluginEntry)
+    adapter: TypeAdapter[Any] = _plugin_adapter() if of_plugin else _adapter()
+    value = adapter.dump_python(entry)
     # `type` first, so that a person reading the file sees what a line is.
     ordered = {"type": value.pop("type"), **value}
     if isinstance(entry, Header):
@@ -375,7 +402,10 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
     one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    return _adapter().validate_json(line)
+    if line.startswith(b'{"type":"x-'):
+        return _plugin_adapter().validate_json(line)
+    entry: Header | AnyEntry = _adapter().validate_json(line)
+    return entry
 
 
 def _is_same(value: Any, masked: Any) -> bool:

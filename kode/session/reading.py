@@ -149,7 +149,7 @@ def _kind_and_version(line: bytes) -> tuple[str | None, int]:
     object with a type."""
     value = object_of(line) or {}
     kind = value.get("type")
-    if not isinstance(kind, str) or not re.fullmatch(r"[a-z_]{1,40}", kind):
+    if not isinstance(kind, str) or not re.fullmatch(r"[a-z_-]{1,40}", kind):
         return None, 0
     version = value.get("version")
     return kind, version if isinstance(version, int) else 0

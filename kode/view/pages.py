@@ -21,9 +21,9 @@ from kode.fleet.queue import open_queue, queues
 from kode.fleet.report import Summary as FleetSummary
 from kode.fleet.report import rows_of, summary_of
 from kode.memory.precedence import LABELS
+from kode.plugins.cost.figures import session_cost
 from kode.providers.models import pricing
 from kode.session import index
-from kode.session.costs import session_cost
 from kode.session.index import Summary
 from kode.session.search import search
 from kode.view import agents, graphs, remembered, render, spent

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import SessionError
-from kode.session.breaks import Break
+from kode.plugins.cost.breaks import Break
 from kode.session.entries import AnyEntry, Header
 from kode.session.reading import read, session_path
 from kode.view import agents, render

@@ -16,6 +16,7 @@ from kode.session.entries import (
     HookEntry,
     MessageEntry,
     PlanEntry,
+    PluginEntry,
     PruneEntry,
     RequestEntry,
     RestoreEntry,
@@ -162,7 +163,7 @@ def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator
             yield Event(title="The server did not take thinking back", at=at, detail=entry.reason)
         case SystemEntry() | ToldEntry() | StateEntry() | RequestEntry() | UsageEntry():
             pass
-        case TurnEntry() | RewindEntry():
+        case TurnEntry() | RewindEntry() | PluginEntry():
             pass
         case _:
             assert_never(entry)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, provider_checks, sandbox_proof, setup_checks
+from kode.cli.commands import diagnosis, plugin_checks, provider_checks, sandbox_proof, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
@@ -87,3 +87,4 @@ def examine(cwd: Path) -> Iterator[Finding]:
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=what)
+    yield from plugin_checks.findings()

@@ -6,9 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kode import installed
 from kode.cli.screen.lines import clean, clip, one_line
+from kode.conversation.plugged import Prompt
+from kode.errors import UserError
 from kode.extensions.brought import Kind
 from kode.extensions.listing import lines_of, rows_of
+from kode.installed import Command, Plugin
 from kode.messages import plural
 
 if TYPE_CHECKING:
@@ -32,25 +36,44 @@ def shows(kind: Kind) -> Callable[["PromptState", str], Awaitable[None]]:
 
 
 def names(state: "PromptState") -> Mapping[str, str]:
-    """The commands, skills and server prompts that may be typed now → what each does. Reads files
-    before the first turn, so call it in a thread."""
+    """The commands, skills and server prompts that may be typed now, and plug-ins' commands → what
+    each does. Reads files before the first turn, so call it in a thread."""
     if state.opened is None:
         return {}
     extensions = state.opened.extensions
     known = {f"/{name}": about for name, about in state.opened.offered().items()}
     known |= extensions.commands() if extensions is not None else {}
+    known |= {f"/{name}": one.summary for name, (_, one) in installed.added("slash").items()}
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
 
 
 async def run(state: "PromptState", name: str, argument: str) -> bool:
-    """Runs a turn with a command, a skill or a server's prompt of this name; False if there is
-    none. Raises: KodeError."""
+    """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
+    False if there is none. Raises: KodeError."""
     talk = state.conversation
+    added = installed.added("slash")
+    if name[1:] in added:
+        await _run_added(state, *added[name[1:]], argument)
+        return True
     of_server = talk.extensions is not None and talk.extensions.brings(name)
     if not of_server and name[1:] not in await asyncio.to_thread(talk.offered):
         return False
     await state.run_turn(f"{name} {argument}".strip())
     return True
+
+
+async def _run_added(state: "PromptState", plugin: Plugin, command: Command, argument: str) -> None:
+    """Runs a slash command of a plug-in. Raises: KodeError."""
+    talk = state.conversation
+    await talk.open()
+    opened = talk.plugged.of(plugin) if talk.plugged is not None else None
+    if opened is None:  # said when the session opened
+        raise UserError(f"The plug-in {plugin.name} is not used in this session.")
+    said = await installed.load(plugin, command.run)(opened, argument)
+    if isinstance(said, Prompt):
+        await state.run_turn(said.text)
+    elif said:
+        state.screen.print(clean(said))
 
 
 async def show_servers(state: "PromptState", argument: str) -> None:

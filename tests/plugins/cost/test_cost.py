@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands.cost import main
 from kode.errors import ConfigError, SessionError
 from kode.messages import Message, Text, Usage, user_message
+from kode.plugins.cost.command import main
 from kode.session import log
 from kode.session.entries import MessageEntry, UsageEntry, timestamp
 

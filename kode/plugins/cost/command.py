@@ -1,7 +1,7 @@
 """`kode cost`: what requests used and cost: of a session step by step, of a day, a project, a
 period.
 
-`kode.session.costs` computes the figures; this module parses flags and prints them.
+`kode.plugins.cost.figures` computes the figures; this module parses flags and prints them.
 """
 
 import argparse
@@ -14,20 +14,15 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, cost_text, money, one_line
-from kode.cli.screen.output import to_json
-from kode.errors import EXIT_OK, ConfigError
-from kode.messages import shorten
-from kode.paths import short_path
+from kode.plugin import Parser, clean, cost_text, money, one_line, paths, to_json, working_directory
+from kode.plugin.errors import EXIT_OK, ConfigError
+from kode.plugin.messages import shorten
 
 if TYPE_CHECKING:
-    from kode.memory.history import Change
-    from kode.session.breaks import Break
-    from kode.session.costs import Period, SessionCost
-    from kode.session.spending import Spending, Spent
+    from kode.plugin import MemoryChange as Change
+    from kode.plugin import Spending, Spent
+    from kode.plugins.cost.breaks import Break
+    from kode.plugins.cost.figures import Period, SessionCost
 
 HEADS = ("uncached", "cached", "written", "output", "thinking", "cost")
 FACT_CHARS = 60
@@ -62,10 +57,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show_session(arguments: argparse.Namespace) -> int:
-    from kode.config import given_prices, load_config
-    from kode.providers.models import pricing
-    from kode.session.costs import session_cost
-    from kode.session.index import find, newest
+    from kode.plugin import find_session as find
+    from kode.plugin import given_prices, load_config, pricing
+    from kode.plugin import newest_session as newest
+    from kode.plugins.cost.figures import session_cost
 
     home, cwd = paths.home(), working_directory(arguments)
     session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)[0]
@@ -84,7 +79,7 @@ def _show_session(arguments: argparse.Namespace) -> int:
 def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
     """Names the change that caused a break by memory, if the history has one. Raises:
     StorageError."""
-    from kode.memory.history import History
+    from kode.plugin import MemoryHistory as History
 
     history = History(memory / "history.jsonl")
     here = paths.path_hash(paths.project_root(Path(found.cwd)))
@@ -106,7 +101,7 @@ def with_facts(found: "SessionCost", memory: Path) -> "SessionCost":
 
 
 def _show_period(arguments: argparse.Namespace) -> int:
-    from kode.session.costs import period_cost
+    from kode.plugins.cost.figures import period_cost
 
     if arguments.id or arguments.why:
         raise ConfigError(
@@ -162,7 +157,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
         name = f"step {number}" if step.purpose == "turn" else step.purpose
         rows.append((_local(step.at), name, *_figures(step.spent)))
     rows += _sums(found.models, found.total)
-    lines = [f"Session {found.session} in {short_path(one_line(found.cwd))}", ""]
+    lines = [f"Session {found.session} in {paths.short_path(one_line(found.cwd))}", ""]
     table = _align(rows)
     if not found.steps:
         return [lines[0], "No usage is on record for it."]
@@ -179,7 +174,7 @@ def session_lines(found: "SessionCost", *, why: bool) -> list[str]:
 
 
 def _why_lines(found: "SessionCost") -> list[str]:
-    from kode.session.costs import has_cache
+    from kode.plugins.cost.figures import has_cache
 
     if not found.recorded:
         return [
@@ -232,7 +227,7 @@ def period_lines(found: "Period") -> list[str]:
     rows += _sums(found.models, found.total)
     lines = _align(rows)
     for at, one in enumerate(found.sessions, 1):
-        lines[at] += f"  {short_path(one_line(one.cwd))}"
+        lines[at] += f"  {paths.short_path(one_line(one.cwd))}"
     return lines
 
 

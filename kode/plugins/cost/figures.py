@@ -7,22 +7,26 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from kode import paths
-from kode.session import index
-from kode.session.breaks import Break, Price, break_of, first_break
-from kode.session.entries import Header
-from kode.session.log import writable_path
-from kode.session.reading import read, session_path
-from kode.session.sent import Sent, requests_of
-from kode.session.spending import (
+from kode.plugin import (
+    Sent,
+    SessionSummary,
     Spending,
     Spent,
     Step,
+    paths,
     requests_by_folder,
+    requests_of,
+    session_files,
+    session_path,
     spending_of,
     step_of,
-    total,
+    summarize_session,
+    writable_path,
 )
+from kode.plugin import read_session as read
+from kode.plugin import total_spent as total
+from kode.plugin.entries import Header
+from kode.plugins.cost.breaks import Break, Price, break_of, first_break
 
 SESSIONS_LOOKED_THROUGH = 50
 """How many recent sessions to search for the request before a session's first."""
@@ -140,10 +144,10 @@ def _answered(sent: list[Sent]) -> list[Sent]:
     return [one for one in sent if one.step is not None]
 
 
-def _used_before(home: Path, now: Sent) -> list[index.Summary]:
+def _used_before(home: Path, now: Sent) -> list[SessionSummary]:
     """Sessions that began before this request, last used first."""
-    changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, index.files(home))
-    known = (index.summarize(paths.session_file(home, one)) for _, one in changed)
+    changed = heapq.nlargest(SESSIONS_LOOKED_THROUGH, session_files(home))
+    known = (summarize_session(paths.session_file(home, one)) for _, one in changed)
     found = [one for one in known if one.created_at < now.record.at]
     return sorted(found, key=lambda one: one.updated_at, reverse=True)
 

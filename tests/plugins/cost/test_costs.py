@@ -10,8 +10,8 @@ import pytest
 
 from kode.contracts import Request
 from kode.messages import Message, Text, Usage, user_message
+from kode.plugins.cost.figures import SessionCost, session_cost
 from kode.session import log
-from kode.session.costs import SessionCost, session_cost
 from kode.session.entries import SystemEntry
 from kode.session.log import Session
 from kode.session.requests import request_entry, system_text

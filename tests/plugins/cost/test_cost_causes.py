@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kode import assembly
-from kode.cli.commands.cost import with_facts
 from kode.config import given_prices, load_config
 from kode.contracts import Tool
 from kode.conversation.opening import open_conversation
 from kode.events import silent
 from kode.function_tool import tool
+from kode.plugins.cost.breaks import Break
+from kode.plugins.cost.command import with_facts
+from kode.plugins.cost.figures import SessionCost, session_cost
 from kode.providers.models import pricing
-from kode.session.breaks import Break
-from kode.session.costs import SessionCost, session_cost
 from tests.scripted_server import ScriptedServer
 
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5"}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.plugins.cost.breaks import Break, break_of, first_break
 from kode.session import log
-from kode.session.breaks import Break, break_of, first_break
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,

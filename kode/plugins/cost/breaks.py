@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from kode.messages import Message, Part, Text, Usage, plural
-from kode.session.entries import (
+from kode.plugin import Sent, Step, digest_of, message_bytes, part_object, step_of
+from kode.plugin import SentPiece as Piece
+from kode.plugin import sent_pieces as pieces
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     PruneEntry,
@@ -20,9 +22,7 @@ from kode.session.entries import (
     RewindEntry,
     TrimEntry,
 )
-from kode.session.requests import digest_of, message_bytes, part_object
-from kode.session.sent import Piece, Sent, pieces
-from kode.session.spending import Step, step_of
+from kode.plugin.messages import Message, Part, Text, Usage, plural
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""

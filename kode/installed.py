@@ -1,0 +1,215 @@
+"""The plug-ins installed beside kode: which there are, which are on, and what each adds.
+
+A plug-in is a Python package with an entry point in the group `kode.plugins` that names a `Plugin`.
+That value is data: what it adds is named as "module:name" and imported when it is used. Those that
+kode ships are on unless the person turned them off; any other is off, and not imported, until the
+person has named it in their own config. `docs/plugins.md` shows how one is written.
+"""
+
+import functools
+import json
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kode import paths
+from kode.errors import ConfigError, KodeError
+
+GROUP = "kode.plugins"
+"""The group of entry points."""
+
+SECTION = "plugins"
+"""The section of the config: `{"plugins": {NAME: {"enabled": true, ...}}}`; what else stands in it
+are the plug-in's own settings."""
+
+OWN = "kode"
+"""The distribution whose plug-ins are on by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command that a plug-in adds, in the terminal or at the prompt."""
+
+    run: str
+    """The "module:function" that runs it. `kode NAME ...` calls it with the arguments and exits
+    with the integer that it returns; `/NAME ...` awaits it with an `Opened` and the rest of the
+    line, and prints the text that it returns or sends the `Prompt` to the model."""
+    summary: str
+    """What it does, in a few words, for `kode help --all` and `/help`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """What a plug-in adds. Every "module:name" is imported when it is first used."""
+
+    name: str
+    """Letters, digits and hyphens; the name of its section in the config."""
+    summary: str
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    """`kode NAME`."""
+    slash: Mapping[str, Command] = field(default_factory=dict)
+    """`/NAME`, without the slash."""
+    tools: str = ""
+    """A function of an `Opened` that returns tools: plain functions, or `Tool`s."""
+    sections: str = ""
+    """A function of an `Opened` that returns sections for the system prompt, by name. It is called
+    when a session begins and after a compaction; the texts are sent with every request."""
+    subscriber: str = ""
+    """A function of an `Opened` that returns a `Subscriber`."""
+    providers: str = ""
+    """A sequence of `ProviderRow`s."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """The wire formats that these rows name, each with the class that speaks it."""
+    memory: Mapping[str, str] = field(default_factory=dict)
+    """Memory systems: name → the class, called with the config's `memory` section."""
+    exports: Mapping[str, str] = field(default_factory=dict)
+    """Formats of `kode session export`: name → a function of a `Transcript` that returns text."""
+    imports: Mapping[str, str] = field(default_factory=dict)
+    """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
+    `Transcript`, or None for a file that is not one."""
+    pages: str = ""
+    """A sequence of `Page`s for `kode view`."""
+    settings: str = ""
+    """The pydantic model of its settings; without one it has none."""
+    checks: str = ""
+    """A function without arguments that returns `Finding`s for `kode doctor`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """A plug-in on this machine."""
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+    """The "module:name" of its `Plugin`."""
+    enabled: bool
+    fault: str = ""
+    """Why it is not used although it is on, in a sentence; "" if it is."""
+    plugin: Plugin | None = None
+    """None while it is off, and where it has a fault."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it came with kode."""
+        return self.distribution == OWN
+
+
+def installed() -> tuple[Installed, ...]:
+    """Every plug-in of this environment, kode's own first, then by name. Those that are on are
+    loaded: their module is imported, nothing of what it names. A faulty one has its `fault`.
+
+    Read once a process. Never raises.
+    """
+    return _read(str(paths.home()))
+
+
+def plugins() -> tuple[Plugin, ...]:
+    """The plug-ins that are on and have no fault."""
+    return tuple(one.plugin for one in installed() if one.plugin is not None)
+
+
+def forget() -> None:
+    """Makes the next call of `installed` look again, after the config has changed."""
+    _read.cache_clear()
+
+
+def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
+    """All named additions of one field of `Plugin`, such as `commands`: name → the plug-in and what
+    it names. Of several with the same name the first plug-in's counts; see `clashes`."""
+    found: dict[str, tuple[Plugin, Any]] = {}
+    for plugin in plugins():
+        for name, what in getattr(plugin, kind).items():
+            found.setdefault(name, (plugin, what))
+    return found
+
+
+def clashes() -> Iterator[str]:
+    """A sentence for each addition that does not count, since another plug-in has its name."""
+    for kind in ("commands", "slash", "formats", "memory", "exports", "imports"):
+        first = added(kind)
+        for plugin in plugins():
+            for name in getattr(plugin, kind):
+                if first[name][0] is not plugin:
+                    yield (
+                        f"{plugin.name}: {kind} {name} is not used, since {first[name][0].name} "
+                        "has one of that name. `kode plugin disable` turns one of them off."
+                    )
+
+
+def load(plugin: Plugin, where: str) -> Any:
+    """Imports what a plug-in names as "module:name". Raises: ConfigError that names the plug-in and
+    how to do without it."""
+    try:
+        return pkgutil.resolve_name(where)
+    except KodeError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"The plug-in {plugin.name} does not work: {where}: {type(error).__name__}: {error}. "
+            f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
+        ) from error
+
+
+def section_of(name: str) -> Mapping[str, Any]:
+    """What the person's own config file says of a plug-in, as written; {} where that file cannot be
+    read, which whoever loads the config reports."""
+    try:
+        config = json.loads(paths.config_file(paths.home()).read_bytes())
+        section = config[SECTION][name]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return section if isinstance(section, dict) else {}
+
+
+@functools.lru_cache(maxsize=1)
+def _read(home: str) -> tuple[Installed, ...]:
+    from importlib.metadata import entry_points
+
+    found = []
+    for point in entry_points(group=GROUP):
+        distribution = point.dist.name if point.dist is not None else "?"
+        version = point.dist.version if point.dist is not None else "?"
+        on = _is_on(point.name, is_own=distribution == OWN)
+        plugin, fault = _loaded(point.name, point.value) if on else (None, "")
+        found.append(
+            Installed(
+                name=point.name,
+                distribution=distribution,
+                version=version,
+                value=point.value,
+                enabled=on,
+                fault=fault,
+                plugin=plugin,
+            )
+        )
+    return tuple(_each_once(sorted(found, key=lambda one: (not one.is_own, one.name))))
+
+
+def _each_once(found: Iterable[Installed]) -> Iterator[Installed]:
+    """Of several with one name the first, which is kode's own if one is: another package cannot
+    take the place of a plug-in by its name."""
+    names = set()
+    for one in found:
+        if one.name not in names:
+            names.add(one.name)
+            yield one
+
+
+def _is_on(name: str, *, is_own: bool) -> bool:
+    enabled = section_of(name).get("enabled")
+    return enabled if isinstance(enabled, bool) else is_own
+
+
+def _loaded(name: str, value: str) -> tuple[Plugin | None, str]:
+    try:
+        plugin = pkgutil.resolve_name(value)
+    except Exception as error:
+        return None, f"{value} cannot be imported: {type(error).__name__}: {error}"
+    if not isinstance(plugin, Plugin):
+        return None, f"{value} is no `kode.plugin.Plugin`"
+    if plugin.name != name:
+        return None, f"{value} calls itself {plugin.name!r}, and its entry point {name!r}"
+    return plugin, ""

@@ -1,0 +1,3 @@
+"""The names of `kode.contracts`, for plug-ins."""
+
+from kode.contracts import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""The names of `kode.events`, for plug-ins."""
+
+from kode.events import *  # noqa: F403
