@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from kode import paths
 from kode.config.choice import row_of
+from kode.config.faults import must_be
 from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.model import Config, Price, ProviderPart, flat
 from kode.config.own_home import guard_home
@@ -164,6 +165,7 @@ def load_config(
     add(_flag_layer(flags, flags_of))
     config = _validate(merged, places)
     _check_providers(config, places)
+    _check_plugins(config, places)
     origins = {key: places.get(key, "default") for key in flat(config)}
     return Loaded(config=config, origins=origins, warnings=tuple(warnings), files=tuple(files))
 
@@ -356,6 +358,22 @@ def _check_providers(config: Config, places: Mapping[str, str]) -> None:
         raise Faults(faults)
 
 
+def _check_plugins(config: Config, places: Mapping[str, str]) -> None:
+    """Raises: ConfigError for settings that a plug-in's model refuses. Those of a plug-in that is
+    off or not installed are nobody's."""
+    if not config.plugins:
+        return
+    from kode import installed
+    from kode.config.plugin_settings import settings_of
+
+    for plugin in installed.plugins():
+        try:
+            settings_of(plugin, config.plugins.get(plugin.name, {}))
+        except ConfigError as error:
+            key = f"{installed.SECTION}.{plugin.name}"
+            raise ConfigError(f"{places.get(key, 'config')}: {error}") from None
+
+
 def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
     """The path of a value that is wrong. Of a value that may be of several kinds, pydantic reports
     each kind as a step of its own below it."""
@@ -388,27 +406,6 @@ def _explain(
     if fault["type"] == "missing":
         return f"{place}: `{key}` is missing. Add it."
     return f"{place}: `{key}` is {_found(steps, fault['input'])}; it must be {must_be(faults)}."
-
-
-def must_be(faults: Sequence[Mapping[str, Any]]) -> str:
-    """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
-    kinds = (re.sub("^Input should be |, unable to parse .*", "", one["msg"]) for one in faults)
-    return " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
-
-
-_PLAIN_WORDS = {
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid string": "a text",
-    "String should have at least 1 character": "a text that is not empty",
-    "a valid boolean": "true or false",
-    "a valid array": "a list",
-    "a valid tuple": "a list",
-    "an object": "a section: {...}",
-    "String should match pattern '^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$'": (
-        "a name: a letter, then letters, digits, `-`, `_` and `.`, at most 40"
-    ),
-}
 
 
 def _found(steps: list[str], value: Any) -> str:

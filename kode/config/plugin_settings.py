@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kode import installed
-from kode.config.layers import must_be
+from kode.config.faults import must_be
 from kode.errors import ConfigError
 from kode.installed import Plugin
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kode import paths
-from kode.config.layers import must_be
+from kode.config.faults import must_be
 from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
 from kode.fleet.records import NAME, Isolation, Task

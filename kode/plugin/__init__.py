@@ -8,7 +8,10 @@ before it is needed. `docs/plugins.md` explains them by examples.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kode import durable as durable
+    from kode import extras as extras
     from kode import paths as paths
+    from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
@@ -22,11 +25,16 @@ if TYPE_CHECKING:
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import Subscriber as Subscriber
+    from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import Plugin as Plugin
+    from kode.memory.base import NullMemory as NullMemory
     from kode.memory.history import Change as _MemoryChange
     from kode.memory.history import History as _MemoryHistory
     from kode.providers.models import pricing as pricing
+    from kode.registry import Dialect as Dialect
+    from kode.registry import ProviderRow as ProviderRow
+    from kode.registry import ProviderSettings as ProviderSettings
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
@@ -68,8 +76,12 @@ HOMES = {
     "Command": "kode.installed:Command",
     "command_of": "kode.cli.parser:command_of",
     "cost_text": "kode.cli.screen.lines:cost_text",
+    "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
+    "durable": "kode.durable",
+    "extras": "kode.extras",
     "find_session": "kode.session.index:find",
+    "Finding": "kode.cli.commands.diagnosis:Finding",
     "given_prices": "kode.config:given_prices",
     "load_config": "kode.config:load_config",
     "MemoryChange": "kode.memory.history:Change",
@@ -77,6 +89,7 @@ HOMES = {
     "message_bytes": "kode.session.requests:message_bytes",
     "money": "kode.cli.screen.lines:money",
     "newest_session": "kode.session.index:newest",
+    "NullMemory": "kode.memory.base:NullMemory",
     "one_line": "kode.cli.screen.lines:one_line",
     "Opened": "kode.conversation.plugged:Opened",
     "Parser": "kode.cli.parser:Parser",
@@ -85,6 +98,8 @@ HOMES = {
     "Plugin": "kode.installed:Plugin",
     "pricing": "kode.providers.models:pricing",
     "Prompt": "kode.conversation.plugged:Prompt",
+    "ProviderRow": "kode.registry:ProviderRow",
+    "ProviderSettings": "kode.registry:ProviderSettings",
     "read_session": "kode.session.reading:read",
     "requests_by_folder": "kode.session.spending:requests_by_folder",
     "requests_of": "kode.session.sent:requests_of",
@@ -103,6 +118,7 @@ HOMES = {
     "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
     "to_json": "kode.cli.screen.output:to_json",
+    "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",
     "working_directory": "kode.cli.flags:working_directory",
     "writable_path": "kode.session.log:writable_path",

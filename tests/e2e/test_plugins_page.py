@@ -1,0 +1,106 @@
+"""docs/plugins.md is true: its package, built and installed by pip as a stranger's, does what the
+page says; without it the sessions it wrote to open as before."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import Place
+from tests.e2e.test_wheel import ask, bare, run, wheel
+from tests.scripted_server import ScriptedServer
+
+__all__ = ["bare", "wheel"]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+FILES = dict(
+    re.findall(r"^`([\w./]+)`(?:(?!^```).)*?^```(?:python|toml)\n(.*?)^```$", PAGE, re.M | re.S)
+)
+MAX_LINES = 120
+
+pytestmark = [pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def kode(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `kode` of a fresh environment, with the package of the page installed beside it."""
+    source = tmp_path_factory.mktemp("tally")
+    for name, text in FILES.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text(text, encoding="utf-8")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", source, cwd=source)
+    (built,) = source.glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", bare.parent / "python")
+    run(*pip, "install", "--no-deps", "--no-index", built)
+    return bare
+
+
+def states(kode: Path, place: Place) -> dict[str, str]:
+    listed = json.loads(ask(kode, place, "plugin", "list", "--json").stdout)
+    return {one["name"]: one["state"] for one in listed}
+
+
+def test_the_package_on_the_page_is_short() -> None:
+    assert sum(len(text.splitlines()) for text in FILES.values()) <= MAX_LINES
+
+
+def test_an_installed_plugin_is_off_and_not_imported(kode: Path, place: Place) -> None:
+    assert states(kode, place)["tally"] == "off"
+    ran = ask(kode, place, "tally", "x")
+    assert ran.returncode == 3
+    assert "kode plugin enable tally" in ran.stderr
+
+
+def test_a_project_cannot_turn_a_plugin_on(kode: Path, place: Place) -> None:
+    (place.project / "kode.json").write_text('{"plugins": {"tally": {"enabled": true}}}')
+    assert states(kode, place)["tally"] == "off"
+    assert ask(kode, place, "tally", "x").returncode == 3
+
+
+def test_every_part_of_the_page_works(kode: Path, place: Place) -> None:
+    assert ask(kode, place, "plugin", "enable", "tally").returncode == 0
+    replies = [
+        {"calls": [{"name": "calls_so_far", "arguments": {}}]},
+        {"text": "None so far."},
+        {"text": "Fine."},
+        {"text": "Here."},
+    ]
+    run_json = ("run", "--output-format", "json", "--provider", "tally-server")
+    with ScriptedServer(replies) as server:
+        place.extra = {"TALLY_URL": server.openai_url, "KODE_MODEL": ""}
+        ran = ask(kode, place, *run_json, "--memory", "last-word", "Count the calls.")
+        session = json.loads(ran.stdout)["session_id"]
+        first, second = server.requests[0].json, server.requests[1].json
+        counted = ask(kode, place, "tally", session).stdout
+        ask(kode, place, *run_json, "--memory", "last-word", "Go.")
+        next_session = server.requests[-1].json
+        assert ask(kode, place, "plugin", "disable", "tally").returncode == 0
+        place.extra, place.url = {}, server.openai_url
+        continued = ask(kode, place, "continue", "--id", session, "Still there?")
+
+    assert first["model"] == "tally-1"
+    assert "at most 100 calls" in first["messages"][0]["content"]
+    assert second["messages"][-1]["content"] == "0"
+    assert counted == "1 calls in 1 turns\n"
+    assert "Count the calls." in next_session["messages"][0]["content"]
+    # Without the plug-in the session opens as before.
+    assert (continued.returncode, continued.stdout) == (0, "Here.\n")
+    assert ask(kode, place, "session", "check", session).returncode == 0
+
+
+def test_a_check_of_a_plugin_is_in_doctor(kode: Path, place: Place) -> None:
+    ask(kode, place, "plugin", "enable", "tally")
+    found = {one["what"]: one for one in json.loads(ask(kode, place, "doctor", "--json").stdout)}
+    assert found["tally"]["state"] == "ok"
+
+
+def test_wrong_settings_name_the_key(kode: Path, place: Place) -> None:
+    place.home.mkdir(mode=0o700)
+    (place.home / "config.json").write_text(
+        '{"plugins": {"tally": {"enabled": true, "limit": "many"}}}'
+    )
+    ran = ask(kode, place, "config", "check")
+    assert ran.returncode == 3
+    assert "plugins.tally.limit" in ran.stdout + ran.stderr
