@@ -26,6 +26,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.budgets
 
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)

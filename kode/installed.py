@@ -9,7 +9,7 @@ person has named it in their own config. `docs/plugins.md` shows how one is writ
 import functools
 import json
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class Plugin:
     """Letters, digits and hyphens; the name of its section in the config."""
     summary: str
     commands: Mapping[str, Command] = field(default_factory=dict)
-    """`kode NAME`."""
+    """`kode NAME`; a name of two words is one of a group: "mcp serve"."""
     slash: Mapping[str, Command] = field(default_factory=dict)
     """`/NAME`, without the slash."""
     tools: str = ""
@@ -124,6 +124,17 @@ def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
         for name, what in getattr(plugin, kind).items():
             found.setdefault(name, (plugin, what))
     return found
+
+
+def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
+    """What runs `kode GROUP NAME ...` where a plug-in adds the command "GROUP NAME"; None where
+    none does. Raises: ConfigError."""
+    found = added("commands").get(f"{group} {argv[0]}") if argv else None
+    if found is None:
+        return None
+    plugin, command = found
+    run: Callable[[Sequence[str]], int] = load(plugin, command.run)
+    return run
 
 
 def clashes() -> Iterator[str]:

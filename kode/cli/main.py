@@ -158,7 +158,8 @@ def _instead(word: str, rest: list[str]) -> str:
 def _of_plugins() -> dict[str, tuple[installed.Plugin, installed.Command]]:
     """The commands that plug-ins add, under the names that are free."""
     added = installed.added("commands")
-    return {name: one for name, one in added.items() if name not in COMMANDS | OTHER_NAMES}
+    taken = COMMANDS | OTHER_NAMES
+    return {name: one for name, one in added.items() if " " not in name and name not in taken}
 
 
 def _run(module: str, argv: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from kode import paths
 from kode.contracts import Effort, PermissionMode
@@ -23,7 +24,9 @@ of the two."""
 
 def _known_system(name: str) -> str:
     if name not in systems(name):
-        raise ValueError(f"must be one of {', '.join(systems())}")
+        *first, last = map(repr, systems())
+        names = f"{', '.join(first)} or {last}"
+        raise PydanticCustomError("literal_error", "Input should be {names}", {"names": names})
     return name
 
 

@@ -8,10 +8,17 @@ before it is needed. `docs/plugins.md` explains them by examples.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kode import __version__ as _kode_version
     from kode import durable as durable
     from kode import extras as extras
+    from kode import fault_reports as fault_reports
     from kode import paths as paths
     from kode.cli.commands.diagnosis import Finding as Finding
+    from kode.cli.commands.init import main as _set_up
+    from kode.cli.flags import add_setting_flags as add_setting_flags
+    from kode.cli.flags import config_flags as config_flags
+    from kode.cli.flags import directory as directory
+    from kode.cli.flags import finish_startup as finish_startup
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
     from kode.cli.parser import command_of as command_of
@@ -20,28 +27,70 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
     from kode.cli.screen.output import to_json as to_json
+    from kode.config import Config as Config
+    from kode.config import Loaded as Loaded
     from kode.config import given_prices as given_prices
     from kode.config import load_config as load_config
+    from kode.config import resolve_provider as resolve_provider
+    from kode.conversation import Conversation as Conversation
+    from kode.conversation import open_conversation as open_conversation
+    from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
+    from kode.conversation.attachments import file_part as file_part
+    from kode.conversation.attachments import read_text as _read_attachment
+    from kode.conversation.memory import open_configured as _open_memory
+    from kode.conversation.memory import outside_context as outside_context
+    from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import Subscriber as Subscriber
+    from kode.credentials import mask as mask
+    from kode.engine.act import parts_of as parts_of
+    from kode.engine.act import subject_of as subject_of
+    from kode.extensions.familiar_calls import own_arguments as own_arguments
+    from kode.extensions.familiar_calls import tool_called as tool_called
+    from kode.extensions.mcp_config import Entry as _McpServerEntry
+    from kode.extensions.mcp_values import Field as _FormField
+    from kode.extensions.mcp_values import Form as Form
+    from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
     from kode.installed import Plugin as Plugin
+    from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
+    from kode.memory.frame import wrap as _frame_memory
+    from kode.memory.history import Author as _MemoryAuthor
     from kode.memory.history import Change as _MemoryChange
     from kode.memory.history import History as _MemoryHistory
+    from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
+    from kode.memory.proposals import Proposals as Proposals
+    from kode.permissions.gate import Answer as Answer
+    from kode.permissions.gate import Question as Question
+    from kode.permissions.gate import visible as visible
+    from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.pictures import Picture as Picture
+    from kode.pictures import fitting as _fitting_picture
+    from kode.pictures import read_picture as read_picture
+    from kode.programs import depth as depth
     from kode.providers.models import pricing as pricing
+    from kode.providers.offered import ServedModels as ServedModels
+    from kode.providers.offered import offered_models as offered_models
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
+    from kode.results import result_object as result_object
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
+    from kode.session.index import list_sessions as list_sessions
     from kode.session.index import newest as _newest_session
     from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
     from kode.session.log import writable_path as writable_path
+    from kode.session.messages import effective as _effective_entries
+    from kode.session.messages import said as _messages_said
+    from kode.session.plan import read_plan as read_plan
+    from kode.session.plan import steps_of as _plan_steps
+    from kode.session.plan import write_plan as write_plan
     from kode.session.reading import read as _read_session
     from kode.session.reading import session_path as session_path
     from kode.session.requests import digest_of as digest_of
@@ -58,70 +107,135 @@ if TYPE_CHECKING:
     from kode.session.spending import spending_of as spending_of
     from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
+    from kode.session.upkeep import fork as _fork_session
 
+    kode_version = _kode_version
+    set_up = _set_up
+    read_attachment = _read_attachment
+    open_memory = _open_memory
+    McpServerEntry = _McpServerEntry
+    FormField = _FormField
+    frame_memory = _frame_memory
+    MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
     MemoryHistory = _MemoryHistory
+    MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
+    fitting_picture = _fitting_picture
     SessionSummary = _SessionSummary
     session_files = _session_files
     find_session = _find_session
     newest_session = _newest_session
     summarize_session = _summarize_session
+    effective_entries = _effective_entries
+    messages_said = _messages_said
+    plan_steps = _plan_steps
     read_session = _read_session
     SentPiece = _SentPiece
     sent_pieces = _sent_pieces
     total_spent = _total_spent
+    fork_session = _fork_session
 
 HOMES = {
+    "add_setting_flags": "kode.cli.flags:add_setting_flags",
+    "Answer": "kode.permissions.gate:Answer",
+    "approve_plan": "kode.conversation.planning:approve_plan",
+    "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",
     "Command": "kode.installed:Command",
     "command_of": "kode.cli.parser:command_of",
+    "Config": "kode.config:Config",
+    "config_flags": "kode.cli.flags:config_flags",
+    "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
+    "depth": "kode.programs:depth",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
+    "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
+    "effective_entries": "kode.session.messages:effective",
     "extras": "kode.extras",
+    "fault_reports": "kode.fault_reports",
+    "file_part": "kode.conversation.attachments:file_part",
     "find_session": "kode.session.index:find",
     "Finding": "kode.cli.commands.diagnosis:Finding",
+    "finish_startup": "kode.cli.flags:finish_startup",
+    "fitting_picture": "kode.pictures:fitting",
+    "fork_session": "kode.session.upkeep:fork",
+    "Form": "kode.extensions.mcp_values:Form",
+    "FormField": "kode.extensions.mcp_values:Field",
+    "frame_memory": "kode.memory.frame:wrap",
     "given_prices": "kode.config:given_prices",
+    "kode_version": "kode:__version__",
+    "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
+    "Loaded": "kode.config:Loaded",
+    "mask": "kode.credentials:mask",
+    "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
+    "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
+    "McpServerEntry": "kode.extensions.mcp_config:Entry",
+    "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
+    "messages_said": "kode.session.messages:said",
     "money": "kode.cli.screen.lines:money",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
+    "offered_models": "kode.providers.offered:offered_models",
     "one_line": "kode.cli.screen.lines:one_line",
+    "open_conversation": "kode.conversation:open_conversation",
+    "open_memory": "kode.conversation.memory:open_configured",
     "Opened": "kode.conversation.plugged:Opened",
+    "outside_context": "kode.conversation.memory:outside_context",
+    "own_arguments": "kode.extensions.familiar_calls:own_arguments",
     "Parser": "kode.cli.parser:Parser",
     "part_object": "kode.session.requests:part_object",
+    "parts_of": "kode.engine.act:parts_of",
     "paths": "kode.paths",
+    "Picture": "kode.pictures:Picture",
+    "plan_steps": "kode.session.plan:steps_of",
     "Plugin": "kode.installed:Plugin",
     "pricing": "kode.providers.models:pricing",
     "Prompt": "kode.conversation.plugged:Prompt",
+    "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
+    "Question": "kode.permissions.gate:Question",
+    "read_attachment": "kode.conversation.attachments:read_text",
+    "read_picture": "kode.pictures:read_picture",
+    "read_plan": "kode.session.plan:read_plan",
     "read_session": "kode.session.reading:read",
     "requests_by_folder": "kode.session.spending:requests_by_folder",
     "requests_of": "kode.session.sent:requests_of",
+    "resolve_provider": "kode.config:resolve_provider",
+    "result_object": "kode.results:result_object",
     "Sent": "kode.session.sent:Sent",
     "sent_pieces": "kode.session.sent:pieces",
     "SentPiece": "kode.session.sent:Piece",
+    "ServedModels": "kode.providers.offered:ServedModels",
     "Session": "kode.session.log:Session",
     "session_files": "kode.session.index:files",
     "session_path": "kode.session.reading:session_path",
     "SessionSummary": "kode.session.index:Summary",
+    "set_up": "kode.cli.commands.init:main",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",
     "Step": "kode.session.spending:Step",
     "step_of": "kode.session.spending:step_of",
+    "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
     "to_json": "kode.cli.screen.output:to_json",
     "tool": "kode.function_tool:tool",
+    "tool_called": "kode.extensions.familiar_calls:tool_called",
     "total_spent": "kode.session.spending:total",
+    "verbs_of": "kode.extensions.tool_names:verbs_of",
+    "visible": "kode.permissions.gate:visible",
+    "ways_to_allow": "kode.permissions.gate:ways_to_allow",
     "working_directory": "kode.cli.flags:working_directory",
     "writable_path": "kode.session.log:writable_path",
+    "write_plan": "kode.session.plan:write_plan",
 }
 """Public name → where it is defined: a module, or "module:name"."""
 

@@ -340,9 +340,10 @@ AnyEntry = (
     | PluginEntry
 )
 
-_OWN_TYPES = tuple(kind for kind in get_args(AnyEntry) if kind is not PluginEntry)
+OWN_TYPES = tuple(kind for kind in get_args(AnyEntry) if kind is not PluginEntry)
+"""The entries that kode itself writes, each with a `type` of its own."""
 
-KNOWN_TYPES = frozenset(kind.type for kind in (Header, *_OWN_TYPES))
+KNOWN_TYPES = frozenset(kind.type for kind in (Header, *OWN_TYPES))
 
 PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
 """The types of plug-ins' records."""
@@ -367,7 +368,7 @@ tools."""
 def _adapter() -> "TypeAdapter[Any]":
     from pydantic import Field, TypeAdapter
 
-    every: Any = Union[(Header, *_OWN_TYPES)]
+    every: Any = Union[(Header, *OWN_TYPES)]
     return TypeAdapter(Annotated[every, Field(discriminator="type")])
 
 

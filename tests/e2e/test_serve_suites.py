@@ -61,7 +61,7 @@ def test_the_conformance_suite_passes(installed: Path, place: Place) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/mcp"
-    command = [sys.executable, "-m", "tests.mcp_server.over_http", str(port), str(place.project)]
+    command = [sys.executable, "-m", "tests.plugins.serve.over_http", str(port), str(place.project)]
     with subprocess.Popen(
         command, cwd=ROOT, env=place.environ, stderr=subprocess.DEVNULL
     ) as server:

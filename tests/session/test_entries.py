@@ -2,17 +2,17 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 from kode.sealed import seal
 from kode.session.entries import (
-    AnyEntry,
+    OWN_TYPES,
     CompactionEntry,
     Header,
     MessageEntry,
+    PluginEntry,
     StateEntry,
     UsageEntry,
     line_of,
@@ -145,7 +145,17 @@ def test_the_first_line_has_the_fields_that_scripts_rely_on() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", get_args(AnyEntry), ids=lambda kind: kind.__name__)
+def test_a_record_of_a_plugin_comes_back_as_it_was() -> None:
+    entry = PluginEntry(type="x-tally", value={"calls": 0, "none": None, "list": [], "usage": {}})
+    assert parse_line(line_of(entry)) == entry
+
+
+def test_a_line_that_only_looks_like_a_plugins_is_damaged() -> None:
+    with pytest.raises(ValueError):
+        parse_line(b'{"type":"x-tally","value":3}')
+
+
+@pytest.mark.parametrize("kind", OWN_TYPES, ids=lambda kind: kind.__name__)
 def test_the_page_of_sessions_names_every_field_of_a_line(kind: type) -> None:
     page = (Path(__file__).parents[2] / "docs/sessions.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| ", page, re.MULTILINE))

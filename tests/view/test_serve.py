@@ -54,7 +54,7 @@ def test_two_servers_share_no_key():
 def test_the_room_imports_no_other_face():
     code = "import sys, kode.view.serve; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    faces = ("kode.cli", "kode.acp", "kode.mcp_server", "kode.api")
+    faces = ("kode.cli", "kode.plugins.acp", "kode.plugins.serve", "kode.api")
 
     assert [name for name in done.stdout.split() if name.startswith(faces)] == []
 

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kode import extras, paths
+from kode import installed, paths
 from kode.cli.commands.trust import approve_shown
-from kode.cli.flags import directory, working_directory
+from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import to_json
@@ -25,7 +25,6 @@ from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
 from kode.messages import plural
 from kode.permissions.gate import visible
-from kode.programs import depth
 
 LOGIN_TIMEOUT_S = 300.0
 """Time limit of a start here, where a person may have to log in."""
@@ -33,6 +32,8 @@ LOGIN_TIMEOUT_S = 300.0
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode mcp ...` and returns its exit code. Raises: KodeError."""
+    if (run := installed.subcommand("mcp", argv)) is not None:
+        return run(argv[1:])
     arguments = _parse(argv)
     cwd = working_directory(argparse.Namespace(cwd=None))
     match arguments.command:
@@ -48,8 +49,6 @@ def main(argv: Sequence[str]) -> int:
             return asyncio.run(_approve(_entry(arguments.name, cwd), cwd, unasked=arguments.yes))
         case "test":
             return asyncio.run(_test(_entry(arguments.name, cwd), cwd))
-        case "serve":
-            return _serve(arguments, cwd)
     raise AssertionError(arguments.command)
 
 
@@ -63,7 +62,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=about, description=about)
-        if name not in ("list", "serve"):
+        if name != "list":
             metavar = "NAME" if name == "add" else "SERVER"
             one.add_argument("name", metavar=metavar, help="the server")
         return one
@@ -87,16 +86,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--yes", action="store_true", help="do not ask for confirmation"
     )
     add("test", "connect to one and list what it offers; log in if needed")
-    serve = add("serve", "serve kode to other agents as an MCP server on stdin and stdout")
-    serve.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
-    serve.add_argument("--allow-full", action="store_true", help="let clients ask for mode full")
-    serve.add_argument("--memory-only", action="store_true", help="serve only memory, no sessions")
+    for name, (_, of_plugin) in installed.added("commands").items():
+        if name.startswith("mcp "):
+            about = of_plugin.summary
+            commands.add_parser(name.removeprefix("mcp "), help=about, description=about)
     arguments = parser.parse(words or ["list"])
     arguments.server_command = command
     return arguments
-
-
-_ROOT = "let clients work in and below it (repeatable; default: the working directory)"
 
 
 def _add(arguments: argparse.Namespace, cwd: Path) -> int:
@@ -271,26 +267,6 @@ async def _opened(entry: Entry, cwd: Path) -> AsyncIterator[Connection]:
                 f"The MCP server {entry.name} did not start within {limit_s:g} s."
             ) from error
         yield connection
-
-
-def _serve(arguments: argparse.Namespace, cwd: Path) -> int:
-    extras.require("mcp")
-    from kode.mcp_server.bounds import Bounds, roots_of
-    from kode.mcp_server.serve import serve
-
-    named = [directory(root, "--root") for root in arguments.root]
-    bounds = Bounds(roots=roots_of(named, cwd), full=arguments.allow_full, depth=depth(os.environ))
-    if arguments.memory_only:
-        from kode.mcp_server.memory import make_memory_server
-
-        asyncio.run(serve(make_memory_server(bounds)))
-    else:
-        from kode.mcp_server.server import make_server
-        from kode.mcp_server.talks import Talks
-
-        talks = Talks(bounds)
-        asyncio.run(serve(make_server(talks), talks.close_all))
-    return EXIT_OK
 
 
 def _show_login(page: str) -> None:

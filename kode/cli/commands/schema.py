@@ -6,7 +6,7 @@ events and lines may be added; docs/scripts.md explains them.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Union, get_args
 
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
@@ -59,9 +59,13 @@ def _result() -> dict[str, Any]:
 
 def _session() -> dict[str, Any]:
     """A line of a session file, where default values are omitted."""
-    from kode.session.entries import AnyEntry, Header
+    from kode.session.entries import OWN_TYPES, Header, PluginEntry
 
-    return _of_kinds(Header | AnyEntry, GenerateJsonSchema)
+    schema = _of_kinds(Union[(Header, *OWN_TYPES)], GenerateJsonSchema)
+    of_plugin = TypeAdapter(PluginEntry).json_schema(mode="serialization")
+    of_plugin["properties"]["type"]["pattern"] = "^x-"
+    schema["oneOf"].append(of_plugin)
+    return schema
 
 
 def _task() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.messages import ServerItem, Text, Thinking, ToolCall
 from kode.results import result_object
-from kode.session.entries import AnyEntry, Header, line_of
+from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
 from kode.subagents.protocol import Section, Snapshot, Task
 from kode.subagents.protocol import line_of as sent
 from tests.effort import share
@@ -87,11 +87,18 @@ def test_the_result_of_a_task_that_could_not_start_fits() -> None:
     fits("result", json.loads(failure_object([], ConfigError("x"))))
 
 
-@pytest.mark.parametrize("kind", [Header, *get_args(AnyEntry)])
+@pytest.mark.parametrize("kind", [Header, *OWN_TYPES])
 @ANY
 @given(data=st.data())
 def test_every_line_of_a_session_fits(kind: Any, data: st.DataObject) -> None:
     fits("session", json.loads(line_of(data.draw(made(kind)))))
+
+
+def test_a_line_of_a_plugin_fits() -> None:
+    line = json.loads(line_of(PluginEntry(type="x-tally", value={"calls": 2})))
+    fits("session", line)
+    with pytest.raises(jsonschema.ValidationError):
+        fits("session", {**line, "type": "tally"})
 
 
 def test_an_unknown_or_incomplete_event_does_not_fit() -> None:

@@ -1,0 +1,51 @@
+"""Turns kode's errors into errors of the protocol: a code that clients know, and what to do
+next."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from acp import RequestError
+
+from kode.plugin import Loaded, fault_reports, resolve_provider
+from kode.plugin.errors import KodeError, SessionError, UserError
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+AUTH_REQUIRED, NOT_FOUND = -32000, -32002
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def translate_faults(
+    method: Callable[P, Coroutine[Any, Any, R]],
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Turns what a method raises into errors of the protocol."""
+
+    @functools.wraps(method)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await method(*args, **kwargs)
+        except RequestError:
+            raise
+        except SessionError as error:
+            raise RequestError(NOT_FOUND, str(error)) from error
+        except UserError as error:
+            raise RequestError(INVALID_PARAMS, str(error)) from error
+        except KodeError as error:
+            raise RequestError(INTERNAL_ERROR, str(error)) from error
+        except Exception as error:
+            text = await asyncio.to_thread(fault_reports.describe, error)
+            raise RequestError(INTERNAL_ERROR, text) from error
+
+    return answer
+
+
+def require_provider(loaded: Loaded) -> None:
+    """Raises: RequestError that says how to get a key; clients know its code."""
+    try:
+        resolve_provider(loaded.config, os.environ)
+    except UserError as error:
+        raise RequestError(AUTH_REQUIRED, str(error)) from error

@@ -1,0 +1,111 @@
+"""The two pipes to the client: JSON messages, one per line.
+
+Nothing else in the process uses them: other readers find an empty standard input, and other output
+goes to standard error, also for programs that kode starts.
+"""
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from typing import Any
+
+from kode.plugin.errors import UserError
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Limit of one line: images travel inside messages."""
+
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+
+class Pipes:
+    """Messages to and from the client; what `acp` calls a transport."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.lost = asyncio.Event()
+        """Set when the client no longer reads."""
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None at the end of input. Invalid messages are answered with an error
+        and skipped."""
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError:
+                await self._refuse(INVALID_REQUEST, "A message may have at most 64 MB.")
+                continue
+            if not line:
+                return None
+            if not line.strip():
+                continue
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                await self._refuse(PARSE_ERROR, "This line is not JSON: send one message per line.")
+                continue
+            if isinstance(message, dict):
+                return message
+            await self._refuse(INVALID_REQUEST, "A message must be a JSON object.")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
+        if self.lost.is_set():
+            return
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
+        # Lone surrogates, which no JSON reader accepts, become "?".
+        self._writer.write(text.encode("utf-8", "replace") + b"\n")
+        try:
+            await self._writer.drain()
+        except OSError:
+            self.lost.set()
+
+    async def close(self) -> None:
+        """Flushes and closes the writing side."""
+        self._writer.close()
+
+    async def _refuse(self, code: int, text: str) -> None:
+        error = {"code": code, "message": text}
+        await self.send({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+async def open_pipes() -> Pipes:
+    """Takes over standard input and output for the protocol.
+
+    Raises: UserError if they are files.
+    """
+    if not all(map(_can_talk, (0, 1))):
+        raise UserError(
+            "`kode acp` talks with an editor over pipes, and standard input or output is none. "
+            "Let the editor start it: see docs/editors.md."
+        )
+    incoming, outgoing = _take_descriptors()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+    # The writer needs a separate protocol for its flow control.
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb", buffering=0)
+    )
+    transport, _ = await loop.connect_write_pipe(
+        lambda: protocol, os.fdopen(outgoing, "wb", buffering=0)
+    )
+    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+
+def _can_talk(descriptor: int) -> bool:
+    """Whether an event loop can wait for it."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+def _take_descriptors() -> tuple[int, int]:
+    sys.stdout.flush()
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return incoming, outgoing

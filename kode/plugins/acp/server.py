@@ -1,0 +1,70 @@
+"""The process of `kode acp`: from the first message to the last closed session.
+
+It ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer reads:
+running turns are stopped and recorded, and sessions closed.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from acp.agent.connection import AgentSideConnection
+
+from kode.plugin.errors import EXIT_INTERRUPTED, EXIT_OK
+from kode.plugins.acp.agent import KodeAgent
+from kode.plugins.acp.pipes import open_pipes
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+async def serve(flags: Mapping[str, Any], *, trust_project: bool, keep_sessions: bool) -> int:
+    """Serves a client until it leaves; returns the exit code. `flags` use dotted config keys.
+
+    Raises: UserError if standard input or output is a file.
+    """
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
+    _log_in_lines()
+    pipes = await open_pipes()
+    agent = KodeAgent(flags=flags, trust_project=trust_project, keep_sessions=keep_sessions)
+    connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
+    stopped = asyncio.Event()
+    ended_by: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        ended_by.append(number)
+        stopped.set()
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    listening = asyncio.ensure_future(connection.listen())
+    over = [listening, *(asyncio.ensure_future(one.wait()) for one in (stopped, pipes.lost))]
+    try:
+        await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+        for fault in await agent.close():
+            print(f"kode acp: {fault}", file=sys.stderr)
+    finally:
+        for one in over:
+            one.cancel()
+        await connection.close()
+    return EXIT_INTERRUPTED if ended_by else EXIT_OK
+
+
+class _OneLine(logging.Formatter):
+    """Shortens log records: the package logs clients' mistakes with a traceback that helps
+    nobody."""
+
+    def formatException(self, ei: Any) -> str:
+        return "".join(traceback.format_exception_only(ei[1])).strip()
+
+
+def _log_in_lines() -> None:
+    """Sends the package's log to stderr, a line or two per record."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("kode acp: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -1,0 +1,212 @@
+"""The tools of `kode mcp serve`. Their texts are written for the model that calls them."""
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import InputRequiredResult, ToolAnnotations
+from pydantic import Field
+
+from kode.plugin import Answer, fault_reports
+from kode.plugin import kode_version as __version__
+from kode.plugin.errors import KodeError, UserError
+from kode.plugins.serve.bounds import Wish
+from kode.plugins.serve.questions import MAX_WAIT_S, follow, resumed_result, take_forms
+from kode.plugins.serve.talk import Talk
+from kode.plugins.serve.talks import Talks
+
+P = ParamSpec("P")
+T = TypeVar("T")
+State = dict[str, Any] | InputRequiredResult
+
+INSTRUCTIONS = """\
+kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
+folder; `kode_wait` follows it. Each call returns a state: `status` is `working` (wait again with \
+`cursor`), `asks` (put the question to your person, then `kode_answer`) or `done` (see `result`). \
+Sessions stay on disk: the person can take one up with `kode continue --id SESSION`."""
+
+MAX_LISTED = 100
+MAX_DIFF_CHARS = 60_000
+
+Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
+Cursor = Annotated[int, Field(description="The `cursor` of the last state: only what came since")]
+Wait = Annotated[
+    float, Field(description=f"Seconds to wait for it to end or to ask, at most {MAX_WAIT_S:.0f}")
+]
+
+READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
+
+
+def make_server(talks: Talks) -> MCPServer:
+    """The server over these conversations; the caller closes them."""
+    server = MCPServer("kode", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
+    _add_work(server, talks)
+    _add_looking_after(server, talks)
+    return server
+
+
+def as_tool(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
+    the report is."""
+
+    @functools.wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await work(*args, **kwargs)
+        except KodeError as error:
+            raise ToolError(str(error)) from error
+        except Exception as error:
+            raise ToolError(fault_reports.describe(error)) from error
+
+    return call
+
+
+def _add_work(server: MCPServer, talks: Talks) -> None:
+    async def again(context: Context) -> State | None:
+        """The state of a call whose client was asked to fill in a form; None for a new call."""
+        kept = resumed_result(context)
+        if kept is None:
+            return None
+        talk = talks.find(kept["session"])
+        take_forms(context, talk)
+        return await follow(context, talk, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
+
+    @server.tool(annotations=CHANGES)
+    @as_tool
+    async def kode_start(
+        context: Context,
+        prompt: Annotated[str, Field(description="The task, with all that kode must know")],
+        cwd: Annotated[str, Field(description="Absolute path of the folder to work in")],
+        mode: Annotated[
+            Literal["plan", "ask", "auto-edit", "full"] | None,
+            Field(
+                description="plan: read only; ask: asks before edits; auto-edit: edits files of "
+                "the folder unasked; full: where the server allows it. Default: the person's"
+            ),
+        ] = None,
+        model: str | None = None,
+        max_steps: Annotated[int | None, Field(ge=1)] = None,
+        budget_usd: Annotated[float | None, Field(gt=0)] = None,
+        wait_s: Wait = 20,
+    ) -> State:
+        """Gives kode a task in a new session. It sees nothing of your conversation."""
+        if (state := await again(context)) is not None:
+            return state
+        _check_text(prompt)
+        wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
+        talk = await talks.start(cwd, wish)
+        await talk.say(prompt)
+        return await follow(context, talk, 0, wait_s)
+
+    @server.tool(annotations=READS)
+    @as_tool
+    async def kode_wait(
+        context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
+    ) -> State:
+        """Waits until the session is done or asks; returns the progress since `cursor`."""
+        if (state := await again(context)) is not None:
+            return state
+        return await follow(context, talks.find(session), cursor, wait_s)
+
+    @server.tool(annotations=CHANGES)
+    @as_tool
+    async def kode_reply(
+        context: Context,
+        session: Session,
+        prompt: Annotated[str, Field(description="The next task, or a word on the one that runs")],
+        mode: Literal["plan", "ask", "auto-edit", "full"] | None = None,
+        wait_s: Wait = 20,
+    ) -> State:
+        """Says something in a session: the next turn, or, while it works, a word that it gets with
+        its next step. Opens a session that was closed."""
+        if (state := await again(context)) is not None:
+            return state
+        _check_text(prompt)
+        talk = await talks.take_up(session)
+        if mode is not None:
+            talk.conversation.set_permission_mode(
+                talks.bounds.mode(mode, talk.conversation.mode, talk.conversation.cwd)
+            )
+        cursor = talk.cursor
+        await talk.say(prompt)
+        return await follow(context, talk, cursor, wait_s)
+
+    @server.tool(annotations=CHANGES)
+    @as_tool
+    async def kode_answer(
+        context: Context,
+        session: Session,
+        question: Annotated[str, Field(description="The `id` of the question")],
+        choice: Literal["once", "session", "no"],
+        message: Annotated[str, Field(description="With `no`: what to do instead")] = "",
+        cursor: Cursor = 0,
+        wait_s: Wait = 20,
+    ) -> State:
+        """Answers the question of a state that `asks`. The question is for your person: show them
+        `what` and `destroys` before you allow anything."""
+        if (state := await again(context)) is not None:
+            return state
+        talk = talks.find(session)
+        talk.answer(question, Answer(choice=choice, message=message))
+        return await follow(context, talk, cursor, wait_s)
+
+    @server.tool(annotations=CHANGES)
+    @as_tool
+    async def kode_stop(session: Session) -> dict[str, Any]:
+        """Stops what the session does and closes it. `kode_reply` opens it again; the person can
+        take it up with `kode continue --id SESSION`."""
+        talk = talks.find(session)
+        await talk.stop()
+        state = talk.state(talk.cursor)
+        await talks.close(talk)
+        return {**state, "status": "closed"}
+
+
+def _add_looking_after(server: MCPServer, talks: Talks) -> None:
+    @server.tool(annotations=READS)
+    @as_tool
+    async def kode_diff(session: Session) -> dict[str, Any]:
+        """What the session has changed in files through its tools, as unified diffs."""
+        talk = await talks.take_up(session)
+        found = talk.conversation.past.diffs()
+        files = [
+            {"path": one.path, "added": one.added, "removed": one.removed}
+            | ({"also_changed_by_others": True} if one.by_others else {})
+            for one in found
+        ]
+        diff = "\n".join(one.text for one in found)
+        cut = len(diff) > MAX_DIFF_CHARS
+        return {"files": files, "diff": diff[:MAX_DIFF_CHARS]} | ({"cut": True} if cut else {})
+
+    @server.tool(annotations=CHANGES)
+    @as_tool
+    async def kode_undo(
+        session: Session,
+        redo: Annotated[bool, Field(description="True: brings back what was undone last")] = False,
+    ) -> dict[str, Any]:
+        """Undoes the file changes of the session's newest turn that is not undone yet."""
+        talk = await talks.take_up(session)
+        _check_idle(talk)
+        done = await (talk.conversation.past.redo() if redo else talk.conversation.past.undo())
+        return {"session": talk.conversation.session.id, "done": done}
+
+    @server.tool(annotations=READS)
+    @as_tool
+    async def kode_sessions(
+        limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
+    ) -> dict[str, Any]:
+        """The sessions of kode in the folders of this server, the last used first."""
+        return {"sessions": talks.listed(limit)}
+
+
+def _check_text(prompt: str) -> None:
+    if not prompt.strip():
+        raise UserError("`prompt` is empty: say what to do.")
+
+
+def _check_idle(talk: Talk) -> None:
+    if talk.status in ("working", "asks"):
+        raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")

@@ -1,0 +1,144 @@
+"""The open conversations of this process, and the sessions on disk that clients see."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kode.plugin import (
+    SessionSummary,
+    find_session,
+    list_sessions,
+    open_conversation,
+    paths,
+    summarize_session,
+    visible,
+)
+from kode.plugin.entries import TaintEntry
+from kode.plugin.errors import UserError
+from kode.plugins.serve.bounds import Bounds, Wish
+from kode.plugins.serve.talk import Talk
+
+CLOSE_WAIT_S = 5.0
+MAX_OPEN = 16
+"""Beyond this, the conversation idle for longest is closed; its session stays."""
+CLIENT = "a client of kode's MCP server"
+"""The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
+
+
+@dataclass
+class Talks:
+    bounds: Bounds
+    opened: dict[str, Talk] = field(default_factory=dict)
+    """By session id."""
+    closing: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
+    """Sessions that are ending, which may take memory half a minute."""
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self, cwd: str, wish: Wish) -> Talk:
+        """Starts a session in `cwd`. Raises: UserError, StorageError."""
+        async with self._opening:
+            return await self._open(self.bounds.folder(cwd), wish, None)
+
+    async def take_up(self, session: str) -> Talk:
+        """The open conversation with this session id (or prefix), else opens the session on disk.
+
+        Raises: UserError, SessionError, BusyError if it is open elsewhere.
+        """
+        async with self._opening:
+            found = self._named(session)
+            if found.id in self.closing:
+                await asyncio.wait([self.closing[found.id]], timeout=CLOSE_WAIT_S)
+            if found.id in self.closing:
+                raise UserError(f"{found.id} is still closing: try again in half a minute.")
+            return self.opened.get(found.id) or await self._open(Path(found.cwd), Wish(), found.id)
+
+    def find(self, session: str) -> Talk:
+        """The open conversation. Raises: UserError."""
+        fitting = [talk for id, talk in self.opened.items() if session and id.startswith(session)]
+        if len(fitting) == 1:
+            return fitting[0]
+        raise UserError(
+            f"No session {session[:80]!r} is open here: `kode_sessions` lists them, and "
+            "`kode_reply` opens one that is closed."
+        )
+
+    async def close(self, talk: Talk, wait_s: float = CLOSE_WAIT_S) -> None:
+        """Closes one, and waits at most `wait_s` for its end; its session can be resumed, also by
+        `kode continue`."""
+        session = talk.conversation.session.id or ""
+        self.opened.pop(session, None)
+        ending = self.closing[session] = asyncio.create_task(talk.close())
+        ending.add_done_callback(lambda _: self.closing.pop(session, None))
+        await asyncio.wait([ending], timeout=wait_s)
+
+    async def close_all(self) -> None:
+        """Closes all concurrently. If cancelled, memory leaves its work for the next start."""
+        for talk in list(self.opened.values()):
+            await self.close(talk, wait_s=0)
+        endings = list(self.closing.values())
+        try:
+            await asyncio.gather(*endings, return_exceptions=True)
+        except asyncio.CancelledError:
+            await asyncio.gather(*endings, return_exceptions=True)
+            raise
+
+    def listed(self, limit: int) -> list[dict[str, Any]]:
+        """The sessions below the roots, last used first."""
+        rows: list[dict[str, Any]] = []
+        for one in list_sessions(paths.home()):
+            if len(rows) >= limit:
+                break
+            talk = self.opened.get(one.id)
+            if not self._may_see(one) or (talk is None and not one.turns):
+                continue
+            row = {
+                "session": one.id,
+                "status": talk.status if talk is not None else "closed",
+                "cwd": visible(one.cwd),
+                "task": visible(one.task),
+                "turns": one.turns,
+                "updated_at": one.updated_at,
+                "model": visible(one.model),
+            }
+            rows.append(row)
+        return rows
+
+    async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> Talk:
+        await self._close_idle()
+        loaded = self.bounds.settings(cwd, wish)
+        talk = Talk()
+        talk.opened = await open_conversation(
+            loaded, cwd=cwd, emit=talk.take, ask=talk.ask, session_id=session_id
+        )
+        talk.conversation.steering = talk.steering
+        session = talk.conversation.session
+        assert session.id is not None
+        try:
+            if not session.tainted:
+                session.append(TaintEntry(source=CLIENT))
+        except BaseException:
+            await talk.conversation.close()
+            raise
+        self.opened[session.id] = talk
+        return talk
+
+    async def _close_idle(self) -> None:
+        if len(self.opened) < MAX_OPEN:
+            return
+        idle = [talk for talk in self.opened.values() if talk.status in ("idle", "done")]
+        if not idle:
+            raise UserError(
+                f"{MAX_OPEN} sessions are busy here. Wait for one of them, or `kode_stop` it."
+            )
+        await self.close(min(idle, key=lambda talk: talk.used_at), wait_s=0)
+
+    def _named(self, session: str) -> SessionSummary:
+        """Raises: SessionError, UserError for one outside of the roots."""
+        found = find_session(paths.home(), session)
+        summary = summarize_session(paths.session_file(paths.home(), found))
+        self.bounds.folder(summary.cwd)
+        return summary
+
+    def _may_see(self, one: SessionSummary) -> bool:
+        return bool(one.cwd) and not one.parent and self.bounds.holds(Path(one.cwd).resolve())
