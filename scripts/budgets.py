@@ -113,7 +113,7 @@ def imported(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module in known:
         for alias in node.names:
             below = f"{node.module}.{alias.name}"
-            yield below if below in known else node.module
+            yield below if below in known else str(node.module)
 
 
 def circles(graph: Graph) -> list[frozenset[str]]:
