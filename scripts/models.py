@@ -191,8 +191,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "takes_temperature", sampled
     if row.get("supports_mid_conversation_system") and vendor == "anthropic":
         yield "later_system", True
-    if (least := row.get("prompt_cache_min_tokens")) and least != 1_024:
-        yield "least_cached_tokens", int(least)
     if row.get("supports_prompt_cache_breakpoint"):
         yield "cache_marks", True
     if apis := _apis(vendor, name, row):

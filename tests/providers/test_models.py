@@ -127,7 +127,6 @@ def test_settings_that_each_claude_takes_are_known() -> None:
     assert older.efforts == ("low", "medium", "high", "max")
     assert not older.later_system
     assert (before.thinking, before.efforts) == (("enabled", "disabled"), ())
-    assert before.least_cached_tokens == 4_096
     assert "enabled" not in info_of("claude-opus-4-7").thinking
     assert all(info_of(name).sees_pdf for name in names_of("anthropic", TODAY))
 
