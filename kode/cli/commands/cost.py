@@ -20,7 +20,7 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, cost_text, money, one_line
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_OK, ConfigError
-from kode.messages import shorten
+from kode.messages import columns, shorten
 from kode.paths import short_path
 
 if TYPE_CHECKING:
@@ -256,14 +256,7 @@ def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     at = rows[0].index("thinking")
     if all(row[at] == "0" for row in rows[1:]):
         rows = [(*row[:at], *row[at + 1 :]) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if column < 2 else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    return columns(rows, right=range(2, len(rows[0])))
 
 
 def _local(at: str) -> str:

@@ -13,6 +13,7 @@ from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
 from kode.extensions.trust import Approvals, Approved, Item
+from kode.messages import columns
 from kode.permissions.gate import visible
 
 
@@ -115,9 +116,9 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
     if as_json:
         print(to_json(rows))
         return EXIT_OK
-    for row in rows:
-        line = f"{row['state']:<8}  {row['kind']:<8}  {row['name']}  {row['hash'][:12]}  "
-        print(clean(visible(f"{line}{row['origin']}")))
+    names = ("state", "kind", "name", "hash", "origin")
+    for line in columns([[visible(str(row[name])) for name in names] for row in rows]):
+        print(clean(line))
     if not rows:
         print("This project has nothing that needs approval.")
     return EXIT_OK

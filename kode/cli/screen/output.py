@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kode.cli.screen.lines import one_line
 from kode.errors import KodeError
 from kode.events import EXIT_CODES, Emit, Event, TurnEnded
+from kode.messages import columns
 from kode.results import result_object
 
 if TYPE_CHECKING:
@@ -90,10 +91,9 @@ def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
         for key, value in flat(loaded.config).items()
         if key.startswith(beginning)
     }
-    width = max(map(len, values), default=0)
-    lines = []
+    rows = []
     for key, value in values.items():
         text = one_line(json.dumps(value, ensure_ascii=False))
         origin = loaded.origins[key]
-        lines.append(f"{key:<{width}}  {text}" + ("" if origin == "default" else f"  ({origin})"))
-    return lines
+        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
+    return columns(rows)
