@@ -9,7 +9,7 @@ call tools, of vendors that kode knows by name, with the fields of `kode.contrac
 field that has its default is left out. The same source gives the same bytes on the same day.
 
 What the source lacks or has wrong stands in `CORRECTIONS`, each with where it is from. Open weights
-that anybody may host are in `kode/providers/models.py`.
+that anybody may host are in `kode/providers/more_models.json`.
 """
 
 import argparse
