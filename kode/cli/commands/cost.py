@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean, cost_text, money, one_line
-from kode.cli.screen.output import to_json
+from kode.cli.screen.lines import cost_text, money, one_line
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_OK, ConfigError
 from kode.messages import columns, shorten
 from kode.paths import short_path
@@ -73,11 +73,8 @@ def _show_session(arguments: argparse.Namespace) -> int:
     found = session_cost(home, session_id, pricing(given_prices(config)) if arguments.why else None)
     if arguments.why:
         found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
-    if arguments.json:
-        print(to_json(_object_of(found, why=arguments.why)))
-        return EXIT_OK
-    for line in session_lines(found, why=arguments.why):
-        print(clean(line))
+    whole, lines = _object_of(found, why=arguments.why), session_lines(found, why=arguments.why)
+    print_either(whole, lines, as_json=arguments.json)
     return EXIT_OK
 
 
@@ -120,11 +117,7 @@ def _show_period(arguments: argparse.Namespace) -> int:
         inside = working_directory(arguments) / paths.expand(arguments.project)
         folder = Path(os.path.realpath(inside))
     found = period_cost(paths.home(), since, until, folder)
-    if arguments.json:
-        print(to_json(_period_object(found)))
-        return EXIT_OK
-    for line in period_lines(found):
-        print(clean(line))
+    print_either(_period_object(found), period_lines(found), as_json=arguments.json)
     return EXIT_OK
 
 

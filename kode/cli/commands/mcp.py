@@ -16,7 +16,7 @@ from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import directory, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import to_json
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
@@ -142,15 +142,8 @@ def _remove(name: str, cwd: Path) -> int:
 def _list(cwd: Path, *, as_json: bool) -> int:
     found = mcp_config.find_servers(paths.home(), cwd)
     rows = [_row(entry) for entry in found.entries]
-    if as_json:
-        print(to_json(rows))
-    else:
-        for line in columns([_cells(row) for row in rows]):
-            print(clean(line))
-    if not rows and not as_json:
-        print(
-            "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-        )
+    none = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
+    print_either(rows, columns([_cells(row) for row in rows]) or [none], as_json=as_json)
     for fault in found.faults:
         print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_FAILED if found.faults and not rows else EXIT_OK

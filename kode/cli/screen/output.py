@@ -8,11 +8,11 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.screen.lines import one_line
+from kode.cli.screen.lines import clean, one_line
 from kode.errors import KodeError
 from kode.events import EXIT_CODES, Emit, Event, TurnEnded
 from kode.messages import columns
@@ -50,6 +50,13 @@ def print_line(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
+    the lines, cleaned."""
+    for line in [to_json(value)] if as_json else map(clean, lines):
+        print_line(line)
 
 
 def stream_printer() -> Emit:
