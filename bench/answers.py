@@ -232,19 +232,42 @@ def fresh_place(folder: Path, model: Model) -> Place:
 
 def add_distractors(place: Place, system: str, others: Sequence[Fact]) -> None:
     """Brings all of them into memory: some as facts, the others as notes on past sessions."""
-    rows: list[dict[str, Any]] = []
-    for number, fact in enumerate(others):
-        row = {"system": "tiered", "content": fact.sentence}
-        if number < FACTS_AMONG_THEM:
-            rows.append({**row, "kind": "fact", "target": "env"})
-        else:
-            when = f"2026{1 + number % 9:02}{1 + number % 28:02}-120000-{number:06x}"
-            rows.append({**row, "kind": "episode", "session_id": when})
+    facts = [fact.sentence for fact in others[:FACTS_AMONG_THEM]]
+    notes = [
+        (f"2026-{1 + number % 9:02}-{1 + number % 28:02}T12:00:00Z", f"{number:06x}", fact.sentence)
+        for number, fact in enumerate(others[FACTS_AMONG_THEM:])
+    ]
+    rows: list[dict[str, Any]]
+    match system:
+        case "tiered":
+            rows = [{"kind": "fact", "target": "env", "content": text} for text in facts]
+            for at, id, text in notes:
+                session = f"{at[:10].replace('-', '')}-120000-{id}"
+                rows.append({"kind": "episode", "session_id": session, "content": text})
+        case "vault":
+            bullets = "\n".join(f"- {text}" for text in facts)
+            rows = [{"path": "facts/preferences.md", "content": bullets}] if facts else []
+            for month in sorted({at[:7] for at, _, _ in notes}):
+                entries = [
+                    f"## {' '.join(text.split()[:6])}\n- Date: {at[:10]}\n{text}"
+                    for at, _, text in notes
+                    if at.startswith(month)
+                ]
+                rows.append({"path": f"episodes/{month}.md", "content": "\n\n".join(entries)})
+        case "journal":
+            lines = "\n".join(f"- {text}" for text in facts)
+            rows = [{"kind": "memory", "content": lines}] if facts else []
+            rows += [{"kind": "entry", "at": at, "content": text} for at, _, text in notes]
+        case _:
+            shown = {"kind": "rule", "confidence": 0.9, "evidence": ["the user said so"]}
+            rows = [{**shown, "content": text} for text in facts]
+            rows += [
+                {"kind": "summary", "tags": ["session"], "created_at": at, "content": text}
+                for at, _, text in notes
+            ]
     file = place.kode_home.parent / "distractors.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    place.run("memory", "--memory", "tiered", "import", str(file))
-    if system != "tiered":
-        place.run("memory", "copy", "--from", "tiered", "--to", system)
+    file.write_text("".join(json.dumps({"system": system, **row}) + "\n" for row in rows))
+    place.run("memory", "--memory", system, "import", str(file))
 
 
 # ── the cases ────────────────────────────────────────────────────────────────────────────────

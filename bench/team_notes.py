@@ -53,6 +53,7 @@ GROUPS = 500
 MADE_AT_ONCE = 5_000
 NEAREST = 60
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+WAIT_S = 600.0
 
 
 async def measure(notes: int, url: str) -> dict[str, Any]:
@@ -68,11 +69,11 @@ async def measure(notes: int, url: str) -> dict[str, Any]:
         await _fill(first, texts)
         assert first.team is not None
         started = time.perf_counter()
-        await first.team.complete()
+        await first.team.finish(WAIT_S)
         sent = time.perf_counter()
         second = await _opened(root / "second", url)
         assert second.team is not None
-        await second.team.complete()
+        await second.team.update(WAIT_S)
         copied = time.perf_counter()
         queries = [" ".join(text.split()[:8]) for text in random.Random(5).sample(texts, SEARCHES)]
         found: dict[str, list[float]] = {"sqlite_ms": [], "team_ms": []}

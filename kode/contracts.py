@@ -62,8 +62,6 @@ class ModelInfo:
     """None: unknown; it is not sent to a vendor's own server."""
     later_system: bool = False
     """Whether the Messages API takes a message of role `system` after the first message."""
-    least_cached_tokens: int = 1_024
-    """A shorter beginning is silently not cached."""
     cache_marks: bool = False
     """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
     apis: tuple[Api, ...] = ()

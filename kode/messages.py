@@ -5,7 +5,7 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -216,3 +216,11 @@ def first_of(names: Sequence[str], most: int) -> list[str]:
 def plural(number: int, noun: str, several: str = "") -> str:
     """`1 line`, `2,000 lines`; pass `several` for irregular plurals."""
     return f"{number:,} {noun if number == 1 else several or noun + 's'}"
+
+
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of as many cells each as lines, two spaces between; every column is as wide as its
+    widest cell. `right`: the columns, from 0, whose cells stand at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    ways = [">" if at in right else "<" for at in range(len(widths))]
+    return ["  ".join(map("{:{}{}}".format, row, ways, widths)).rstrip() for row in rows]

@@ -9,7 +9,7 @@ call tools, of vendors that kode knows by name, with the fields of `kode.contrac
 field that has its default is left out. The same source gives the same bytes on the same day.
 
 What the source lacks or has wrong stands in `CORRECTIONS`, each with where it is from. Open weights
-that anybody may host are in `kode/providers/models.py`.
+that anybody may host are in `kode/providers/more_models.json`.
 """
 
 import argparse
@@ -191,8 +191,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "takes_temperature", sampled
     if row.get("supports_mid_conversation_system") and vendor == "anthropic":
         yield "later_system", True
-    if (least := row.get("prompt_cache_min_tokens")) and least != 1_024:
-        yield "least_cached_tokens", int(least)
     if row.get("supports_prompt_cache_breakpoint"):
         yield "cache_marks", True
     if apis := _apis(vendor, name, row):

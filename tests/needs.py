@@ -16,7 +16,6 @@ PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "ps": "procps", "pgrep": "pr
 MODULES = {
     "ray": "pip install 'kode[ray]'",
     "boto3": "pip install 'kode[bedrock]'",
-    "kubernetes_validate": "pip install kubernetes-validate; 108 MB of schemas",
 }
 """Packages of Python that only some tests need, and how to get each."""
 

@@ -4,7 +4,7 @@ blocks of private keys."""
 import re
 from collections.abc import Iterator
 
-from kode.credentials.tokens import COMPOUND, CONTINUES, SUBNAMES, TOKENS, Token
+from kode.credentials.tokens import CONTINUES, TOKENS, Token
 from kode.credentials.values import (
     Credential,
     is_password,
@@ -214,8 +214,8 @@ def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
         at = text.find(prefix)
         while at >= 0:
             end = at + len(prefix)
-            if _starts_here(text, at, prefix):
-                body = token.body.match(text, end)
+            if _starts_here(text, at, token):
+                body = token.pattern.match(text, end)
                 if body is not None:
                     end = body.end()
                     if _counts(token, body[0]):
@@ -223,11 +223,11 @@ def prefixed_tokens(text: str, words: list[str]) -> Iterator[Credential]:
             at = text.find(prefix, end)
 
 
-def _starts_here(text: str, at: int, prefix: str) -> bool:
-    if at == 0 or prefix in SUBNAMES:
-        return prefix != ":AA" or (at >= 6 and text[at - 6 : at].isdecimal())
+def _starts_here(text: str, at: int, token: Token) -> bool:
+    if at == 0 or token.inside:
+        return token.prefix != ":AA" or (at >= 6 and text[at - 6 : at].isdecimal())
     before = text[at - 1]
-    return before not in CONTINUES and not (prefix in COMPOUND and before in "-_")
+    return before not in CONTINUES and not (token.compound and before in "-_")
 
 
 def _start(text: str, at: int, prefix: str) -> int:

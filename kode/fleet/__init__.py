@@ -9,7 +9,6 @@
     worker        takes a task, makes its tree, runs the child, verifies, records
     executors     where workers run: in this process, or elsewhere
     ray           elsewhere: on the nodes of a Ray cluster
-    cluster_jobs  the text of a job for Slurm or Kubernetes, in which each index is a worker
     collect       patches → text, branches, commits
     report        what status and results show
 

@@ -46,9 +46,3 @@ def find_executor(name: str) -> Executor:
         extras.require(name)
     found: Executor = pkgutil.resolve_name(EXECUTORS[name])
     return found
-
-
-def worker_arguments(queue: "Queue", index: str | None = None) -> list[str]:
-    """The command that works on a queue elsewhere, after the path of `kode`: on one task, the
-    `index`-th from 0, or with None on all. For a shell `index` may be a variable's name."""
-    return ["fleet", "worker", str(queue.folder), *([] if index is None else ["--index", index])]

@@ -9,7 +9,7 @@ This module opens one; `kode.registry` lists them. Each is a folder; shared code
     terms · embed · rank · when   a text as words and as a vector; ranking by a query
     index · cache · search        words and vectors in SQLite; a search by a model
     stored                        what is on disk, read back and locked
-    exchange · commands           export, import, copy; `kode memory ...`
+    exchange · commands           export, import; `kode memory ...`
 """
 
 import pkgutil

@@ -87,12 +87,6 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
         "--from", dest="source", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS)
     )
     import_.add_argument("--dry-run", action="store_true", help="only list the entries")
-    copy = commands.add_parser("copy", help="copy another system's memory")
-    copy.add_argument(
-        "--from", dest="source", required=True, metavar="SYSTEM", help="a system, or `team`"
-    )
-    copy.add_argument("--to", dest="into", required=True, metavar="SYSTEM")
-    copy.add_argument("--dry-run", action="store_true", help="only print what would be copied")
     team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
     team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
     team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")

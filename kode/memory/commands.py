@@ -60,8 +60,8 @@ async def run_command(
         return await _search(inside(system), " ".join(arguments.query), arguments.k)
     if command == "export":
         return await exchange.export(inside(system), arguments.file)
-    if command in ("copy", "team"):
-        raise MemoryRefused(f"Run `kode memory {command}` in a shell.")
+    if command == "team":
+        raise MemoryRefused("Run `kode memory team` in a shell.")
     kept = kept_in(system, command)
     if command == "add":
         return await _add(kept, arguments)

@@ -1,5 +1,5 @@
-"""Exports, imports and copies memory: as lines of JSON that a person can read, edit and import
-again, and as pieces that another system understands.
+"""Exports and imports memory as lines of JSON that a person can read, edit and import again; and
+shows it as pieces that are alike in all systems.
 
 A row maps field names to JSON values; `content` is its text. Only its system knows the meaning of
 the others, through its carrier.
@@ -7,7 +7,6 @@ the others, through its carrier.
 
 import json
 import pkgutil
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +36,7 @@ class Numbered:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """One remembered thing in terms common to several systems."""
+    """One remembered thing in terms common to all systems, for display."""
 
     content: str
     kind: Literal["fact", "rule", "episode", "event", "soul"]
@@ -46,27 +45,15 @@ class Piece:
     about: Literal["user", "env", ""] = ""
     project: str = ""
     """The path hash of the project it belongs to; "" for everywhere."""
-    tags: tuple[str, ...] = ()
     session: str = ""
-    created_at: str = ""
-    """ISO, UTC; "" if unknown."""
     expires_at: str = ""
+    """ISO, UTC; "" if it does not expire."""
     origin: str = ""
-    """Its place in its original system."""
+    """Its place in its system."""
     private: bool = False
     """Stored, but never shown to a model."""
     untrusted: bool = False
     """From untrusted content, waiting for approval."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Carried:
-    """The result for one piece."""
-
-    piece: Piece
-    done: Literal["carried", "known", "left"]
-    why: str = ""
-    """Where it went, or why it was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +66,6 @@ class Taken:
     rows: tuple[Numbered, ...] = ()
     """Those added or changed."""
     change_ids: tuple[str, ...] = ()
-
-
-class Known(Exception):
-    """A piece that exists already; the text says where."""
 
 
 class Carrier:
@@ -99,18 +82,11 @@ class Carrier:
         raise NotImplementedError
 
     async def pieces(self) -> list[Piece]:
-        """What it remembers, in common terms, oldest first."""
+        """What it remembers of every project, in common terms, oldest first."""
         raise NotImplementedError
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
         """Prepares a row of this system. Raises: MemoryRefused if it is not acceptable."""
-        raise NotImplementedError
-
-    def place_piece(self, piece: Piece) -> str:
-        """Prepares a piece that has a meaning here; returns where it goes.
-
-        Raises: Known; MemoryRefused if it has no place here.
-        """
         raise NotImplementedError
 
     async def write(self, kind: str) -> list[str]:
@@ -135,20 +111,6 @@ class Carrier:
         ids = () if dry_run else tuple(await self.write("import"))
         return Taken(**counts, rows=tuple(new), change_ids=ids)
 
-    async def take(self, pieces: Sequence[Piece], *, dry_run: bool) -> list[Carried]:
-        """Imports what has a meaning here; returns the result for each piece."""
-        done: list[Carried] = []
-        for piece in pieces:
-            try:
-                done.append(Carried(piece=piece, done="carried", why=self.place_piece(piece)))
-            except Known as known:
-                done.append(Carried(piece=piece, done="known", why=str(known)))
-            except MemoryRefused as error:
-                done.append(Carried(piece=piece, done="left", why=str(error)))
-        if not dry_run:
-            await self.write("copy")
-        return done
-
 
 CARRIERS: Mapping[str, str] = {
     "notes": "kode.memory.notes.carry:NotesCarrier",
@@ -156,7 +118,7 @@ CARRIERS: Mapping[str, str] = {
     "vault": "kode.memory.vault.carry:VaultCarrier",
     "journal": "kode.memory.journal.carry:JournalCarrier",
 }
-"""System → module:Class. A system without one cannot be exported or copied."""
+"""System → module:Class. A system without one cannot be exported."""
 
 
 def carrier_of(system: MemorySystem) -> Carrier:
@@ -164,34 +126,18 @@ def carrier_of(system: MemorySystem) -> Carrier:
     where = CARRIERS.get(system.name)
     if where is None:
         raise MemoryRefused(
-            f"The {system.name} memory cannot be exported, imported or copied; "
-            f"these can: {', '.join(CARRIERS)}."
+            f"The {system.name} memory cannot be exported or imported; these can: "
+            f" {', '.join(CARRIERS)}."
         )
     carrier: Carrier = pkgutil.resolve_name(where)(system)
     return carrier
 
 
 def path_hash_of(project: object) -> str:
-    """The project of a row or piece. Raises: MemoryRefused if it is invalid."""
+    """The project of a row. Raises: MemoryRefused if it is invalid."""
     if not paths.is_path_hash(project):
         raise MemoryRefused(f"`project` is {project!r}, not 16 hex digits")
     return str(project)
-
-
-def refuse_misplaced(piece: Piece) -> None:
-    """Raises: MemoryRefused for a piece that needs privacy, expiry or a soul where there is
-    none."""
-    why = ""
-    if piece.private:
-        why = "a sensitive note is never shown, and all of this memory is"
-    elif piece.kind == "soul":
-        why = "there is no soul here; AGENTS.md may serve as one"
-    elif piece.kind == "event" or (piece.expires_at and piece.kind != "episode"):
-        why = "it passes, and nothing here expires"
-    elif piece.untrusted and piece.kind != "episode":
-        why = "it came from untrusted content and was not approved"
-    if why:
-        raise MemoryRefused(why)
 
 
 def text_of_rows(rows: Iterable[Row]) -> str:
@@ -264,8 +210,7 @@ async def import_(system: MemorySystem, file: Path, *, dry_run: bool) -> str:
         other = others[0].row["system"]
         raise MemoryRefused(
             f"Nothing was imported: line {others[0].line} is of the {other} memory, and this is "
-            f"{system.name}. Use `kode memory --memory {other} import`, then `kode memory copy "
-            f"--from {other} --to {system.name}`."
+            f"{system.name}. Use `kode memory --memory {other} import`."
         )
     carrier = carrier_of(system)
     carrier.author = replace(AUTHOR, source=str(file), batch=new_batch())
@@ -280,42 +225,12 @@ async def import_(system: MemorySystem, file: Path, *, dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-async def copy(source: MemorySystem, target: MemorySystem, *, dry_run: bool) -> str:
-    """Copies what has a meaning in the target, and lists the rest; only reads the source. Raises:
-    MemoryRefused, StorageError, BusyError."""
-    pieces = await carrier_of(source).pieces()
-    carrier = carrier_of(target)
-    carrier.author = replace(AUTHOR, source=f"the {source.name} memory", batch=new_batch())
-    done = await carrier.take(pieces, dry_run=dry_run)
-    counts = Counter(one.done for one in done)
-    verb = "would be carried" if dry_run else "carried"
-    lines = [
-        f"{source.name} → {target.name}: {counts['carried']} {verb}, {counts['known']} there "
-        f"already, {counts['left']} left out"
-    ]
-    lines += _section("carried" if not dry_run else "to be carried", "→", done, "carried")
-    lines += _section("left out", "because", done, "left")
-    if counts["carried"] and not dry_run:
-        undo = f"kode memory --memory {target.name} undo --import {carrier.author.batch}"
-        lines.append(f"undo with: {undo}")
-    return "\n".join(lines)
-
-
-def _section(head: str, joint: str, done: Sequence[Carried], which: str) -> list[str]:
-    found = [one for one in done if one.done == which]
-    listed = [
-        f"[{one.piece.origin}] {_text(one.piece.content, one.piece.private)} {joint} {one.why}"
-        for one in found
-    ]
-    return [f"{head}:", *_indented(listed)] if listed else []
-
-
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in first_of(lines, LISTED)]
 
 
-def _text(content: str, private: bool = False) -> str:
-    """The beginning of a text on one line, unless it is private or the scan would refuse it."""
-    if private or scan(content) is not None:
+def _text(content: str) -> str:
+    """The beginning of a text on one line, unless the scan would refuse it."""
+    if scan(content) is not None:
         return "(not shown)"
     return shorten(content, TEXT_CHARS)

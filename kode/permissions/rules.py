@@ -357,16 +357,8 @@ def _spellings(folder: Path) -> set[str]:
 @functools.lru_cache(maxsize=512)
 def _glob(pattern: str) -> re.Pattern[str]:
     """`**` crosses folders, `*` and `?` do not; everything else is literal."""
-    out, position = "", 0
-    while position < len(pattern):
-        if pattern.startswith("**/", position):
-            out, position = out + "(?:.*/)?", position + 3
-        elif pattern.startswith("**", position):
-            out, position = out + ".*", position + 2
-        elif pattern[position] == "*":
-            out, position = out + "[^/]*", position + 1
-        elif pattern[position] == "?":
-            out, position = out + "[^/]", position + 1
-        else:
-            out, position = out + re.escape(pattern[position]), position + 1
-    return re.compile(out, re.DOTALL)
+    parts = re.findall(r"\*\*/|\*\*|.", pattern, re.DOTALL)
+    return re.compile("".join(_WILD.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}

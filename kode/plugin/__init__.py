@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
+    from kode.cli.screen.output import print_either as print_either
     from kode.cli.screen.output import to_json as to_json
     from kode.config import Config as Config
     from kode.config import Loaded as Loaded
@@ -196,6 +197,7 @@ HOMES = {
     "plan_steps": "kode.session.plan:steps_of",
     "Plugin": "kode.installed:Plugin",
     "pricing": "kode.providers.models:pricing",
+    "print_either": "kode.cli.screen.output:print_either",
     "Prompt": "kode.conversation.plugged:Prompt",
     "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",

@@ -1,10 +1,11 @@
 """What kode knows about models: limits, prices, and what a request may ask of them.
 
 `models.json` has the models of vendors. `make models` makes it from a public source, whose version
-and date it holds; it is not edited by hand. This module adds what that source lacks: the windows of
-open weights, which anybody may host, Claude models retired before it was made, and the scripted
-one. What the server says (see `asked.py`) is better than either, and the user's config is better
-still.
+and date it holds; it is not edited by hand. `more_models.json` is, and adds what that source lacks.
+`open`: by prefix of their names, the windows that open weights, which anybody may host, were
+trained for, and whether they see images, where that is known; and the scripted one, which is free,
+but whose tokens are counted. `retired`: Claude models, for the cost of old sessions. What the
+server says (see `asked.py`) is better than either, and the user's config is better still.
 
 A name matches a row exactly, or without its edition (`gpt-5-2025-08-07`), tag (`:free`) and vendor
 (`anthropic/`). An unknown model of a known family gets the family's newest row without its price;
@@ -33,6 +34,7 @@ UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
 
 TABLE = Path(__file__).with_name("models.json")
+MORE = Path(__file__).with_name("more_models.json")
 
 _CLOSED = ("openai", "anthropic", "gemini", "xai")
 """Vendors whose models nobody else hosts: their names are enough, whoever passes them on."""
@@ -44,102 +46,6 @@ _OF_THE_OFFER = frozenset(
 )
 """Fields that are about one vendor's offer of a model, or one version of it."""
 _OF_THE_SERVER = frozenset(("apis", "searches"))
-
-# Open weights: the windows that they were trained for. Prefixes of names.
-_OPEN: dict[str, tuple[int, int]] = {
-    "gpt-oss": (131_072, 32_768),
-    "gemma3": (131_072, 8_192),
-    "gemma-3": (131_072, 8_192),
-    "gemma4": (262_144, 32_768),
-    "gemma-4": (262_144, 32_768),
-    "gemma": (8_192, 4_096),
-    "qwen3-coder": (262_144, 65_536),
-    "qwen3": (40_960, 8_192),
-    "qwen2.5-coder": (32_768, 8_192),
-    "qwen2.5": (32_768, 8_192),
-    "qwq": (40_960, 8_192),
-    "llama4": (1_048_576, 8_192),
-    "llama-4": (1_048_576, 8_192),
-    "llama3.1": (131_072, 8_192),
-    "llama3.2": (131_072, 8_192),
-    "llama3.3": (131_072, 8_192),
-    "llama-3.1": (131_072, 8_192),
-    "llama-3.2": (131_072, 8_192),
-    "llama-3.3": (131_072, 8_192),
-    "llama3": (8_192, 4_096),
-    "llama-3": (8_192, 4_096),
-    "deepseek-chat": (131_072, 8_192),
-    "deepseek-reasoner": (131_072, 65_536),
-    "deepseek-v3": (131_072, 8_192),
-    "deepseek-r1": (131_072, 32_768),
-    "deepseek-coder": (131_072, 8_192),
-    "devstral": (131_072, 32_768),
-    "codestral": (262_144, 32_768),
-    "mistral-large": (131_072, 32_768),
-    "mistral-medium": (131_072, 32_768),
-    "mistral-small": (131_072, 32_768),
-    "ministral": (131_072, 32_768),
-    "mistral-nemo": (131_072, 32_768),
-    "mistral": (32_768, 8_192),
-    "kimi-k2": (262_144, 32_768),
-    "glm-4.5": (131_072, 65_536),
-    "glm-4.6": (204_800, 65_536),
-    "phi4": (16_384, 4_096),
-    "phi-4": (16_384, 4_096),
-    "qwen3-vl": (262_144, 32_768),
-    "qwen2.5-vl": (131_072, 8_192),
-    "qwen2.5vl": (131_072, 8_192),
-    "llama3.2-vision": (131_072, 8_192),
-    "llava": (32_768, 4_096),
-    "pixtral": (131_072, 32_768),
-}
-_SEEING = frozenset(
-    "gemma3 gemma-3 gemma4 gemma-4 llama4 llama-4 llama3.2-vision llava pixtral qwen3-vl "
-    "qwen2.5-vl qwen2.5vl mistral-medium".split()
-)
-"""Those of them that accept images."""
-_BLIND = frozenset(
-    "gpt-oss gemma qwen3-coder qwen2.5-coder qwen2.5 qwq llama3.1 llama3.3 llama-3.1 llama-3.3 "
-    "llama3 llama-3 deepseek-chat deepseek-reasoner deepseek-v3 deepseek-r1 deepseek-coder "
-    "codestral mistral-nemo phi4 phi-4".split()
-)
-"""Those that do not. For others it is unknown."""
-
-OPEN: Mapping[str, ModelInfo] = {
-    **{
-        prefix: ModelInfo(
-            context_window=window,
-            max_output_tokens=output,
-            known=True,
-            sees_images=True if prefix in _SEEING else False if prefix in _BLIND else None,
-        )
-        for prefix, (window, output) in _OPEN.items()
-    },
-    # Free, but the token counts of a session show that it was counted.
-    "scripted": ModelInfo(
-        context_window=128_000,
-        max_output_tokens=8_192,
-        input_price=0.0,
-        output_price=0.0,
-        cached_price=0.0,
-        cache_write_price=0.0,
-        known=True,
-        sees_images=True,
-    ),
-}
-
-# For the cost of old sessions. Output limit, then dollars per million tokens: input, output, cached
-# input, written to the cache; the date and the successor of the vendor's list of retired models.
-_RETIRED: dict[str, tuple[int, float, float, float, float, str, str]] = {
-    "claude-opus-4-1": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-08-05", ""),
-    "claude-opus-4": (32_000, 15.00, 75.00, 1.50, 18.75, "2026-06-15", "claude-opus-4-8"),
-    "claude-sonnet-4": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-06-15", "claude-sonnet-4-6"),
-    "claude-3-7-sonnet": (64_000, 3.00, 15.00, 0.30, 3.75, "2026-02-19", ""),
-    "claude-3-5-sonnet": (8_192, 3.00, 15.00, 0.30, 3.75, "2025-10-28", ""),
-    "claude-3-5-haiku": (8_192, 0.80, 4.00, 0.08, 1.00, "2026-02-19", ""),
-    "claude-3-haiku": (4_096, 0.25, 1.25, 0.03, 0.30, "2026-04-20", ""),
-    "claude-3-opus": (4_096, 15.00, 75.00, 1.50, 18.75, "2026-01-05", ""),
-}
 
 _LAST_GUESS: Mapping[str, ModelInfo] = {
     "claude": ModelInfo(context_window=200_000, max_output_tokens=8_192, sees_images=True),
@@ -300,20 +206,21 @@ def _data() -> Mapping[str, Any]:
 
 
 @functools.cache
+def _more() -> Mapping[str, Mapping[str, Fields]]:
+    more: Mapping[str, Mapping[str, Fields]] = json.loads(MORE.read_bytes())
+    return more
+
+
+@functools.cache
+def open_weights() -> Mapping[str, ModelInfo]:
+    """What is known of models whose names begin so, whoever hosts them."""
+    return {prefix: _info(fields) for prefix, fields in _more()["open"].items()}
+
+
+@functools.cache
 def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
-    retired: dict[str, Fields] = {
-        name: {
-            "context_window": 200_000,
-            "max_output_tokens": output,
-            **dict(zip(_PRICES, prices, strict=True)),
-            "sees_images": True,
-            "retires_on": retires_on,
-            "successor": successor,
-        }
-        for name, (output, *prices, retires_on, successor) in _RETIRED.items()
-    }
-    table = {"anthropic": retired}
+    table = {"anthropic": dict(_more()["retired"])}
     for name, fields in _data()["models"].items():
         vendor, _, own = name.partition("/")
         table.setdefault(vendor, {})[own] = fields
@@ -389,7 +296,7 @@ def _known(names: tuple[str, ...], provider: str) -> ModelInfo | None:
         info = _info(_closed()[name])
         # Clouds that sell a vendor's models retire them on days of their own.
         return replace(info, retires_on="", successor="") if provider else info
-    fitting = _matching_rows(names, OPEN)
+    fitting = _matching_rows(names, open_weights())
     made = _found(names, _of_makers())
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (made is None or len(fitting[-1][0]) >= len(made)):

@@ -42,12 +42,6 @@ def model_names(
     return list(dict.fromkeys(name for name in (*configured, *served, *known) if name))
 
 
-def served_models(config: "Config") -> tuple[str, ...]:
-    """The models of a local server; () if requests go elsewhere, or it cannot say. Asks it, so call
-    it in a thread."""
-    return ServedModels().of(base_url_of(config))
-
-
 def offers(served: Sequence[str], model: str) -> bool:
     """Whether a server with this list has the model: longer names with the same beginning count
     (tags, dates), and a proxy's wildcard."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kode.messages import plural, shorten
+from kode.messages import columns, plural, shorten
 from kode.replay.play import Replay
 from kode.replay.played import Step, first_difference
 from kode.replay.recording import Recording
@@ -59,10 +59,7 @@ def table(outcomes: Sequence[Outcome], plan: Plan) -> Iterator[str]:
                 f"{figures['seconds']:.1f}",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        yield f"{name:<{widths[0]}}  {row}"
+    yield from columns(rows, right=range(1, len(rows[0])))
     yield "Tokens, cost and seconds are means of a run, from its first live step on."
 
 

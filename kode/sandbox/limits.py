@@ -5,11 +5,13 @@ command. `sandbox` decides which limits a command gets.
 """
 
 import importlib.util
+import json
 import marshal
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -130,62 +132,34 @@ def _rules(
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_NAMES = (
-    "socket socketpair clone clone3 ioctl prlimit64 mount umount2 pivot_root chroot setns unshare "
-    "bpf perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter "
-    "io_uring_register open_by_handle_at kexec_load kexec_file_load init_module finit_module "
-    "delete_module reboot swapon swapoff settimeofday clock_settime acct quotactl move_mount "
-    "open_tree fsopen fsconfig fsmount fspick mount_setattr process_vm_writev fanotify_init "
-    "ptrace adjtimex clock_adjtime sethostname setdomainname "
-    "open_tree_attr quotactl_fd "
-    "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl "
-    "mq_open mq_unlink "
-    "setpriority ioprio_set sched_setparam sched_setscheduler sched_setaffinity sched_setattr "
-    "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat "
-    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr "
+_COLUMNS = {"x86_64": 0, "aarch64": 1}
+_NUMBERS: Mapping[str, Sequence[int | None]] = json.loads(
+    Path(__file__).with_name("syscalls.json").read_bytes()
+)
+"""System call → its number on x86_64 and on aarch64, None where there is no such call."""
+
+_DENIED = (
+    "mount umount2 pivot_root chroot setns unshare bpf perf_event_open keyctl add_key request_key "
+    "userfaultfd io_uring_setup io_uring_enter io_uring_register open_by_handle_at kexec_load "
+    "kexec_file_load init_module finit_module delete_module reboot swapon swapoff settimeofday "
+    "clock_settime acct quotactl move_mount open_tree fsopen fsconfig fsmount fspick "
+    "mount_setattr process_vm_writev fanotify_init ptrace adjtimex clock_adjtime sethostname "
+    "setdomainname open_tree_attr quotactl_fd"
+).split()
+_DENIED_ALONE = (
+    "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open "
+    "mq_unlink chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes "
+    "futimesat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr "
     "setxattrat removexattrat file_setattr"
 ).split()
-_NUMBERS = {
-    "x86_64": (
-        41, 53, 56, 435, 16, 302, 165, 166, 155, 161, 308, 272, 321,
-        298, 250, 248, 249, 323, 425, 426,
-        427, 304, 246, 320, 175, 313,
-        176, 169, 167, 168, 164, 227, 163, 179, 429,
-        428, 430, 431, 432, 433, 442, 311, 300,
-        101, 159, 305, 170, 171,
-        467, 443,
-        29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71,
-        240, 241,
-        141, 251, 142, 144, 203, 314,
-        90, 91, 268, 452, 92, 94, 93, 260, 132, 235, 261, 280,
-        188, 189, 190, 197, 198, 199, 463, 466, 469,
-    ),
-    "aarch64": (
-        198, 199, 220, 435, 29, 261, 40, 39, 41, 51, 268, 97, 280,
-        241, 219, 217, 218, 282, 425, 426,
-        427, 265, 104, 294, 105, 273,
-        106, 142, 224, 225, 170, 112, 89, 60, 429,
-        428, 430, 431, 432, 433, 442, 271, 262,
-        117, 171, 266, 161, 162,
-        467, 443,
-        194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187,
-        180, 181,
-        140, 30, 118, 119, 122, 274,
-        None, 52, 53, 452, None, None, 55, 54, None, None, None, 88,
-        5, 6, 7, 14, 15, 16, 463, 466, 469,
-    ),
-}  # fmt: skip
+"""Covered by bubblewrap's mounts or namespaces: memory shared with other processes, and modes,
+owners and times of files, which Landlock leaves to any owner."""
+
 _OF_A_PROCESS = {
     "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
     "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
 }  # fmt: skip
-"""The argument that holds the process they change; 0 is the caller."""
-_JUDGED = ("socket", "socketpair", "clone", "clone3", "ioctl", *_OF_A_PROCESS)
-"""Denied depending on their arguments; the others always."""
-
-_ONLY_ALONE = frozenset(_NAMES[_NAMES.index("shmget") :])
-"""Covered by bubblewrap's mounts or namespaces: memory shared with other processes, their
-scheduling, and modes, owners and times of files, which Landlock leaves to any owner."""
+"""Scheduling: the argument that holds the process they change; 0 is the caller. Denied alone."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _DATAGRAM_OR_RAW = 2
@@ -207,11 +181,17 @@ Step = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
 
 
+def _numbers(machine: str) -> dict[str, int | None]:
+    """Raises: KeyError for an unknown machine."""
+    column = _COLUMNS[machine]
+    return {name: numbers[column] for name, numbers in _NUMBERS.items()}
+
+
 @cache
 def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     """A BPF program that denies what leads out of the sandbox. Raises: KeyError for an unknown
     machine."""
-    number: dict[str, Any] = dict(zip(_NAMES, _NUMBERS[machine], strict=True))
+    number: dict[str, Any] = _numbers(machine)
     families = [_NETLINK, *([_INET, _INET6] if internet else [])]
     program: list[Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -222,9 +202,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     ]
     if machine == "x86_64":  # x32 starts here
         program += [(_AT_LEAST, 0, 1, 0x40000000), _deny(_EPERM)]
-    for name in _NAMES:
-        known = number[name]
-        if known is not None and name not in _JUDGED and (alone or name not in _ONLY_ALONE):
+    for name in (*_DENIED, *(_DENIED_ALONE if alone else ())):
+        if (known := number[name]) is not None:
             program += [(_EQUAL, 0, 1, known), _deny(_EPERM)]
     # clone3 hides its flags in memory; without it programs fall back to clone.
     program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
@@ -269,37 +248,36 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
 
 _NOTIFY = 0x7FC00000
 _OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
-_CALLS: dict[str, tuple[int | None, int | None, int, int, int | None]] = {
-    # name: number on x86_64, on aarch64; the argument with the folder (-1: none), the path, and the
-    # one that must have a bit for the call to count (None: it always does)
-    "open": (2, None, -1, 0, 1),
-    "openat": (257, 56, 0, 1, 2),
-    "openat2": (437, 437, 0, 1, None),
-    "creat": (85, None, -1, 0, None),
-    "truncate": (76, 45, -1, 0, None),
-    "mkdir": (83, None, -1, 0, None),
-    "mkdirat": (258, 34, 0, 1, None),
-    "rmdir": (84, None, -1, 0, None),
-    "unlink": (87, None, -1, 0, None),
-    "unlinkat": (263, 35, 0, 1, None),
-    "rename": (82, None, -1, 1, None),
-    "renameat": (264, 38, 2, 3, None),
-    "renameat2": (316, 276, 2, 3, None),
-    "link": (86, None, -1, 1, None),
-    "linkat": (265, 37, 2, 3, None),
-    "symlink": (88, None, -1, 1, None),
-    "symlinkat": (266, 36, 1, 2, None),
-    "connect": (42, 203, -1, 1, None),
-    "sendto": (44, 206, -1, 4, 4),
+_CALLS: dict[str, tuple[int, int, int | None]] = {
+    # the argument with the folder (-1: none), the path, and the one that must have a bit for the
+    # call to count (None: it always does)
+    "open": (-1, 0, 1),
+    "openat": (0, 1, 2),
+    "openat2": (0, 1, None),
+    "creat": (-1, 0, None),
+    "truncate": (-1, 0, None),
+    "mkdir": (-1, 0, None),
+    "mkdirat": (0, 1, None),
+    "rmdir": (-1, 0, None),
+    "unlink": (-1, 0, None),
+    "unlinkat": (0, 1, None),
+    "rename": (-1, 1, None),
+    "renameat": (2, 3, None),
+    "renameat2": (2, 3, None),
+    "link": (-1, 1, None),
+    "linkat": (2, 3, None),
+    "symlink": (-1, 1, None),
+    "symlinkat": (1, 2, None),
+    "connect": (-1, 1, None),
+    "sendto": (-1, 4, 4),
 }
 
-WATCHED = {
-    numbers[0 if os.uname().machine == "x86_64" else 1]: (name, *numbers[2:4])
-    for name, numbers in _CALLS.items()
-}
+_HERE = _numbers(os.uname().machine) if os.uname().machine in _COLUMNS else {}
+
+WATCHED = {_HERE.get(name): (name, *where[:2]) for name, where in _CALLS.items()}
 """Call number → its name, and the arguments with its folder and its path."""
 
-SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).get("socket")
+SOCKET = _HERE.get("socket")
 """The number of the call that the listener denies; see `watching`."""
 
 
@@ -307,18 +285,19 @@ SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).g
 def watching(machine: str, *, sockets: bool) -> bytes:
     """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
     internet sockets, which are then denied."""
+    numbers = _numbers(machine)
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
     if sockets:
         program += [
-            (_EQUAL, 0, 5, _NUMBERS[machine][0] or 0),
+            (_EQUAL, 0, 5, numbers["socket"] or 0),
             (_LOAD, 0, 0, _FIRST),
             (_EQUAL, 1, 0, _INET),
             (_EQUAL, 0, 1, _INET6),
             (_RETURN, 0, 0, _NOTIFY),
             (_RETURN, 0, 0, _ALLOW),
         ]
-    for on_x86, on_arm, _, _, argument in _CALLS.values():
-        number = on_x86 if machine == "x86_64" else on_arm
+    for name, (_, _, argument) in _CALLS.items():
+        number = numbers[name]
         if number is None:
             continue
         if argument is None:

@@ -9,7 +9,6 @@
     spent          tokens and dollars: of a session over time, of all by day and project
     agents         the tree of subagents of a session
     remembered     memory: entries, history, what waits for approval
-    plots          figures as lines and bars
     render         templates; escapes any text of a session or a file
 
 Pages are built from disk at each request. They store nothing and change only what a person

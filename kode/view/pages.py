@@ -26,7 +26,7 @@ from kode.providers.models import pricing
 from kode.session import index
 from kode.session.index import Summary
 from kode.session.search import search
-from kode.view import agents, graphs, remembered, render, spent
+from kode.view import agents, remembered, render, spent
 from kode.view.access import Guard, Keys, has_form_token
 from kode.view.session import SessionView, agent_view, session_view
 
@@ -165,8 +165,7 @@ class _Pages:
         for one in changes:
             if one.change.id == id:
                 chain = await remembered.chain(place.config, place.cwd, one.change)
-                graph = graphs.around(changes, id)
-                return _page("change.html", linked=one, chain=chain, graph=graph)
+                return _page("change.html", linked=one, chain=chain)
         raise HTTPException(404)
 
     async def decide(self, request: Request) -> Response:

@@ -6,11 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from kode.messages import Usage
-from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry
+from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.spending import Spent, requests_by_folder, spending_of, total
-from kode.view import plots
-from kode.view.plots import Plot
-from kode.view.render import dollars, number
 from kode.view.transcript import Turn
 
 Rows = tuple[tuple[str, Spent], ...]
@@ -35,9 +32,6 @@ class SessionSpending:
     models: Rows
     """The most expensive first."""
     total: Spent
-    context: Plot | None
-    """None if there are too few requests for a line."""
-    cost: Plot | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,45 +42,23 @@ class Overview:
     """The most expensive first, like the models."""
     models: Rows
     total: Spent
-    plot: Plot
-    """Every day of the period, including idle ones."""
 
 
 def session_spending(turns: Sequence[Turn]) -> SessionSpending:
     """Tokens and cost of a session over time, including rewound turns, which were paid for too."""
     rows: list[TurnRow] = []
-    context: list[float] = []
-    costs: list[float] = []
-    compactions: list[int] = []
     so_far = 0.0
     for turn in turns:
         size = 0
         for entry in turn.entries:
             so_far += total(spending_of([entry])).cost_usd
-            if isinstance(entry, CompactionEntry):
-                compactions.append(len(context))
             if isinstance(entry, MessageEntry) and isinstance(entry.usage, Usage):
                 size = entry.usage.input_tokens + entry.usage.output_tokens
-                context.append(size)
-                costs.append(so_far)
         spent = total(spending_of(turn.entries))
         if spent.requests:
             rows.append(TurnRow(turn=turn, spent=spent, context_tokens=size, total_usd=so_far))
     models = spending_of(entry for turn in turns for entry in turn.entries)
-    is_line = len(context) > 1
-    return SessionSpending(
-        rows=tuple(rows),
-        models=tuple(models.items()),
-        total=total(models),
-        context=plots.line(
-            "context", "Context in tokens, request by request", context, number, marks=compactions
-        )
-        if is_line
-        else None,
-        cost=plots.line("cost", "Cost so far, request by request", costs, dollars)
-        if is_line and so_far
-        else None,
-    )
+    return SessionSpending(rows=tuple(rows), models=tuple(models.items()), total=total(models))
 
 
 def overview(home: Path, days: int, now: datetime) -> Overview:
@@ -95,27 +67,21 @@ def overview(home: Path, days: int, now: datetime) -> Overview:
     Raises: StorageError if the sessions folder cannot be read.
     """
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    by_day: dict[str, list[AnyEntry]] = {
-        f"{first + timedelta(days=day):%Y-%m-%d}": [] for day in range(days)
-    }
+    by_day: dict[str, list[AnyEntry]] = {}
     by_project: dict[str, list[AnyEntry]] = {}
     for _, folder, entry in requests_by_folder(home, first):
         day = f"{datetime.fromisoformat(entry.at).astimezone(now.tzinfo):%Y-%m-%d}"
         by_day.setdefault(day, []).append(entry)
         by_project.setdefault(folder or "unknown", []).append(entry)
-    per_day = [(day, total(spending_of(by_day[day]))) for day in sorted(by_day)]
     per_project = [(name, total(spending_of(entries))) for name, entries in by_project.items()]
     models = spending_of(entry for entries in by_day.values() for entry in entries)
     return Overview(
-        days=tuple((day, spent) for day, spent in reversed(per_day) if spent.requests),
+        days=tuple(
+            (day, spent)
+            for day in sorted(by_day, reverse=True)
+            if (spent := total(spending_of(by_day[day]))).requests
+        ),
         projects=tuple(sorted(per_project, key=lambda row: (-row[1].cost_usd, row[0]))),
         models=tuple(models.items()),
         total=total(models),
-        plot=plots.bars(
-            "days",
-            "Cost by day",
-            [day for day, _ in per_day],
-            [spent.cost_usd for _, spent in per_day],
-            dollars,
-        ),
     )

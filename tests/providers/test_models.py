@@ -11,12 +11,12 @@ from kode.errors import ConfigError
 from kode.messages import Usage
 from kode.providers import models
 from kode.providers.models import (
-    OPEN,
     UNKNOWN,
     cost_usd,
     info_of,
     is_retired,
     names_of,
+    open_weights,
     recommended_effort,
     refined,
     retirement_note,
@@ -103,7 +103,7 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
     ],
 )
 def test_open_weights_have_their_own_windows(model: str, prefix: str) -> None:
-    assert info_of(model) == OPEN[prefix]
+    assert info_of(model) == open_weights()[prefix]
 
 
 def test_open_weights_have_a_price_only_at_a_known_vendor() -> None:
@@ -127,7 +127,6 @@ def test_settings_that_each_claude_takes_are_known() -> None:
     assert older.efforts == ("low", "medium", "high", "max")
     assert not older.later_system
     assert (before.thinking, before.efforts) == (("enabled", "disabled"), ())
-    assert before.least_cached_tokens == 4_096
     assert "enabled" not in info_of("claude-opus-4-7").thinking
     assert all(info_of(name).sees_pdf for name in names_of("anthropic", TODAY))
 

@@ -1,6 +1,7 @@
 """What a command can and cannot do in each kind of sandbox that this machine has."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -282,6 +283,27 @@ def test_every_jump_of_the_filters_lands_inside(machine: str, internet: bool, al
             if step[0] & 0x07 == 0x05:
                 assert at + 1 + max(step[2], step[3]) < len(program)
         assert program[-1][0] == 0x06
+
+
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+@pytest.mark.parametrize("machine", HEADERS)
+def test_system_calls_have_the_numbers_of_the_kernels_headers(machine: str) -> None:
+    if not HEADERS[machine].exists():
+        lacking("linux-libc-dev", "apt install linux-libc-dev")
+    defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text())
+    known = {name: int(number) for name, number in defined}
+
+    ours = limits._numbers(machine)
+
+    assert len(ours.keys() & known.keys()) > 60
+    assert {name: ours[name] for name in ours.keys() & known.keys()} == {
+        name: known[name] for name in ours.keys() & known.keys()
+    }
 
 
 # ── how it ends ──────────────────────────────────────────────────────────────────────────────

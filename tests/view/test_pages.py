@@ -219,14 +219,11 @@ def test_a_session_shows_its_cost_and_its_compactions(browser):
     )
     session.close()
 
-    page = browser.get(f"/sessions/{session.header.id}")
-    words = words_of(page)
+    words = words_of(browser.get(f"/sessions/{session.header.id}"))
 
     assert "Cost $1.75" in words
     assert "1 1 9,000 0 30 9,030 $0.5000 $0.5000" in words
     assert "9,000 tokens in short" in words
-    assert page.count('<line class="mark"') == 1
-    assert 'role="img" aria-labelledby="context-title context-summary"' in page
 
 
 def test_a_long_session_comes_in_pages(browser):
@@ -339,7 +336,6 @@ def test_costs_are_summed_by_day_project_and_model(browser, tmp_path):
     found = spent.overview(home, 7, datetime.now(UTC))
     words = words_of(browser.get("/costs?days=7"))
 
-    assert len(found.plot.bars) == 7
     assert [(day, day_spent.cost_usd) for day, day_spent in found.days] == [
         (f"{datetime.now(UTC):%Y-%m-%d}", 0.75)
     ]

@@ -196,21 +196,13 @@ async def test_counts_by_source_and_use_lead_to_their_entries(browser):
     assert "the port is 81 facts/user.md" not in said
 
 
-async def test_the_history_around_a_change_is_a_graph_of_links(browser):
+async def test_a_change_links_to_those_before_and_after_it(browser):
     await remember(browser.place)
     (replaced,) = set(re.findall(r'href="(/memory/changes/\w+)">replace', browser.get("/memory")))
 
-    page = browser.get(replaced)
+    (added,) = set(re.findall(r'href="(/memory/changes/\w+)"', browser.get(replaced)))
 
-    graph = page[page.index('<svg class="graph"') : page.index("</svg>")]
-    links = re.findall(r'<a href="([^"]+)" aria-label="([^"]+)"( aria-current="page")?', graph)
-    assert [(label.partition(",")[0], bool(here)) for _, label, here in links] == [
-        ("add", False),
-        ("replace", True),
-    ]
-    assert links[1][0] == replaced
-    assert graph.count('class="edge"') == 1
-    assert browser.get(links[0][0])
+    assert f'href="{replaced}"' in browser.get(added)
 
 
 def test_shared_texts_and_undos_link_changes():

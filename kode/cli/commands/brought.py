@@ -15,7 +15,7 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import to_json
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions.brought import Kind
 from kode.extensions.listing import as_json, lines_of, rows_of
@@ -66,12 +66,8 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 def _print(kind: Kind, *, as_list: bool) -> int:
     found = _found(_cwd())
     rows = rows_of(found, kind)
-    if as_list:
-        print(to_json(as_json(rows)))
-        return EXIT_OK
-    for line in lines_of(rows, kind):
-        print(clean(line))
-    for problem in found.problems[kind]:
+    print_either(as_json(rows), lines_of(rows, kind), as_json=as_list)
+    for problem in () if as_list else found.problems[kind]:
         print(clean(visible(f"kode: {problem}")), file=sys.stderr)
     return EXIT_OK
 

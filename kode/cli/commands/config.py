@@ -12,7 +12,7 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import command_of
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import settings_lines, to_json
+from kode.cli.screen.output import print_either, settings_lines
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError
 from kode.messages import plural
@@ -54,14 +54,11 @@ def _path() -> int:
 
 
 def _show(loaded: Loaded, *, as_json: bool) -> int:
-    if as_json:
-        values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
-        print(to_json({k: {"value": v, "from": loaded.origins[k]} for k, v in values.items()}))
-        return EXIT_OK
-    for line in settings_lines(loaded):
-        print(clean(line))
-    print("\nValues without a source are defaults.")
-    for warning in loaded.warnings:
+    values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
+    whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
+    lines = [*settings_lines(loaded), "", "Values without a source are defaults."]
+    print_either(whole, lines, as_json=as_json)
+    for warning in () if as_json else loaded.warnings:
         print(clean(f"kode: {warning}"), file=sys.stderr)
     return EXIT_OK
 

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
-from kode.cli.commands.fleet_cluster import (
-    PRINT,
-    add_cluster_flags,
-    check_cluster_flags,
-    job_text,
-    print_job,
-)
-from kode.cli.commands.fleet_ray import add_ray_flags, check_ray_flags, executor_of
+from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
@@ -99,8 +92,8 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     _add_executor(parser)
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
-    executor = _executor(arguments)
-    from kode.fleet.queue import Queue, create
+    executor = executor_of(arguments)
+    from kode.fleet.queue import create
     from kode.fleet.records import Fleet
     from kode.fleet.tasks import Usual, tasks_of
     from kode.session.entries import timestamp
@@ -133,8 +126,6 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(flags),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
-    if executor is None:
-        job_text(Queue(folder, fleet, tasks), arguments)  # faults are said before there is a queue
     return _drive(create(folder, fleet, tasks), executor, arguments)
 
 
@@ -157,7 +148,7 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     )
     _add_executor(parser)
     arguments = parser.parse(argv)
-    executor = _executor(arguments)
+    executor = executor_of(arguments)
     queue = _open(arguments)
     if not queue.is_own():
         queue = _take_over(queue, arguments.permission_mode)
@@ -281,15 +272,12 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_OK if all(one.done for one in collected) else EXIT_FAILED
 
 
-def _drive(queue: "Queue", executor: "Executor | None", arguments: argparse.Namespace) -> int:
-    """Has the queue worked on, shows it, and says how it ended; without an executor it is
-    printed."""
+def _drive(queue: "Queue", executor: "Executor", arguments: argparse.Namespace) -> int:
+    """Has the queue worked on, shows it, and says how it ended."""
     from dataclasses import replace
 
     if arguments.jobs is not None:
         queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
-    if executor is None:
-        return print_job(queue, arguments)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
@@ -370,18 +358,9 @@ def _add_executor(parser: Parser) -> None:
     from kode.fleet.executors import EXECUTORS
 
     add = parser.add_argument
-    names = (*EXECUTORS, PRINT)
-    add("--executor", choices=names, default="local", help="where tasks run (local)")
-    add_cluster_flags(parser)
+    add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
     add_ray_flags(parser)
     add("--json", action="store_true", help="JSON lines, as in a pipe")
-
-
-def _executor(arguments: argparse.Namespace) -> "Executor | None":
-    """What runs the tasks; None where they are printed. Raises: ConfigError."""
-    check_cluster_flags(arguments)
-    check_ray_flags(arguments)
-    return None if arguments.executor == PRINT else executor_of(arguments)
 
 
 def _open(arguments: argparse.Namespace) -> "Queue":

@@ -33,17 +33,14 @@ def add_ray_flags(parser: Parser) -> None:
     )
 
 
-def check_ray_flags(arguments: argparse.Namespace) -> None:
-    """Checks the flags before a queue is created. Raises: ConfigError for flags that do not fit."""
-    if (given := _given(arguments)) and arguments.executor != RAY:
-        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
-
-
 def executor_of(arguments: argparse.Namespace) -> "Executor":
-    """The executor that the flags name. Raises: ConfigError."""
+    """The executor that the flags name. Raises: ConfigError for flags that do not fit it."""
     from kode.fleet.executors import find_executor
 
-    return partial(find_executor(arguments.executor), **_given(arguments))
+    given = _given(arguments)
+    if given and arguments.executor != RAY:
+        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
+    return partial(find_executor(arguments.executor), **given)
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import to_json
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_server import held_back, keep_pins, pins_of
 from kode.extensions.mcp_values import Connection
 from kode.extensions.trust import Item
-from kode.messages import plural
+from kode.messages import columns, plural
 from kode.permissions.gate import visible
 
 LOGIN_TIMEOUT_S = 300.0
@@ -138,29 +138,18 @@ def _remove(name: str, cwd: Path) -> int:
 def _list(cwd: Path, *, as_json: bool) -> int:
     found = mcp_config.find_servers(paths.home(), cwd)
     rows = [_row(entry) for entry in found.entries]
-    if as_json:
-        print(to_json(rows))
-    for row in rows if not as_json else ():
-        tools = (
-            f"{plural(row['tools'], 'tool')}, {row['tokens']} tokens"
-            if row["tools"]
-            else "not seen yet"
-        )
-        print(
-            clean(
-                visible(
-                    f"{row['state']:<8}  {row['name']:<16}  {row['hash'][:12]}  {tools}  "
-                    f"{row['runs']}  ({row['origin']})"
-                )
-            )
-        )
-    if not rows and not as_json:
-        print(
-            "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-        )
+    none = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
+    print_either(rows, columns([_cells(row) for row in rows]) or [none], as_json=as_json)
     for fault in found.faults:
         print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_FAILED if found.faults and not rows else EXIT_OK
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    tools = f"{plural(row['tools'], 'tool')}, {row['tokens']} tokens"
+    seen = tools if row["tools"] else "not seen yet"
+    cells = (row["state"], row["name"], row["hash"][:12], seen, row["runs"])
+    return [*map(visible, cells), f"({visible(row['origin'])})"]
 
 
 def _row(entry: Entry) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.contracts import AskReply, Request
-from kode.errors import EXIT_OK, ConfigError, UserError
+from kode.errors import EXIT_OK, UserError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
-    work = {"copy": _copy, "review": _review, "team": _team}.get(arguments.command, _run)
+    work = {"review": _review, "team": _team}.get(arguments.command, _run)
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; an export stays unchanged.
@@ -106,28 +106,6 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     async with open_configured(config.memory, context) as system:
         await review_memory(open_screen(), system)
     return ""
-
-
-async def _copy(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.exchange import copy
-    from kode.memory.notes.team.manage import exchange_all, side
-
-    if arguments.source == arguments.into:
-        raise ConfigError("--from and --to name the same memory. Name two.")
-    config, cwd, dry_run = loaded.config, working_directory(arguments), arguments.dry_run
-    source, target = (side(config.memory, name) for name in (arguments.source, arguments.into))
-    reading = outside_context(config, cwd, emit=_say, read_only=not source.is_of_a_team)
-    writing = outside_context(config, cwd, emit=_say, read_only=dry_run)
-    async with (
-        open_configured(source, reading) as from_there,
-        open_configured(target, writing) as to_here,
-    ):
-        for one in (from_there, to_here):
-            await exchange_all(one)
-        done = await copy(from_there, to_here, dry_run=dry_run)
-        await exchange_all(to_here)
-        return done
 
 
 async def _team(loaded: "Loaded", arguments: argparse.Namespace) -> str:

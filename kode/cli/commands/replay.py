@@ -14,7 +14,7 @@ from kode import paths
 from kode.cli.flags import amount, whole, working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import print_line, to_json
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
 from kode.interrupts import cancelled_by_signals
 
@@ -119,11 +119,8 @@ async def _play(
     )
     with scratch(recording, cwd) as copy:
         replay = await play(recording, config, copy, changes)
-    if arguments.json:
-        print_line(to_json(report.as_json(recording, replay)))
-    else:
-        for line in report.lines(recording, replay):
-            print_line(clean(line))
+    whole, lines = report.as_json(recording, replay), report.lines(recording, replay)
+    print_either(whole, lines, as_json=arguments.json)
     return EXIT_OK if replay.same else EXIT_FAILED
 
 
@@ -148,11 +145,8 @@ async def _continue(
     outcomes, stopped = await run_trials(recording, config, cwd, variants, plan, heard)
     if stopped:
         print(clean(f"kode: {stopped}"), file=sys.stderr)
-    if arguments.json:
-        print_line(to_json(report.trials_as_json(recording, outcomes, plan, stopped)))
-    else:
-        for line in report.table(outcomes, plan):
-            print_line(clean(line))
+    whole = report.trials_as_json(recording, outcomes, plan, stopped)
+    print_either(whole, report.table(outcomes, plan), as_json=arguments.json)
     return EXIT_FAILED if stopped else EXIT_OK
 
 

@@ -9,10 +9,11 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import to_json
+from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
 from kode.extensions.trust import Approvals, Approved, Item
+from kode.messages import columns
 from kode.permissions.gate import visible
 
 
@@ -112,14 +113,10 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
         for one in approvals.items
         if (one.kind, one.name, one.origin) not in known
     ]
-    if as_json:
-        print(to_json(rows))
-        return EXIT_OK
-    for row in rows:
-        line = f"{row['state']:<8}  {row['kind']:<8}  {row['name']}  {row['hash'][:12]}  "
-        print(clean(visible(f"{line}{row['origin']}")))
-    if not rows:
-        print("This project has nothing that needs approval.")
+    names = ("state", "kind", "name", "hash", "origin")
+    lines = columns([[visible(str(row[name])) for name in names] for row in rows])
+    nothing = ["This project has nothing that needs approval."]
+    print_either(rows, lines or nothing, as_json=as_json)
     return EXIT_OK
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import print_line, to_json
-from kode.messages import plural
+from kode.messages import columns, plural
 
 if TYPE_CHECKING:
     from kode.fleet.queue import Queue
@@ -70,16 +70,12 @@ def _cells(row: "Row") -> list[str]:
 def table(rows: "Sequence[Row]") -> list[str]:
     """One line per task, under column titles."""
     titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
-    lines: list[tuple[str, ...]] = [titles]
+    cells: list[tuple[str, ...]] = [titles]
     for row in rows:
         what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
         used = (_cost(row), str(row.tokens or ""), _time(row))
-        lines.append((*what, *used, one_line(row.host or "")))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+        cells.append((*what, *used, one_line(row.host or "")))
+    return columns(cells)
 
 
 def conclusion(queue: "Queue") -> str:

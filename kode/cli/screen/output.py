@@ -8,13 +8,14 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.screen.lines import one_line
+from kode.cli.screen.lines import clean, one_line
 from kode.errors import KodeError
 from kode.events import EXIT_CODES, Emit, Event, TurnEnded
+from kode.messages import columns
 from kode.results import result_object
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ def print_line(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_either(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Writes what a command found to stdout: for programs `value` as JSON on one line, for people
+    the lines, cleaned."""
+    for line in [to_json(value)] if as_json else map(clean, lines):
+        print_line(line)
 
 
 def stream_printer() -> Emit:
@@ -90,10 +98,9 @@ def settings_lines(loaded: "Loaded", beginning: str = "") -> list[str]:
         for key, value in flat(loaded.config).items()
         if key.startswith(beginning)
     }
-    width = max(map(len, values), default=0)
-    lines = []
+    rows = []
     for key, value in values.items():
         text = one_line(json.dumps(value, ensure_ascii=False))
         origin = loaded.origins[key]
-        lines.append(f"{key:<{width}}  {text}" + ("" if origin == "default" else f"  ({origin})"))
-    return lines
+        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
+    return columns(rows)

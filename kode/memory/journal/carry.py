@@ -1,4 +1,4 @@
-"""Converts the journal to rows (export, import) and pieces (other systems), and back."""
+"""Converts the journal to rows of an export, and back; and to pieces for display."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import (
     HISTORY,
@@ -32,8 +32,6 @@ class _Placed:
     files: JournalFiles
     memory: str | None = None
     """Replaces MEMORY.md."""
-    lines: list[str] = field(default_factory=list)
-    """Appended to it."""
     entries: list[tuple[str, datetime]] = field(default_factory=list)
 
 
@@ -43,7 +41,6 @@ class JournalCarrier(Carrier):
     def __init__(self, journal: "Journal") -> None:
         self._folder = journal.folder
         self._history = journal.history
-        self._now = journal._context.now
         self._placed: dict[str, _Placed] = {}
 
     async def rows(self) -> list[Row]:
@@ -80,7 +77,6 @@ class JournalCarrier(Carrier):
                     content=entry.text,
                     kind="episode",
                     project=folder.project,
-                    created_at=entry.at,
                     origin=f"{folder.target(HISTORY)} {entry.at}",
                     untrusted=entry.text.startswith(OUTSIDE),
                 )
@@ -108,27 +104,6 @@ class JournalCarrier(Carrier):
             case other:
                 raise MemoryRefused(f"`kind` is {other!r}; allowed are memory, entry")
 
-    def place_piece(self, piece: Piece) -> str:
-        """Facts and rules become lines of MEMORY.md, episodes entries of the history."""
-        refuse_misplaced(piece)
-        if piece.untrusted:
-            raise MemoryRefused("it came from untrusted content and was not approved")
-        scan.check(piece.content)
-        placed = self._of(piece.project)
-        if piece.kind == "episode":
-            at = _moment(piece.created_at) if piece.created_at else self._now()
-            entry = _entry(piece.content, at)
-            new = [_entry(*one).text for one in placed.entries]
-            if entry.text in [*new, *(one.text for one in placed.files.entries())]:
-                raise Known(f"{HISTORY} has it")
-            placed.entries.append((piece.content, at))
-            return HISTORY
-        line = f"- {' '.join(piece.content.split())}"
-        if line in placed.lines or piece.content in placed.files.read_memory():
-            raise Known(f"{MEMORY} has it")
-        placed.lines.append(line)
-        return MEMORY
-
     async def write(self, kind: str) -> list[str]:
         ids: list[str] = []
         for placed in self._placed.values():
@@ -140,7 +115,6 @@ class JournalCarrier(Carrier):
         files, ids = placed.files, list[str]()
         current = files.read_memory()
         text = current if placed.memory is None else placed.memory
-        text = "\n".join(filter(None, (text, *placed.lines)))
         if text != current:
             before = (current,) if current else ()
             ids.append(self._record(files, kind, MEMORY, before, (text,)))

@@ -1,4 +1,4 @@
-"""Notes as rows (export, import) and as pieces (to and from other systems)."""
+"""Notes as rows of an export, and back; and to pieces for display."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,27 +6,19 @@ from typing import Literal
 
 from kode import paths
 from kode.errors import MemoryRefused
-from kode.memory.exchange import Carrier, Known, Piece, Row
-from kode.memory.notes.jobs import JOB_TTL_DAYS
+from kode.memory.exchange import Carrier, Piece, Row
 from kode.memory.notes.note import (
     MAX_MERGED_CHARS,
     PROJECT_SCOPE,
     SYSTEM,
     Note,
     checked,
-    expiry,
-    moment,
-    new_id,
     note_of,
     row_of,
-    stamp,
 )
 from kode.memory.notes.pack import FIRST_SOUL
 from kode.memory.notes.store import Wanted
 from kode.memory.notes.system import Notes
-
-COPIED_CONFIDENCE = 0.9
-KEPT_TAGS = frozenset({"user", "env"})
 
 
 class NotesCarrier(Carrier):
@@ -37,7 +29,6 @@ class NotesCarrier(Carrier):
         self._store = notes.store
         self._rows: dict[str, Note] = {}
         """Notes with ids of their own, from rows."""
-        self._copied: list[Note] = []
 
     async def rows(self) -> list[Row]:
         """Every note, replaced and expired ones too, so that a database can be made of them."""
@@ -70,22 +61,12 @@ class NotesCarrier(Carrier):
         known = self._store.by_ids([note.id]).get(note.id)
         return "added" if known is None else "known" if known == note else "changed"
 
-    def place_piece(self, piece: Piece) -> str:
-        """Facts become rules, with where they are from as evidence; episodes become summaries."""
-        note = checked(self._note(piece), self.author.who, max_chars=MAX_MERGED_CHARS)
-        if self._is_known(note) or any(_same(note, other) for other in self._copied):
-            raise Known("the same note is there")
-        self._copied.append(note)
-        return f"a {note.kind} note" + (", sensitive" if note.sensitive else "")
-
     async def write(self, kind: str) -> list[str]:
         store = self._store
         async with store.writing():
             known = store.by_ids(self._rows)
             fresh = [note for note in self._rows.values() if known.get(note.id) != note]
             before = [known[note.id] for note in fresh if note.id in known]
-            now = store.now()
-            fresh += [replace(note, id=store.free_id(now)) for note in self._copied]
             if not fresh:
                 return []
             old, replaced = self._souls_replaced([*self._rows.values(), *fresh])
@@ -97,34 +78,6 @@ class NotesCarrier(Carrier):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
-    def _scope(self, project: str) -> str:
-        """Of a project by the hash of its path, which in a team's notes has a name.
-
-        Raises: MemoryRefused for another project than this one, whose name is not known here."""
-        if not project:
-            return "user"
-        if project == paths.path_hash(self._notes.project):
-            return self._store.project_scope
-        if self._store.outbox is not None:
-            raise MemoryRefused("it is of another project: copy it from within that one")
-        return PROJECT_SCOPE + project
-
-    def _project(self, scope: str) -> str:
-        """The same backwards."""
-        if scope == self._store.project_scope:
-            return paths.path_hash(self._notes.project)
-        return scope.removeprefix(PROJECT_SCOPE) if scope.startswith(PROJECT_SCOPE) else ""
-
-    def _is_known(self, note: Note) -> bool:
-        sql = "n.user = :user AND n.content = :content AND n.kind = :kind AND n.scope = :scope"
-        values = {
-            "user": note.user,
-            "content": note.content,
-            "kind": note.kind,
-            "scope": note.scope,
-        }
-        return bool(self._store.select(f"WHERE {sql} AND n.superseded_by IS NULL LIMIT 1", values))
-
     def _souls_replaced(self, notes: Sequence[Note]) -> tuple[list[Note], list[Note]]:
         """The store's active soul when another comes in: as it was, and as it becomes. The first
         soul, which says what is so anyway, leaves no trace."""
@@ -134,41 +87,15 @@ class NotesCarrier(Carrier):
         said = [soul for soul in old if soul.content != FIRST_SOUL]
         return old, [replace(soul, superseded_by=coming[0].id) for soul in said]
 
-    def _note(self, piece: Piece) -> Note:
-        now = self._store.now()
-        note = Note(
-            id=new_id(now),
-            content=piece.content,
-            user=self._store.user,
-            scope=self._scope(piece.project),
-            tags=tuple(tag for tag in (piece.about, *piece.tags) if tag),
-            sensitivity="sensitive" if piece.private else "normal",
-            created_at=(piece.created_at and stamp(moment(piece.created_at))) or stamp(now),
-            expires_at=(piece.expires_at and stamp(moment(piece.expires_at))) or None,
-            untrusted="waits" if piece.untrusted else "",
-            who="import",
-            session=piece.session or None,
-        )
-        match piece.kind:
-            case "soul":
-                return replace(note, kind="soul", stability="permanent", scope="user", tags=())
-            case "fact" | "rule":
-                evidence = (f"copied from {piece.origin}",)
-                return replace(note, kind="rule", confidence=COPIED_CONFIDENCE, evidence=evidence)
-            case "episode":
-                tags = (*note.tags, "session")
-                return replace(note, kind="summary", tags=tags, job_id=piece.session or None)
-            case "event":
-                until = note.expires_at or expiry(now, JOB_TTL_DAYS)
-                return replace(note, kind="log", stability="volatile", expires_at=until)
+    def _project(self, scope: str) -> str:
+        """The project of a scope, as the hash of its path; a team's notes name the project."""
+        if scope == self._store.project_scope:
+            return paths.path_hash(self._notes.project)
+        return scope.removeprefix(PROJECT_SCOPE) if scope.startswith(PROJECT_SCOPE) else ""
 
 
 def _is_soul(note: Note) -> bool:
     return note.kind == "soul" and note.superseded_by is None
-
-
-def _same(one: Note, other: Note) -> bool:
-    return (one.content, one.kind, one.scope) == (other.content, other.kind, other.scope)
 
 
 def _piece(note: Note, project: str) -> Piece:
@@ -177,9 +104,7 @@ def _piece(note: Note, project: str) -> Piece:
         kind=_piece_kind(note),
         about="user" if "user" in note.tags else "env" if "env" in note.tags else "",
         project=project,
-        tags=tuple(tag for tag in note.tags if tag not in KEPT_TAGS),
         session=note.session or "",
-        created_at=note.created_at,
         expires_at=note.expires_at or "",
         origin=f"notes/{note.id}",
         private=note.sensitive,

@@ -1,6 +1,6 @@
-"""Converts facts and episodes to rows (export, import) and pieces (other systems), and back."""
+"""Converts facts and episodes to rows of an export, and back; and to pieces for
+display."""
 
-import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
 from kode.memory.tiered.write import SYSTEM, check_text
@@ -72,7 +72,6 @@ class TieredCarrier(Carrier):
                 content=episode.text,
                 kind="episode",
                 session=episode.session_id,
-                created_at=episode.created_at,
                 origin=f"episodes/{episode.session_id}.md",
                 untrusted=not episode.recallable,
             )
@@ -91,31 +90,6 @@ class TieredCarrier(Carrier):
             return "known"
         self._fresh[episode.session_id] = episode
         return "changed" if before else "added"
-
-    def place_piece(self, piece: Piece) -> str:
-        """Facts and rules go into the fact files while there is room, episodes into files."""
-        refuse_misplaced(piece)
-        if piece.kind != "episode":
-            name = _fact_file(piece.about or "env", piece.project)
-            if not self._fill(name, piece.content):
-                raise Known(f"{name} has it")
-            return name
-        session = piece.session if valid_id(piece.session) else _session_like(piece)
-        while session in self._fresh and self._fresh[session].narrative != piece.content:
-            session += "-more"
-        scan.check(piece.content, max_chars=MAX_NARRATIVE_CHARS)
-        if self._episodes.read(session) is not None:
-            raise Known(f"episodes/{session}.md is there")
-        when = piece.created_at or datetime.now(UTC).isoformat(timespec="seconds")
-        self._fresh[session] = Episode(
-            session_id=session,
-            turns=0,
-            created_at=when,
-            updated_at=when,
-            narrative=piece.content,
-            tainted=piece.untrusted,
-        )
-        return f"episodes/{session}.md"
 
     async def write(self, kind: str) -> list[str]:
         """Raises: MemoryRefused if a file was changed meanwhile and is full."""
@@ -234,9 +208,3 @@ def _episode_of(row: Row) -> Episode:
     for text in (episode.narrative, *episode.facts, created, episode.updated_at):
         scan.check(text, max_chars=MAX_NARRATIVE_CHARS)
     return episode
-
-
-def _session_like(piece: Piece) -> str:
-    """A stable name for an episode without a session."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", piece.origin).strip("-")
-    return name[:80] if valid_id(name[:80]) else "copied"

@@ -1,4 +1,4 @@
-"""Converts the vault's files to rows (export, import) and pieces (other systems), and back."""
+"""Converts the vault's files to rows of an export, and back; and to pieces for display."""
 
 import re
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.exchange import Carrier, Known, Piece, Row, path_hash_of, refuse_misplaced
+from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
 from kode.memory.project import ProjectFolder
-from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts, month_file
+from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts
 from kode.memory.vault.summary import blocks_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 ABOUT_THE_USER = frozenset({"user", "preferences", "profile"})
 
 _BULLET = re.compile(r"^[-*+]\s+")
-_DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 
 
 class VaultCarrier(Carrier):
@@ -27,7 +26,6 @@ class VaultCarrier(Carrier):
         self._vault = vault
         self._files = vault.files
         self._whole: list[tuple[VaultFiles, str, str]] = []
-        self._entries: list[tuple[VaultFiles, str, str]] = []
 
     async def rows(self) -> list[Row]:
         """Every file in full: shared ones, then project by project."""
@@ -58,30 +56,6 @@ class VaultCarrier(Carrier):
         self._whole.append((files, name, f"{text}\n"))
         return "added" if before is None else "changed"
 
-    def place_piece(self, piece: Piece) -> str:
-        """What is about the person goes to the shared files, the rest to the project's, episodes to
-        this month."""
-        refuse_misplaced(piece)
-        if piece.untrusted:
-            raise MemoryRefused("it came from untrusted content and was not approved")
-        files = self._of(piece.project)
-        there = [files.read(name) or "" for name in files.names()]
-        there += [entry for _, _, entry in self._entries]
-        if any(piece.content in text for text in there):
-            raise Known("a file holds it")
-        if piece.kind == "episode":
-            when = piece.created_at[:10] or f"{self._vault.now():%Y-%m-%d}"
-            title = " ".join(piece.content.split()[:6])
-            name = month_file(self._vault.now())
-            entry = f"## {title}\n- Date: {when}\n{piece.content}"
-        else:
-            everywhere = "user" if piece.about == "user" else "preferences"
-            name = f"facts/{'project' if piece.project else everywhere}.md"
-            entry = piece.content if "\n" in piece.content else f"- {piece.content}"
-        scan.check(entry)
-        self._entries.append((files, name, entry))
-        return name
-
     async def write(self, kind: str) -> list[str]:
         """Raises: MemoryRefused; then earlier writes are undone."""
         done: list[tuple[VaultFiles, str]] = []
@@ -94,10 +68,6 @@ class VaultCarrier(Carrier):
                 change = self._vault.history.find(id)[0]
                 await self._vault.writer(files, {}).undo(change, self.author)
             raise MemoryRefused(f"Nothing was imported. {error}") from error
-        for files, name, entry in self._entries:
-            writer = self._vault.writer(files, {})
-            outcome = await writer.append(name, entry, self.author, self._vault.now())
-            done += [(files, outcome.change_id)] if outcome.change_id else []
         return [id for _, id in done]
 
     def _all(self) -> Iterator[tuple[VaultFiles, str]]:
@@ -124,13 +94,10 @@ def _piece(files: VaultFiles, name: str, block: str) -> Piece:
             project=project,
             origin=files.target(name),
         )
-    dated = _DATE.search(block)
-    month = name.removeprefix("episodes/").removesuffix(".md")
     content = block.removeprefix("## ")
     return Piece(
         content=content,
         kind="episode",
         project=project,
-        created_at=f"{dated[1] if dated else f'{month}-01'}T00:00:00+00:00",
         origin=f"{files.target(name)} {' '.join(content.split()[:4])}",
     )

@@ -14,9 +14,17 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.plugin import Parser, clean, cost_text, money, one_line, paths, to_json, working_directory
+from kode.plugin import (
+    Parser,
+    cost_text,
+    money,
+    one_line,
+    paths,
+    print_either,
+    working_directory,
+)
 from kode.plugin.errors import EXIT_OK, ConfigError
-from kode.plugin.messages import shorten
+from kode.plugin.messages import columns, shorten
 
 if TYPE_CHECKING:
     from kode.plugin import MemoryChange as Change
@@ -68,11 +76,8 @@ def _show_session(arguments: argparse.Namespace) -> int:
     found = session_cost(home, session_id, pricing(given_prices(config)) if arguments.why else None)
     if arguments.why:
         found = with_facts(found, paths.memory_folder(home, config.memory.data_dir))
-    if arguments.json:
-        print(to_json(_object_of(found, why=arguments.why)))
-        return EXIT_OK
-    for line in session_lines(found, why=arguments.why):
-        print(clean(line))
+    whole, lines = _object_of(found, why=arguments.why), session_lines(found, why=arguments.why)
+    print_either(whole, lines, as_json=arguments.json)
     return EXIT_OK
 
 
@@ -115,11 +120,7 @@ def _show_period(arguments: argparse.Namespace) -> int:
         inside = working_directory(arguments) / paths.expand(arguments.project)
         folder = Path(os.path.realpath(inside))
     found = period_cost(paths.home(), since, until, folder)
-    if arguments.json:
-        print(to_json(_period_object(found)))
-        return EXIT_OK
-    for line in period_lines(found):
-        print(clean(line))
+    print_either(_period_object(found), period_lines(found), as_json=arguments.json)
     return EXIT_OK
 
 
@@ -251,14 +252,7 @@ def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     at = rows[0].index("thinking")
     if all(row[at] == "0" for row in rows[1:]):
         rows = [(*row[:at], *row[at + 1 :]) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if column < 2 else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    return columns(rows, right=range(2, len(rows[0])))
 
 
 def _local(at: str) -> str:

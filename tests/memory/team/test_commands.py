@@ -1,4 +1,6 @@
-"""`kode memory` on a team's notes: making one, joining it, copying to and from it."""
+"""`kode memory` on a team's notes: making one, joining it, bringing notes to it."""
+
+import json
 
 import pytest
 
@@ -54,18 +56,19 @@ def test_a_wrong_word_says_what_to_do(kode):
     assert "takes no person" in err
 
 
-def test_notes_are_copied_to_a_team_and_from_it(kode):
+def test_an_export_brings_own_notes_to_a_team(kode, tmp_path):
     for text in ("the zebra stands in the cellar", "the lion sleeps"):
         kode("ada", "add", "note", text, alone=True)
     assert kode("bob", "search", "zebra lion")[1].count("notes/") == 0
+    rows = [json.loads(row) for row in kode("ada", "export", alone=True)[1].splitlines()]
+    here = [{k: v for k, v in row.items() if k not in ("user", "scope")} for row in rows]
+    file = tmp_path / "notes.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in here if row["kind"] != "soul"))
 
-    code, out, _ = kode("ada", "copy", "--from", "notes", "--to", "team")
+    assert kode("ada", "import", str(file))[0] == 0
 
-    assert (code, "2 carried" in out) == (0, True)
     assert "the zebra stands in the cellar" in kode("bob", "search", "zebra")[1]
-    assert "2 carried" in kode("bob", "copy", "--from", "team", "--to", "notes")[1]
-    assert "the lion sleeps" in kode("bob", "search", "lion", alone=True)[1]
-    assert "0 carried, 2 there already" in kode("bob", "copy", "--from", "notes", "--to", "team")[1]
+    assert "0 new, 0 changed" in kode("ada", "import", str(file))[1]
 
 
 @pytest.mark.parametrize("password", ["Tr0ub4dor-and-3", "ada"])

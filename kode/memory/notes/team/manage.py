@@ -1,14 +1,10 @@
-"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them. And
-`kode memory copy` to and from a team.
-"""
+"""`kode memory team`: the tables of a team's notes on a server, and who may see and write them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.contracts import MemorySystem
 from kode.errors import ConfigError
 from kode.memory.notes.note import PROJECT_SCOPE
-from kode.memory.notes.system import Notes
 from kode.memory.notes.team.address import Address, address_of, project_name
 from kode.memory.notes.team.server import open_server
 
@@ -16,8 +12,6 @@ if TYPE_CHECKING:
     from kode.config import MemoryConfig
 
 ALL = "*"
-TEAM = "team"
-"""What `copy` calls the notes on the server; `notes` are a person's own there."""
 
 
 def team_of(settings: "MemoryConfig") -> Address:
@@ -29,22 +23,6 @@ def team_of(settings: "MemoryConfig") -> Address:
             "postgresql://ada@db.example/kode."
         )
     return address
-
-
-def side(settings: "MemoryConfig", name: str) -> "MemoryConfig":
-    """The settings of one end of a copy. Raises: ConfigError."""
-    if name == TEAM:
-        team_of(settings)
-        return settings.model_copy(update={"enabled": True, "system": "notes"})
-    own = settings.notes.model_copy(update={"url": None})
-    return settings.model_copy(update={"enabled": True, "system": name, "notes": own})
-
-
-async def exchange_all(system: MemorySystem) -> None:
-    """Waits until a team's notes here and on the server are alike; does nothing for another system.
-    Raises: Unreachable, MemoryRefused."""
-    if isinstance(system, Notes) and system.team:
-        await system.team.complete()
 
 
 async def manage(

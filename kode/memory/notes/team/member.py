@@ -63,12 +63,6 @@ class Member:
             self._task = self._start(self._run())
         return self._task
 
-    async def complete(self) -> None:
-        """Sends and receives all there is. Raises: Unreachable; what `Exchange.run` raises."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
-        self._report(await self._exchange.run())
-
     async def finish(self, wait_s: float) -> None:
         """Sends what waits, at the end of a session; what the server does not take in time waits
         for the next one. Raises as `update`."""
