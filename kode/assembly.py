@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kode import paths
 from kode.config import (
@@ -39,6 +39,7 @@ from kode.engine.agent import Agent, Limits, Spend
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
 from kode.events import Emit, Notice, silent
+from kode.extensions import familiar_calls
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
@@ -216,6 +217,16 @@ def of_session(place: Workplace, session_id: str | None) -> Workplace:
     )
 
 
+class Made(NamedTuple):
+    """An agent, and what its conversation needs beside it."""
+
+    agent: Agent
+    hooks: Hooks
+    """Those that its gate asks."""
+    checkpoints: Checkpoints
+    """Where its changes are saved for undo."""
+
+
 def make_agent(
     config: Config,
     provider: Provider,
@@ -229,7 +240,7 @@ def make_agent(
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
     small_model: Provider | None = None,
-) -> Agent:
+) -> Made:
     """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
     missing.
 
@@ -293,7 +304,7 @@ def make_agent(
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
         spend.elsewhere_usd, spend.elsewhere_steps = start.elsewhere_usd, start.elsewhere_steps
         gate.approve_in_session(start.approved)
-    return Agent(
+    agent = Agent(
         provider=provider,
         tools=(*BUILTIN, *tools),
         gate=gate,
@@ -310,8 +321,8 @@ def make_agent(
         cost_usd=cost,
         spend=spend,
         face=face_of(config, provider),
+        calling=familiar_calls,
         seen_files={},
-        hooks=hooks,
         secrets=secrets,
         sandbox=sandbox,
         background=background,
@@ -321,6 +332,7 @@ def make_agent(
         ),
         report_bug=write_report,
     )
+    return Made(agent=agent, hooks=hooks, checkpoints=keeper.checkpoints)
 
 
 def make_extensions(
@@ -567,7 +579,7 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
         elsewhere_steps=spend.steps + spend.elsewhere_steps,
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
-        checkpoints=str(agent.keeper.checkpoints.folder),
+        checkpoints=str(agent.keeper.folder),
         turn=session.turns,
     )
 

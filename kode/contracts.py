@@ -5,7 +5,8 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -666,6 +667,69 @@ class Gate(Protocol):
     ) -> Verdict:
         """Decides whether a command that failed in the sandbox because of `hits` may run again
         outside it."""
+
+
+# ── around the loop ──────────────────────────────────────────────────────────────────────────
+
+
+class Calling(Protocol):
+    """How tools are declared to a model, and how its calls are understood."""
+
+    def offered(self, tools: Sequence[Tool], face: Face) -> Iterable[Tool]:
+        """What is declared to the model in place of these tools."""
+
+    def called(self, tools: Sequence[Tool], name: str) -> Tool | None:
+        """The tool that a name means; None for a name that means none."""
+
+    def arguments(self, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call in the tool's own terms."""
+
+
+class Saved(Protocol):
+    @property
+    def not_kept(self) -> Container[str]:
+        """The paths whose old content could not be saved."""
+
+
+class ChangeKeeper(Protocol):
+    """Saves what undo needs, around each change of the running turn."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it saves."""
+
+    def before_edit(self, path: str) -> None:
+        """Raises: StorageError; then the file must not be changed."""
+
+    def after_edit(self, path: str, state: str | None) -> None:
+        """`state` is the SHA-256 of what the tool wrote; None if unknown."""
+
+    def keeping(self, at_stake: AtStake) -> AbstractAsyncContextManager[None]:
+        """Wraps a command: saves what it may lose, and records what it did."""
+
+    def keeping_files(self, paths: Sequence[str]) -> AbstractAsyncContextManager[Saved]:
+        """Wraps changes of exactly these files: saves their contents first."""
+
+
+class Provenance(Protocol):
+    """Knows which files hold text of sessions that had read outside text."""
+
+    def record(self, changed: Iterable[str], source: str = "") -> None:
+        """Marks what this session changed, if it has read outside text; `source` names what this
+        call has read of it."""
+
+    def among(self, read: Iterable[str] | None) -> str:
+        """The outside source of these files, None for the whole project; "" if there is none."""
+
+
+class Budget(Protocol):
+    """Money that several kodes share."""
+
+    def check(self) -> None:
+        """Raises: LimitError if it is used up; StorageError."""
+
+    def add(self, cost_usd: float) -> None:
+        """Counts a request. Raises: StorageError."""
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────

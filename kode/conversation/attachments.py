@@ -6,25 +6,27 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from kode.contracts import Provenance
 from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Text
 from kode.permissions.decide_commands import known_reads, outside_source
 from kode.permissions.sensitive import ground
 from kode.permissions.shell import judge
-from kode.session.marks import Marks
 from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024
 
 
-def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
+def file_part(
+    name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Provenance
+) -> Text:
     """A file's text as a message part, under the name it was given by; `path` is None if it is not
     a file of this machine."""
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 
-def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Text:
+def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
     """A command of the person's and its output as a message part; outside text under the same rules
     as for a command of the model."""
     where = ground(place)
@@ -36,7 +38,7 @@ def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Tex
 
 
 def text_part(
-    text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
+    text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, outside: str = ""
 ) -> Text:
     """A text about `path` as a message part; without a path its source is `outside`."""
     if path is not None:
@@ -46,7 +48,7 @@ def text_part(
     return Text(text=text, source="attachment")
 
 
-def _source_of(path: Path, roots: Sequence[Path], marks: Marks) -> str:
+def _source_of(path: Path, roots: Sequence[Path], marks: Provenance) -> str:
     """The outside source of a file or folder; "" for the project's own."""
     if not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
         return str(path)

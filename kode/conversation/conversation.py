@@ -63,7 +63,8 @@ from kode.engine.turn import run_turn, save_memory_state
 from kode.engine.window import Window, memory_sent, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
-from kode.extensions.brought import in_use
+from kode.extensions.brought import Brought, in_use
+from kode.extensions.hook_moments import Hooks
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, first_of, plural, text_of
 from kode.permissions.gate import Ask
@@ -139,7 +140,11 @@ class Conversation:
     emit: Emit
     ask: Ask | None
     agent: Agent
+    hooks: Hooks
+    checkpoints: Checkpoints
     context: Context
+    brought: Brought = field(default_factory=Brought)
+    """The skills, commands and agents available in the workplace."""
     keep_session: bool = True
     attachments: tuple[Text | Image, ...] = ()
     """Sent with the next turn."""
@@ -208,10 +213,6 @@ class Conversation:
     @property
     def home(self) -> Path:
         return self.agent.place.home
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        return self.agent.keeper.checkpoints
 
     @property
     def gate(self) -> Gate:
@@ -334,7 +335,7 @@ class Conversation:
     def offered(self) -> dict[str, str]:
         """The commands and skills that a message may begin with → what each does. Reads files
         before the first turn."""
-        return names_offered(self.agent.brought if self.opened else find_brought(self))
+        return names_offered(self.brought if self.opened else find_brought(self))
 
     async def _try_sandbox(self) -> None:
         """Probes the sandbox while the model works on its first reply."""
@@ -359,7 +360,7 @@ class Conversation:
         if news := self.commands.news(self.session.id):
             self.attachments += (Text(text=news, source="note"),)
         await hooking.submit(self, text)
-        thing = named_in(self.agent.brought, text)
+        thing = named_in(self.brought, text)
         if thing is not None:
             ended = await turn_of(self, thing, text)
         else:
@@ -660,7 +661,7 @@ class Conversation:
         self.context = Context(session)
         if self.plugged is not None:
             self.plugged.now.session = session
-        self.agent = make_agent(
+        self.agent, self.hooks, self.checkpoints = make_agent(
             self.config,
             self.agent.provider,
             session,
@@ -713,7 +714,7 @@ class Conversation:
             emit=self.emit,
             trust_project=self.trust_project,
         )
-        return (delegate_tool(self.delegation, in_use(self.agent.brought.agents)),)
+        return (delegate_tool(self.delegation, in_use(self.brought.agents)),)
 
     async def _read_late_results(self) -> None:
         """Attaches results that subagents left when kode was stopped to the next message, once.

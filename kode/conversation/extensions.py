@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.contracts import Around, Tool, ToolContext, ToolOutput
-from kode.conversation.hooking import hook_runner, hooks_of
+from kode.conversation.hooking import hook_runner
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
@@ -42,7 +42,7 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
             ": `kode skills`, `commands`, `agents` and `hooks` have the details." if more else ""
         )
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
-    hooks, around = hooks_of(talk), _around(agent.place)
+    talk.brought, hooks, around = found, talk.hooks, _around(agent.place)
     hooks.run = hook_runner(talk)
     hooks.hooks = in_use(found.hooks)
     if talk.extensions is not None:
@@ -70,7 +70,6 @@ def _extend(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) ->
     opening = agent.opening
     return replace(
         agent,
-        brought=found,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
         around=with_checkers(agent, hooks) if diagnostics else hooks.around,

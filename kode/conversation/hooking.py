@@ -14,7 +14,7 @@ from kode.errors import KodeError, UserError
 from kode.events import Emit, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_input import Event
-from kode.extensions.hook_moments import Hooks, RunHook
+from kode.extensions.hook_moments import RunHook
 from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
 from kode.extensions.program import Keep, Ran, run_program
 from kode.messages import Text
@@ -121,13 +121,13 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
 async def begin_session(talk: "Conversation", source: str) -> None:
     """Runs the hooks of a session's start; their output goes with the first message."""
     given = {"source": source, "model": talk.agent.provider.model}
-    answer = await hooks_of(talk).at("SessionStart", given, (source,))
+    answer = await talk.hooks.at("SessionStart", given, (source,))
     _attach(talk, answer.context)
 
 
 async def submit(talk: "Conversation", text: str) -> None:
     """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
-    answer = await hooks_of(talk).at("UserPromptSubmit", {"prompt": text})
+    answer = await talk.hooks.at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
     _attach(talk, answer.context)
@@ -144,7 +144,7 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
             given["agent_type"] = talk.agent_type
         names = (talk.agent_type,) if talk.agent_type else ()
         try:
-            answer = await hooks_of(talk).at(event, given, names)
+            answer = await talk.hooks.at(event, given, names)
         except asyncio.CancelledError:
             # The turn itself succeeded: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:
@@ -160,14 +160,8 @@ async def end_turn(talk: "Conversation", ended: TurnEnded) -> TurnEnded:
 
 async def end_session(talk: "Conversation", reason: str) -> None:
     """Runs the hooks of a session's end. Raises: StorageError."""
-    await hooks_of(talk).stop()
-    await hooks_of(talk).at("SessionEnd", {"reason": reason}, (reason,))
-
-
-def hooks_of(talk: "Conversation") -> Hooks:
-    """A conversation's hooks, possibly empty, never None."""
-    assert talk.agent.hooks is not None
-    return talk.agent.hooks
+    await talk.hooks.stop()
+    await talk.hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 
 def _attach(talk: "Conversation", context: str) -> None:

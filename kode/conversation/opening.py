@@ -88,7 +88,7 @@ async def open_conversation(
         plugged = plug_in(loaded.config, place, emit, session)
         emit, tools = plugged.emit, (*tools, *plugged.tools)
         commands = BackgroundCommands(emit)
-        agent = make_agent(
+        made = make_agent(
             loaded.config,
             provider,
             session,
@@ -107,7 +107,7 @@ async def open_conversation(
             ask=ask,
             elicit=elicit,
             trust_project=trust_project,
-            sandbox=agent.sandbox,
+            sandbox=made.agent.sandbox,
             servers=servers,
         )
     except BaseException:
@@ -117,7 +117,9 @@ async def open_conversation(
         loaded=loaded,
         emit=emit,
         ask=ask,
-        agent=agent,
+        agent=made.agent,
+        hooks=made.hooks,
+        checkpoints=made.checkpoints,
         context=Context(session),
         commands=commands,
         extensions=extensions,
@@ -133,7 +135,8 @@ async def open_conversation(
     )
     emit(conversation.started())
     extensions.begin()
-    if agent.sandbox is not None and (why := agent.sandbox.cannot_hold()):
+    sandbox = made.agent.sandbox
+    if sandbox is not None and (why := sandbox.cannot_hold()):
         emit(no_sandbox(why))
     return conversation
 

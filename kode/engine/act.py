@@ -29,7 +29,6 @@ from kode.engine.trial import Command, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
-from kode.extensions.familiar_calls import own_arguments, tool_called
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
@@ -141,7 +140,9 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     try:
         tool = _tool_named(agent, call.name)
         name = tool.name
-        arguments = own_arguments(tool, parse_arguments(call, free_text=bool(tool.grammar)))
+        arguments = agent.calling.arguments(
+            tool, parse_arguments(call, free_text=bool(tool.grammar))
+        )
         subject = mask(subject_of(tool, arguments), agent.secrets)
         parts = parts_of(tool, arguments)
         name = parts[0][0].name
@@ -329,12 +330,12 @@ def subject_of(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    tool = tool_called(agent.tools, call.name)
+    tool = agent.calling.called(agent.tools, call.name)
     return tool is not None and tool.parallel
 
 
 def _tool_named(agent: Agent, name: str) -> Tool:
-    if tool := tool_called(agent.tools, name):
+    if tool := agent.calling.called(agent.tools, name):
         return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)

@@ -11,10 +11,14 @@ from typing import Any
 from kode.contracts import (
     Around,
     Background,
+    Budget,
+    Calling,
+    ChangeKeeper,
     Effort,
     Face,
     Gate,
     MemorySystem,
+    Provenance,
     Provider,
     Sandbox,
     Tool,
@@ -22,12 +26,7 @@ from kode.contracts import (
     ToolOutput,
 )
 from kode.engine.pace import Pace
-from kode.extensions.brought import Brought
-from kode.extensions.hook_moments import Hooks
 from kode.messages import Usage
-from kode.session.keeper import Keeper
-from kode.session.marks import Marks
-from kode.shared_budget import SharedBudget
 from kode.workplace import Workplace
 
 
@@ -66,7 +65,7 @@ class Spend:
     turn_ends_at: float | None = None
     """When the current turn must end, by `time.monotonic`; None: no limit."""
 
-    shared: SharedBudget | None = None
+    shared: Budget | None = None
     """The budget shared with kodes outside this tree."""
 
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
@@ -129,17 +128,16 @@ class Agent:
     spend: Spend
     face: Face = "kode"
     """In which form tools for files are offered."""
+    calling: Calling
+    """How tools are declared, and calls understood."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
     shown_lines: dict[str, set[str]] = field(default_factory=dict)
     """See `ToolContext.shown_lines`."""
-    keeper: Keeper
+    keeper: ChangeKeeper
     """Saves what undo needs, around each change."""
-    marks: Marks
+    marks: Provenance
     """Records which files hold text from sessions that had read outside text."""
-    brought: Brought = field(default_factory=Brought)
-    """The skills, commands and agents available in the workplace."""
-    hooks: Hooks | None = None
     around: Around = directly
     """Runs each call that the gate has approved: see `contracts.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged

@@ -34,7 +34,6 @@ from kode.session.log import Session
 from kode.session.masking import masked
 from kode.session.plan import plan_in_force
 from kode.session.requests import keep_tools, request_entry, sections_at, system_text, tool_object
-from kode.tools.faces import offered
 
 MAX_FRUITLESS_COMPACTIONS = 3
 KEPT_TAIL_SHARE = 0.1
@@ -127,7 +126,7 @@ def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
 ) -> SystemEntry:
     """Records the beginning of the requests to come, unless it is the same."""
-    tools = offered(agent.tools, "kode" if agent.small else agent.face)
+    tools = agent.calling.offered(agent.tools, "kode" if agent.small else agent.face)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from kode.contracts import (
     AtStake,
     Attempt,
+    ChangeKeeper,
     FileChange,
     Tool,
     ToolContext,
@@ -32,7 +33,6 @@ from kode.events import Notice
 from kode.messages import first_of, plural
 from kode.permissions import sensitive
 from kode.permissions.gate import outermost
-from kode.session.keeper import Keeper
 from kode.tools.diffs import unified_diff
 from kode.tools.files import printable
 
@@ -183,7 +183,7 @@ async def settle_changes(
 
 
 async def _make_real(
-    keeper: Keeper, attempt: Attempt, changes: Sequence[FileChange]
+    keeper: ChangeKeeper, attempt: Attempt, changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
     if not changes:
         return {}

@@ -2,16 +2,20 @@
 
 Models have learned these names elsewhere. The tables are data; a name that the tool itself has
 always means what the tool says. The session keeps the call as the model wrote it.
+
+This module is a `contracts.Calling`.
 """
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kode.contracts import Tool
 from kode.extensions.tool_names import TOOLS
-from kode.tools.faces import with_faces
+from kode.tools.faces import offered, with_faces
+
+__all__ = ["arguments", "called", "offered"]
 
 _PATH = dict.fromkeys(
     "file_path filePath filepath absolute_path target_file dir_path directory".split(), "path"
@@ -86,20 +90,20 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 """Where a command is to run; kode's shell has no such argument."""
 
 
-def tool_called(tools: Iterable[Tool], name: str) -> Tool | None:
+def called(tools: Sequence[Tool], name: str) -> Tool | None:
     """The tool that a name means: its own, else that of another agent."""
-    known = with_faces(tuple(tools))
+    known = with_faces(tools)
     return known.get(name) or known.get(TOOLS.get(name, ""))
 
 
-def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the tool's own names and types, as far as they are known. Whatever is not
     stays for the tool to refuse."""
     if tool.name not in ARGUMENTS:
-        return dict(arguments)
+        return dict(given)
     schema = tool.parameters()
     properties = schema.get("properties", {})
-    own = _renamed(arguments, ARGUMENTS[tool.name], properties)
+    own = _renamed(given, ARGUMENTS[tool.name], properties)
     for name, value in own.items():
         kind = properties.get(name, {}).get("type")
         if kind in ("array", "object") and isinstance(value, str):
@@ -113,7 +117,7 @@ def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in own.items() if value is not None or name in required}
     if tool.name == "shell":
         return _of_shell(own)
-    if tool.name == "job" and "shell_id" in arguments:  # only Claude Code's KillShell has it
+    if tool.name == "job" and "shell_id" in given:  # only Claude Code's KillShell has it
         own["stop"] = True
     if tool.name == "delegate_tasks" and "tasks" not in own and "prompt" in own:
         return _of_task(own, properties)

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
-    from kode.extensions.familiar_calls import own_arguments as own_arguments
-    from kode.extensions.familiar_calls import tool_called as tool_called
+    from kode.extensions import familiar_calls as _calling
     from kode.extensions.mcp_config import Entry as _McpServerEntry
     from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
     set_up = _set_up
     read_attachment = _read_attachment
     open_memory = _open_memory
+    calling = _calling
     McpServerEntry = _McpServerEntry
     FormField = _FormField
     frame_memory = _frame_memory
@@ -140,6 +140,7 @@ HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
     "approve_plan": "kode.conversation.planning:approve_plan",
+    "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",
     "Command": "kode.installed:Command",
@@ -188,7 +189,6 @@ HOMES = {
     "open_memory": "kode.conversation.memory:open_configured",
     "Opened": "kode.conversation.plugged:Opened",
     "outside_context": "kode.conversation.memory:outside_context",
-    "own_arguments": "kode.extensions.familiar_calls:own_arguments",
     "Parser": "kode.cli.parser:Parser",
     "part_object": "kode.session.requests:part_object",
     "parts_of": "kode.engine.act:parts_of",
@@ -230,7 +230,6 @@ HOMES = {
     "summarize_session": "kode.session.index:summarize",
     "to_json": "kode.cli.screen.output:to_json",
     "tool": "kode.function_tool:tool",
-    "tool_called": "kode.extensions.familiar_calls:tool_called",
     "total_spent": "kode.session.spending:total",
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",

@@ -74,7 +74,7 @@ def agent_of(
     """The agent of the process that began with this turn. Raises: ConfigError for bad rules, and a
     budget without a price."""
     played = answers.played
-    agent = make_agent(
+    agent, hooks, _ = make_agent(
         config,
         played,
         session,
@@ -91,8 +91,8 @@ def agent_of(
         tools=tuple(map(answers.tool, tools)),
         cost_usd=_cost(changes.live),
     )
-    if config.diagnostics and agent.hooks is not None:
-        agent = replace(agent, around=with_checkers(agent, agent.hooks))
+    if config.diagnostics:
+        agent = replace(agent, around=with_checkers(agent, hooks))
     return agent
 
 

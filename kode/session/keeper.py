@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kode.contracts import AtStake
 from kode.errors import StorageError
@@ -22,6 +23,11 @@ class Keeper:
     turn: Callable[[], int]
     """The number of the running turn; for a subagent, its parent's."""
     emit: Emit
+
+    @property
+    def folder(self) -> Path:
+        """See `contracts.ChangeKeeper`."""
+        return self.checkpoints.folder
 
     def before_edit(self, path: str) -> None:
         """Raises: StorageError; then the file must not be changed."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kode.errors import ToolError
-from kode.extensions.familiar_calls import own_arguments, tool_called
+from kode.extensions.familiar_calls import arguments, called
 from kode.extensions.tool_names import TOOLS
 from kode.subagents.delegate import delegate_tool
 from kode.tools import BUILTIN
@@ -66,10 +66,10 @@ EDIT = {"old_text": "a", "new_text": "b"}
 def test_a_call_from_elsewhere_means_what_it_says(
     name: str, given: dict[str, Any], tool: str, own: dict[str, Any]
 ) -> None:
-    found = tool_called(BUILTIN, name)
+    found = called(BUILTIN, name)
     assert found is not None
     assert found.name == tool
-    checked = found.check(own_arguments(found, given))
+    checked = found.check(arguments(found, given))
     assert {key: checked[key] for key in own} == own
 
 
@@ -82,27 +82,27 @@ def test_a_call_from_elsewhere_means_what_it_says(
     ],
 )
 def test_a_plan_from_elsewhere_becomes_a_todo_list(name: str, given: dict[str, Any]) -> None:
-    found = tool_called(BUILTIN, name)
+    found = called(BUILTIN, name)
     assert found is not None
-    (item,) = found.check(own_arguments(found, given))["items"]
+    (item,) = found.check(arguments(found, given))["items"]
     assert (item.text, item.status) == ("a", "doing")
 
 
 @pytest.mark.parametrize("edits", ['[{"old_string": "a", "new_string": "b"}]', [EDIT]])
 def test_several_edits_may_come_as_text_and_with_other_names(edits: Any) -> None:
-    found = tool_called(BUILTIN, "MultiEdit")
+    found = called(BUILTIN, "MultiEdit")
     assert found is not None
-    (edit,) = found.check(own_arguments(found, {"file_path": "f", "edits": edits}))["edits"]
+    (edit,) = found.check(arguments(found, {"file_path": "f", "edits": edits}))["edits"]
     assert (edit.old_text, edit.new_text) == ("a", "b")
 
 
 def test_an_unknown_call_is_refused_as_before() -> None:
-    assert tool_called(BUILTIN, "teleport") is None
-    found = tool_called(BUILTIN, "Edit")
+    assert called(BUILTIN, "teleport") is None
+    found = called(BUILTIN, "Edit")
     assert found is not None
     for given in ({"file_path": "f", "colour": "red"}, {"file_path": "f", "edits": "not a list"}):
         with pytest.raises(ToolError):
-            found.check(own_arguments(found, given))
+            found.check(arguments(found, given))
 
 
 def test_every_name_from_elsewhere_leads_to_a_tool() -> None:
@@ -113,6 +113,6 @@ def test_every_name_from_elsewhere_leads_to_a_tool() -> None:
 def test_a_task_for_one_subagent_becomes_a_list_of_one(kind: str | None) -> None:
     tool = delegate_tool(None)  # type: ignore[arg-type]
     given = {"description": "Look", "prompt": "Find it", "subagent_type": kind}
-    checked = tool.check(own_arguments(tool, given))
+    checked = tool.check(arguments(tool, given))
     assert checked["description"] == "Look"
     assert [task.goal for task in checked["tasks"]] == ["Find it"]

@@ -63,7 +63,7 @@ def child_conversation(
         session.append(TaintEntry(source="the session that delegated this"))
     ask = link.ask if link is not None and start is not None and start.may_ask else None
     commands = BackgroundCommands(emit)
-    agent = make_agent(
+    made = make_agent(
         config,
         provider,
         session,
@@ -78,7 +78,9 @@ def child_conversation(
         loaded=Loaded(config=config, origins={}),
         emit=emit,
         ask=ask,
-        agent=agent,
+        agent=made.agent,
+        hooks=made.hooks,
+        checkpoints=made.checkpoints,
         context=Context(session),
         commands=commands,
         keep_session=False,

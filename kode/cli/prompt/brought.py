@@ -26,7 +26,7 @@ async def _show(kind: Kind, state: "PromptState", argument: str) -> None:
     """Lists one kind, as this session uses it."""
     talk = state.conversation
     await talk.open()
-    for line in lines_of(rows_of(talk.agent.brought, kind), kind):
+    for line in lines_of(rows_of(talk.brought, kind), kind):
         state.screen.print(clean(line))
 
 

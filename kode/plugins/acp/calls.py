@@ -18,7 +18,7 @@ from acp.schema import (
     ToolKind,
 )
 
-from kode.plugin import own_arguments, parts_of, subject_of, tool_called, verbs_of
+from kode.plugin import calling, parts_of, subject_of, verbs_of
 from kode.plugin.contracts import Tool
 from kode.plugin.errors import ToolError
 from kode.plugin.messages import ToolCall, shorten
@@ -66,7 +66,7 @@ class Shown:
 
 def show_call(call: ToolCall, tools: Sequence[Tool], cwd: Path) -> Shown:
     """A call of the model, using the available tools."""
-    tool = tool_called(tools, call.name)
+    tool = calling.called(tools, call.name)
     arguments = _arguments(call.arguments)
     if tool is not None:
         tool, arguments = _first_part(tool, call)
@@ -189,7 +189,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
 def _first_part(tool: Tool, call: ToolCall) -> tuple[Tool, Mapping[str, Any]]:
     """What a call is, or first is, in the tools' own terms."""
     given = {"input": call.arguments} if tool.grammar else {}
-    arguments = own_arguments(tool, _arguments(call.arguments) or given)
+    arguments = calling.arguments(tool, _arguments(call.arguments) or given)
     try:
         return parts_of(tool, arguments)[0]
     except ToolError:
