@@ -117,9 +117,10 @@ class Extensions:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
             if self.untrusted:
+                once = "" if self.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Not used, because not approved: {', '.join(self.untrusted)}. "
-                    "`kode trust approve` shows and approves, --trust-project trusts it for once."
+                    f"`kode trust approve` shows and approves{once}."
                 )
             self.begin()
         servers = list(self.servers.values())
