@@ -169,8 +169,12 @@ async def settle_changes(
     allowed = await command.agent.gate.check_changes(
         command.tool, command.arguments, changes, diff, may_ask=may_ask
     )
-    left = await _make_real(command.agent.keeper, attempt, allowed.changes)
+    keeper = command.agent.keeper
+    left = await _make_real(keeper, attempt, allowed.changes)
     made = tuple(one for one in allowed.changes if one.path not in left)
+    changed = [one.path for one in made if not one.in_git]
+    command.agent.marks.record(changed, command.context.untrusted)
+    keeper.changed_by_commands.extend(changed)
     if command.agent.sandbox is not None:
         await asyncio.to_thread(command.agent.sandbox.show, [one.path for one in made])
     real = {one.path for one in allowed.changes}
@@ -217,8 +221,6 @@ def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
             settled = Settled(changes=changes, reason="It was started where nothing may change.")
             if keeps:
                 settled = await settle_changes(command, attempt, changes, may_ask=False)
-            made = [one.path for one in settled.made]
-            command.agent.marks.record(made, command.context.untrusted)
             for note in about(command.cwd, settled):
                 tell(note, "info")
         except (KodeError, OSError) as error:

@@ -32,7 +32,8 @@ def skill_tool(skills: Sequence[Skill], top: Path) -> Tool:
         loaded = as_pinned(_named(known, name), top)
         if file is not None:
             text = _file_of(loaded, file, top)
-            return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines")
+            read = (str(loaded.folder / file),)
+            return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
         return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
 
     return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
