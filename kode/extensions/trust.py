@@ -57,8 +57,8 @@ class Item:
     content: str
     """Everything it can do: an approval covers only what is in here. For a folder,
     `folder_content`."""
-    files: tuple[Path, ...] = ()
-    """Other files whose text is in the content."""
+    covers: tuple[str, ...] = ()
+    """Files and folders that are in `content`, absolute."""
     sha256: str = ""
     """Of instructions: of the file's bytes, if all of its text is in the content; "" otherwise."""
 
@@ -162,10 +162,22 @@ def written_after(item: Item, approvals: Approvals) -> str:
     """The outside text that a session had read which wrote one of an item's files; "" for none."""
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
-    files = [*item.files, item.origin]
-    if item.scope == "project" and item.origin.is_dir():
-        files += (Path(where) / name for where, _, names in os.walk(item.origin) for name in names)
+    files: list[str] = []
+    for name in item.covers or (str(item.origin),):
+        is_folder = os.path.isdir(name)
+        files += map(str, _all_below(name)) if is_folder else [name]
     return next(filter(None, map(approvals.marks.source, files)), "")
+
+
+def is_held(item: Item, home: Path, project: Path) -> bool:
+    """Whether an item that a session began with was meanwhile written by one that had read outside
+    text, and is not approved as it is now."""
+    approvals = load(home, project)
+    return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
+
+
+def _all_below(folder: str) -> Iterable[Path]:
+    return (Path(where) / name for where, _, names in os.walk(folder) for name in names)
 
 
 def diff(item: Item, approvals: Approvals) -> str:
