@@ -32,7 +32,7 @@ MAX_TIMEOUT_S = 600.0
 _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
-_VARIABLE = re.compile(r"^\$\{?\w+\}?/")
+_VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 _PLAIN_NAMES = re.compile(r"[\w|]*")
 
 

@@ -52,7 +52,7 @@ def _item(source: Source, project: Path) -> Item:
         name=_name(source, project),
         origin=Path(source.path).resolve(),
         scope="project",
-        content=source.text,
+        content=f"{source.text}\n",
         sha256=source.sha256,
     )
 

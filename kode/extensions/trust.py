@@ -192,7 +192,8 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
     """The instructions that sessions had before one with outside text changed them."""
     if item.kind != "instructions" or approvals.marks is None:
         return None
-    return approvals.marks.text_before(str(item.origin))
+    before = approvals.marks.text_before(str(item.origin))
+    return None if before is None else f"{before}\n"
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
