@@ -23,20 +23,22 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def session(place: Place, *calls: dict, flags: tuple[str, ...] = ()) -> tuple[str, str]:
-    """What the model got at the start of a session in `auto-edit`, and what kode reported."""
+def session(
+    place: Place, *calls: dict, mode: str = "auto-edit", flags: tuple[str, ...] = ()
+) -> tuple[str, str]:
+    """What the model got at the start of a session, and what kode reported."""
     with ScriptedServer([*calls, {"text": "ok"}]) as server:
         place.url = server.openai_url
-        done = place.run("run", "continue", "--permission-mode", "auto-edit", *flags)
+        done = place.run("run", "continue", "--permission-mode", mode, *flags)
         assert done.code == 0, done.err
         return json.dumps(server.requests[0].json), done.err
 
 
-def marked(place: Place, *calls: dict) -> None:
+def marked(place: Place, *calls: dict, mode: str = "auto-edit") -> None:
     """A session that reads a foreign file first."""
     foreign = place.folder / "mail.txt"
     read = call("read_file", path=str(foreign))
-    got, _ = session(place, read, *calls, flags=("--allow", f"read({foreign})"))
+    got, _ = session(place, read, *calls, mode=mode, flags=("--allow", f"read({foreign})"))
     assert "Be brief." in got
 
 
@@ -44,11 +46,15 @@ BY_TOOL = call("write_file", path="docs/rules.md", content=f"Be brief.\n{ORDER}"
 BY_COMMAND = call("shell", command=f"{{ echo; echo '{ORDER}'; }} >> docs/rules.md")
 
 
-@pytest.mark.parametrize("write", [BY_TOOL, BY_COMMAND], ids=["tool", "command"])
-def test_what_was_written_waits_in_a_run_and_is_named(place: Place, write: dict) -> None:
-    if write is BY_COMMAND:
+@pytest.mark.parametrize(
+    ("write", "mode"),
+    [(BY_TOOL, "auto-edit"), (BY_COMMAND, "auto-edit"), (BY_COMMAND, "full")],
+    ids=["tool", "sandboxed command", "command"],
+)
+def test_what_was_written_waits_in_a_run_and_is_named(place: Place, write: dict, mode: str) -> None:
+    if write is BY_COMMAND and mode != "full":
         needs_a_whole_sandbox(place)
-    marked(place, call("read_file", path="docs/rules.md"), write)
+    marked(place, call("read_file", path="docs/rules.md"), write, mode=mode)
     assert ORDER in (place.project / "docs" / "rules.md").read_text()
 
     got, reported = session(place, REMEMBER)
