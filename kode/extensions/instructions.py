@@ -32,8 +32,10 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Those that wait for approval. Never raises."""
     project = paths.project_root(cwd)
-    found = _read(cwd, trust.load(home, project))
-    return tuple(_item(one, project) for one in found.waiting)
+    approvals = trust.load(home, project)
+    if approvals.marks is None or not approvals.marks.paths:
+        return ()
+    return tuple(_item(one, project) for one in _read(cwd, approvals).waiting)
 
 
 def _read(cwd: Path, approvals: Approvals) -> ProjectInstructions:

@@ -35,10 +35,9 @@ def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 async def review(
     home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
-) -> tuple[str, ...]:
+) -> tuple[Item, ...]:
     """Asks once about everything new or changed; without a person it stays off. `declined` holds
-    the digests that the person refused in this process, and is extended. Returns the names of what
-    stays off, as `kind NAME`; of instructions, their reader says it.
+    the digests that the person refused in this process, and is extended. Returns what stays off.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -54,7 +53,7 @@ async def review(
         else:
             trust.approve(home, project, asked)
             pending = [item for item in pending if item not in asked]
-    return tuple(named(item) for item in pending if item.kind != "instructions")
+    return tuple(pending)
 
 
 async def may_run_outside(

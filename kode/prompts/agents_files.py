@@ -5,10 +5,11 @@ In each folder AGENTS.md counts; otherwise the first of other agents' files. The
 and kode never writes one by itself.
 """
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -91,8 +92,7 @@ def read_agents_files(
         waits=waits,
     )
     for folder in folders:
-        for path in _files_of(folder):
-            reading.take(path)
+        reading.take_folder(folder)
     section = ""
     if reading.texts:
         section = (
@@ -106,16 +106,6 @@ def read_agents_files(
         waiting=tuple(reading.waiting.values()),
         warning=" ".join(reading.warnings),
     )
-
-
-def _files_of(folder: Path) -> Sequence[Path]:
-    for name in NAMES:
-        if os.path.lexists(folder / name):
-            return [folder / name]
-    try:
-        return sorted((folder / ".cursor" / "rules").glob("*.mdc"))
-    except OSError:
-        return []
 
 
 @dataclass
@@ -133,6 +123,16 @@ class _Reading:
     warnings: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
     waiting: dict[Path, Source] = field(default_factory=dict)
+
+    def take_folder(self, folder: Path) -> None:
+        """Adds the file of a folder that counts. One that waits hides no other."""
+        for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
+            self.take(path)
+            if path.resolve() not in self.waiting:
+                return
+        with contextlib.suppress(OSError):
+            for path in sorted((folder / ".cursor" / "rules").glob("*.mdc")):
+                self.take(path)
 
     def take(
         self, path: Path, imported_by: str = "", depth: int = 0, *, by_waiting: bool = False

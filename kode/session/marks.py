@@ -328,7 +328,8 @@ class Marks:
         for path in self._folders if read is None else map(os.path.realpath, read):
             if os.path.isdir(path):
                 inside = path.rstrip("/") + "/"
-                yield from [known for known in self._record.paths if known.startswith(inside)]
+                known = list(self._record.paths)  # at once: another thread may read more
+                yield from (one for one in known if one.startswith(inside))
             else:
                 yield path
 

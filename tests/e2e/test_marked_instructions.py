@@ -51,7 +51,7 @@ BY_COMMAND = call("shell", command=f"{{ echo; echo '{ORDER}'; }} >> docs/rules.m
     [(BY_TOOL, "auto-edit"), (BY_COMMAND, "auto-edit"), (BY_COMMAND, "full")],
     ids=["tool", "sandboxed command", "command"],
 )
-def test_what_was_written_waits_in_a_run_and_is_named(place: Place, write: dict, mode: str) -> None:
+def test_a_marked_file_waits_in_a_run_and_is_named(place: Place, write: dict, mode: str) -> None:
     if write is BY_COMMAND and mode != "full":
         needs_a_whole_sandbox(place)
     marked(place, call("read_file", path="docs/rules.md"), write, mode=mode)
@@ -65,6 +65,8 @@ def test_what_was_written_waits_in_a_run_and_is_named(place: Place, write: dict,
     assert "kode trust approve" in reported
     assert remembered(place), "nothing from outside was in this session"
 
+    assert reported.count("docs/rules.md") == 1
+
     shown = place.run("trust", "show", "docs/rules.md").out
     assert f"+{ORDER}" in shown
     assert place.run("trust", "approve", "--yes").code == 0
@@ -73,7 +75,7 @@ def test_what_was_written_waits_in_a_run_and_is_named(place: Place, write: dict,
     assert "kode trust" not in reported
 
 
-def test_it_waits_after_a_rename_a_commit_and_a_clone_too(place: Place) -> None:
+def test_it_waits_after_a_rename_commit_and_clone(place: Place) -> None:
     marked(place, call("write_file", path="notes.md", content=ORDER))
 
     def git(*arguments: str) -> None:

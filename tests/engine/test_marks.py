@@ -125,7 +125,7 @@ async def test_a_command_that_fails_is_marked_by_its_verdict_too(bench, tmp_path
     assert sources(run) == ["/var/tmp/F"]
 
 
-async def test_a_file_that_git_ignores_is_marked_for_the_same_reason(bench, tmp_path):
+async def test_a_file_that_git_ignores_is_marked_too(bench, tmp_path):
     @tool(effect="run")
     async def build(context: ToolContext) -> ToolOutput:
         """A command whose changes nobody is shown."""

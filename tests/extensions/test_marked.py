@@ -201,7 +201,7 @@ def test_a_question_shows_what_changed_of_the_instructions(world: World) -> None
     assert PAGE in asked.preview
 
 
-def test_what_is_restored_to_what_sessions_had_needs_no_approval(world: World) -> None:
+def test_a_restored_text_needs_no_approval(world: World) -> None:
     path = world.write(world.project / "AGENTS.md", "be kind")
     session = world.marks()
     for source in read_instructions(world.home, world.project).sources:
@@ -246,7 +246,7 @@ def test_a_withdrawn_approval_leaves_the_text_out_again(world: World) -> None:
     assert ORDER not in world.used()
 
 
-def test_imports_of_a_waiting_file_are_asked_about_with_it(world: World) -> None:
+def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
     world.write(world.project / "docs" / "a.md", "text of a", marked=True)
     world.write(world.project / "docs" / "b.md", "text of b")
     world.write(world.project / "CLAUDE.md", "See @docs/a.md and @docs/b.md too.", marked=True)
@@ -257,6 +257,16 @@ def test_imports_of_a_waiting_file_are_asked_about_with_it(world: World) -> None
     assert read_instructions(world.home, world.project).section == ""
     world.approve()
     assert {"text of a", "text of b"} <= set(world.used().split("\n"))
+
+
+def test_a_waiting_file_hides_no_other(world: World) -> None:
+    world.write(world.project / "CLAUDE.md", "be kind")
+    world.write(world.project / "AGENTS.md", ORDER, marked=True)
+
+    section = read_instructions(world.home, world.project).section
+
+    assert "be kind" in section
+    assert ORDER not in section
 
 
 def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
@@ -273,7 +283,7 @@ def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     assert ORDER in review.shown(hook.item, trust.load(world.home, world.project))
 
 
-def test_a_new_folder_of_a_build_is_marked_with_all_in_it(world: World) -> None:
+def test_a_new_build_folder_is_marked_with_its_files(world: World) -> None:
     folder = world.write(world.project / "build" / "docs" / "rules.md", ORDER).parents[1]
     world.write(world.project / "CLAUDE.md", "See @build/docs/rules.md for more.")
     world.marks().record([str(folder)])
@@ -294,7 +304,7 @@ def test_a_change_between_question_and_answer_is_not_approved(world: World) -> N
     assert ORDER not in world.used()
 
 
-def test_a_long_text_is_approved_as_far_as_it_is_loaded(world: World) -> None:
+def test_a_long_text_is_approved_as_far_as_loaded(world: World) -> None:
     path = world.write(world.project / "AGENTS.md", ORDER + "x" * 40_000, marked=True)
     world.approve()
     assert ORDER in world.used()
