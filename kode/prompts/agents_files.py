@@ -128,7 +128,7 @@ class _Reading:
         """Adds the file of a folder that counts. One that waits hides no other."""
         for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
             self.take(path)
-            if path.resolve() not in self.waiting:
+            if Path(os.path.realpath(path)) not in self.waiting:
                 return
         with contextlib.suppress(OSError):
             for path in sorted((folder / ".cursor" / "rules").glob("*.mdc")):
@@ -142,7 +142,7 @@ class _Reading:
         text, sha256 = self._text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
-        real = path.resolve()
+        real = Path(os.path.realpath(path))
         if not text or real in self.waiting:
             return
         source = Source(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
