@@ -17,16 +17,17 @@ MAX_NAMED = 5
 def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     """The current instructions for agents in `cwd`, without those that wait for approval, which the
     warning names; see `prompts.agents_files`. Never raises."""
-    found = _read(cwd, trust.load(home, paths.project_root(cwd)))
-    if not found.waiting:
-        return found
     project = paths.project_root(cwd)
-    names = ", ".join(first_of([_name(one, project) for one in found.waiting], MAX_NAMED))
-    said = (
-        f"Left out of the instructions: {names}, written by a session that had read outside text. "
-        "`kode trust approve` shows and approves it."
-    )
-    return replace(found, warning=f"{found.warning} {said}".strip())
+    approvals = trust.load(home, project)
+    found = _read(cwd, approvals)
+    said = [found.warning, approvals.problem]
+    if found.waiting:
+        names = ", ".join(first_of([_name(one, project) for one in found.waiting], MAX_NAMED))
+        said.append(
+            f"Left out of the instructions: {names}, written by a session that had read outside "
+            "text. `kode trust approve` shows and approves it."
+        )
+    return replace(found, warning=" ".join(filter(None, said)))
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:

@@ -313,6 +313,13 @@ def test_a_long_text_is_approved_as_far_as_loaded(world: World) -> None:
     assert ORDER not in world.used()
 
 
+def test_a_damaged_record_is_reported_where_instructions_are_read(world: World) -> None:
+    world.write(world.project / "AGENTS.md", ORDER, marked=True)
+    paths.marks_file(world.home).write_bytes(b"{\n")
+
+    assert "1 of its lines" in read_instructions(world.home, world.project).warning
+
+
 def test_the_record_grows_by_no_text(world: World) -> None:
     world.write(world.project / "AGENTS.md", ORDER, marked=True)
     assert ORDER not in paths.marks_file(world.home).read_text()
