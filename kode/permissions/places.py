@@ -129,6 +129,12 @@ STEERS_AGENTS = (
 ).split()
 """Files that agents take for the project's instructions, in future sessions."""
 
+REBUILT_UNASKED = (
+    "__pycache__ *.pyc *.pyo .pytest_cache .mypy_cache .ruff_cache .hypothesis .parcel-cache "
+    ".turbo .nyc_output"
+).split()
+"""Byte code and caches: a tool that misses them makes them again, without a word."""
+
 FILLED_BY_BUILDS = (
     "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "
     ".nox .cache .hypothesis coverage htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .gradle "

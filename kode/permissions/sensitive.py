@@ -197,6 +197,11 @@ def holds_keys(path: str) -> bool:
         return False
 
 
+def is_rebuilt_unasked(name: str) -> bool:
+    """Whether a file or folder of this name is byte code or a cache, which nobody misses."""
+    return any(fnmatch.fnmatchcase(name, one) for one in places.REBUILT_UNASKED)
+
+
 def is_made_by_tools(name: str) -> bool:
     """Whether a folder of this name is filled by a build, an installation or git."""
     return name in _NOT_ENTERED

@@ -154,14 +154,18 @@ def _clean(file: int, status: os.stat_result) -> None:
         os.close(file)
 
 
-def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:
-    """Moves ignored files that a command wrote to where the session's next command finds them: a
-    build's products are there for the tests, but not in the real folder. Never raises: what cannot
-    be moved is rebuilt."""
+def supersede(layer: Layer, below: Path) -> None:
+    """Drops what earlier commands left and this one deleted or replaced. Never raises."""
     for path in list(_replaced(layer.upper, below)):
         with contextlib.suppress(OSError):
             _remove(below / path)
-    for one in ignored:
+
+
+def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> None:
+    """Moves files that a command wrote to where the session's next command finds them: a build's
+    products are there for the tests, but not in the real folder. Never raises: what cannot be moved
+    is rebuilt."""
+    for one in unlisted:
         path = Path(one.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             _merge(layer.upper / path, below / path)
