@@ -65,7 +65,11 @@ def edit(call: Call) -> Decision:
         return _unseen(call)
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
-    if sensitive.runs_later(path) or (call.makes_link and sensitive.may_hold_what_runs(path)):
+    if (
+        sensitive.runs_later(path)
+        or sensitive.is_named(path, call.where, as_link=call.makes_link)
+        or (call.makes_link and sensitive.may_hold_what_runs(path))
+    ):
         reason = f"{shown(call, path)} is run later by other programs without asking."
         return ask(reason, hint, runs_unasked=full)
     if (call.taint or call.by_command) and sensitive.steers_agents(path):

@@ -31,8 +31,8 @@ from kode.messages import plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_files import is_rebuilt
 from kode.permissions.decide_commands import again_outside, rules_for_changes
+from kode.permissions.decide_files import is_rebuilt
 from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace

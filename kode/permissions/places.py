@@ -121,6 +121,14 @@ RUNS_LATER = (
 """Files and folders whose content other programs run, or read as settings that make them run
 something, without being asked to: on opening, entering or pushing the folder."""
 
+TELLS_PROGRAMS = (
+    ".husky .githooks .lefthook .lefthook.yml .lefthook.yaml lefthook.yml lefthook.yaml "
+    ".pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml .envrc .vscode/tasks.json "
+    ".vscode/settings.json .zed/tasks.json .idea/watcherTasks.xml .devcontainer "
+    ".devcontainer.json .gitpod.yml"
+).split()
+"""Those in a project's own folder that name further files to run, which then run later too."""
+
 STEERS_AGENTS = (
     "AGENTS.md AGENTS.override.md AGENTS.local.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md "
     "QWEN.md CRUSH.md WARP.md SKILL.md .cursorrules .windsurfrules .clinerules .roorules "

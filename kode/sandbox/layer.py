@@ -241,7 +241,9 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
     ignored = _ignored_by_git(layer.root, sorted(asked))
     ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
-    outermost = {path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()}
+    outermost = {
+        path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
+    }
     return tuple(
         replace(one, ignored=f"{layer.root}/{outermost[one.path]}") if outermost[one.path] else one
         for one in found

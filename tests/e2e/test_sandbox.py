@@ -195,3 +195,40 @@ def test_a_yes_to_a_network_command_gives_the_network(place: Place) -> None:
             told = str(server.requests[-1].json["messages"][-1]["content"])
 
     assert "reached" in told
+
+
+@needs("git")
+def test_what_runs_later_is_used_by_the_session_and_not_kept_unasked(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    for command in ("init -q .", "config core.fsmonitor tools/watch"):
+        subprocess.run(["git", *command.split()], cwd=place.project, check=True)
+    (place.project / ".gitignore").write_text("*.pyc\n.venv/\nnode_modules/\nbuild/\n")
+    (place.project / "plant.sh").write_text(
+        "mkdir -p __pycache__ .venv/bin node_modules/.bin tools .git/rebase-merge build docs\n"
+        "for file in __pycache__/a.cpython-311.pyc .venv/bin/python node_modules/.bin/tsc "
+        "tools/watch .git/rebase-merge/git-rebase-todo build/out.js seen.txt; "
+        "do echo echo planted > $file; done\n"
+    )
+    later = "sh .venv/bin/python; sh node_modules/.bin/tsc; cat build/out.js; ls __pycache__"
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": "bash plant.sh"}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": later}}]},
+        {"text": "done"},
+    ]
+    allowed = ["--allow", "edit(./build/**)"]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit", *allowed)
+        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+
+    assert done.code == 0, done.err
+    found = {str(path.relative_to(place.project)) for path in place.project.rglob("*")}
+    in_git = {name for name in found if name.startswith(".git/")}
+    assert found - in_git == {
+        ".git", ".gitignore", "plant.sh", "seen.txt", "docs", "build", "build/out.js",
+    }  # fmt: skip
+    assert not [name for name in in_git if "rebase-merge" in name]
+    for held in (".venv", "node_modules", "tools/watch", "git-rebase-todo"):
+        assert held in told[1]
+    for seen in ("planted\nplanted", "echo planted", "a.cpython-311.pyc"):
+        assert seen in told[2]

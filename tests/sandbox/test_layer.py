@@ -286,8 +286,8 @@ def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> N
     (work / ".gitignore").write_text("*.o\nout/\n")
     (work / "old").write_text("x")
     done = attempted_in(
-        made, "layered", "echo > a.c; echo > a.o; mkdir -p out/b; echo > out/b/x; rm old; mkdir .cache; "
-        "echo > .cache/y; mkdir e"
+        made, "layered", "echo > a.c; echo > a.o; mkdir -p out/b; echo > out/b/x; rm old; "
+        "mkdir .cache; echo > .cache/y; mkdir e"
     )  # fmt: skip
     assert done.changes == (
         (".cache", "created", ".cache/"),
