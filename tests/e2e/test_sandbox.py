@@ -232,3 +232,33 @@ def test_what_runs_later_is_used_by_the_session_and_not_kept_unasked(place: Plac
         assert held in told[1]
     for seen in ("planted\nplanted", "echo planted", "a.cpython-311.pyc"):
         assert seen in told[2]
+
+
+@needs("git")
+def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    subprocess.run(["git", "init", "-q", "."], cwd=place.project, check=True)
+    (place.project / ".gitignore").write_text("node_modules/\n")
+    install = "mkdir -p node_modules/a/empty && echo 1 > node_modules/a/x.js && mkdir empty"
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": install}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": "echo 2 > node_modules/y.js"}}]},
+        {"text": "installed"},
+    ]
+    arguments = ["--sandbox", "--permission-mode", "auto-edit"]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        with Terminal(KODE, arguments, cwd=place.project, env=place.environ) as terminal:
+            terminal.until("auto-edit")
+            terminal.type("install it", "enter")
+            terminal.until("node_modules", "answer:")
+            terminal.type("s", "enter")
+            terminal.until("installed")
+            folder = place.project / "node_modules"
+            assert [(folder / name).read_text() for name in ("a/x.js", "y.js")] == ["1\n", "2\n"]
+            assert (place.project / "empty").is_dir()
+            terminal.type("/undo", "enter")
+            terminal.until("emoved")
+            terminal.type("exit", "enter")
+            assert terminal.ended() == 0
+    assert sorted(path.name for path in place.project.iterdir()) == [".git", ".gitignore"]
