@@ -634,9 +634,10 @@ class Kept:
     changes: tuple[FileChange, ...]
     reason: str = ""
     """For the model: why the others are not."""
-    held: tuple[str, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
     """Ignored files and folders whose changes only the session's later commands see from now on,
-    for the model: those that were not in such a list before."""
+    for the model: those that were not reported before, each with the flag that would keep them
+    where nobody could be asked, else ""."""
 
 
 class Gate(Protocol):

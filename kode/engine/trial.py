@@ -137,7 +137,7 @@ class Settled:
     """Path → why it could not be applied."""
     reason: str = ""
     """Why the gate dropped the others."""
-    held: tuple[str, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
     """See `contracts.Kept`."""
     diff: str = ""
     """Diff of the applied changes."""
@@ -308,9 +308,11 @@ def about(cwd: Path, settled: Settled) -> list[str]:
         notes.append(f"[Not kept of what it changed: {_names(cwd, dropped)}. {settled.reason}]")
     if settled.held:
         names = ", ".join(first_of([_relative(cwd, one) for one in settled.held], MAX_NAMED))
+        flags = " ".join(first_of([*filter(None, settled.held.values())], MAX_NAMED))
         notes.append(
             f"[Git ignores {names}: only this session's next commands in the sandbox see what it "
-            "wrote there, not the file tools, and nobody once the session has ended.]"
+            "wrote there, not the file tools, and nobody once the session has ended."
+            + (f" It would be kept with {flags}.]" if flags else "]")
         )
     for path, reason in settled.left.items():
         notes.append(f"[{_relative(cwd, path)} was left alone: {reason}.]")

@@ -211,14 +211,15 @@ class PersonGate:
                     kept |= {one.path for one, _ in asked}
             # What a person said no to, or could not be asked about, is not asked about again.
             unseen = [pair for pair in unseen if pair[0].ignored not in self._held]
-            held = tuple(dict.fromkeys(one.ignored for one, _ in unseen))
+            nobody = self.ask is None
+            held = {one.ignored: decision.hint if nobody else "" for one, decision in unseen}
             if unseen and self.ask is not None and may_ask:
                 question = self._question_about_unseen(arguments, unseen)
                 answer = await self.ask(question)
                 if answer.choice != "no":
                     self._remember(answer, question.rules)
-                    kept, held = kept | {one.path for one, _ in unseen}, ()
-            if self.ask is None or may_ask:
+                    kept, held = kept | {one.path for one, _ in unseen}, {}
+            if nobody or may_ask:
                 self._held.update(held)
             return Kept(
                 changes=tuple(one for one in changes if one.path in kept), reason=reason, held=held
@@ -242,6 +243,8 @@ class PersonGate:
         self, tool: Tool, changes: Sequence[FileChange]
     ) -> list[tuple[FileChange, Decision]]:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
+        named = self._ground.named()  # looked up once, not for each of thousands
+        where = replace(self._ground, named=lambda: named)
         held: dict[str, Decision] = {}
         decided = []
         # To delete brings in nothing that could run. But a command that moves ignored files would
@@ -254,17 +257,20 @@ class PersonGate:
             above = held.get(os.path.dirname(one.path)) if one.change == "deleted" else None
             only_deletes = one.change == "deleted" and (is_rebuilt(one.ignored) or not moves)
             unseen = "" if only_deletes else one.ignored
-            decision = above or self._decide_change(tool, one, unseen)
+            decision = above or self._decide_change(tool, one, unseen, where)
             if one.change == "deleted" and decision.outcome != "allow":
                 held[one.path] = decision
             decided.append((one, decision))
         return decided
 
-    def _decide_change(self, tool: Tool, change: FileChange, unseen: str) -> Decision:
+    def _decide_change(
+        self, tool: Tool, change: FileChange, unseen: str, where: sensitive.Ground
+    ) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
         whole = change.ignored == f"{change.path}/"  # rules are about what is in it
         call = self._call(edit, {"path": os.path.join(change.path, "_") if whole else change.path})
-        call = replace(call, by_command=True, makes_link=change.is_link, unseen=unseen)
+        link = change.is_link
+        call = replace(call, where=where, by_command=True, makes_link=link, unseen=unseen)
         decision = decide_call(call)
         if decision.outcome == "ask" and not change.files:
             return replace(decision, outcome="deny", reason="")  # it stays in the sandbox

@@ -6,10 +6,12 @@ of overlayfs: a deleted path is a character device 0:0, a folder that replaces a
 attribute `user.overlay.opaque`.
 """
 
+import contextlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +28,8 @@ _REGENERATED = frozenset(
     "node_modules .next .nuxt .svelte-kit .cache .tox .nox .eggs .gradle".split()
 )
 """Folders that tools regenerate, besides those that nobody misses: ignored, whatever git says."""
+
+_RULES = ".gitignore"
 
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
@@ -239,7 +243,9 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
     """Marks changes in what git ignores, or tools regenerate."""
     steps = {one.path: list(_steps_to(layer, one)) for one in found}
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
-    ignored = _ignored_by_git(layer.root, sorted(asked))
+    ignored = _ignored_by_git(layer.root, sorted(asked), {})
+    if any(os.path.basename(one.path) == _RULES for one in found):
+        ignored |= _ignored_with_it(layer, sorted(asked))
     ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
     outermost = {
         path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
@@ -277,13 +283,28 @@ def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
         return False
 
 
-def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:
+def _ignored_with_it(layer: Layer, names: Sequence[str]) -> frozenset[str]:
+    """What git would ignore once the command's own rules are real: a folder may hide itself."""
+    rules = layer.holder / "rules"
+    for folder in {"", *(name for name in names if name.endswith("/"))}:
+        above = layer.upper / folder / _RULES
+        source = above if os.path.lexists(above) else layer.root / folder / _RULES
+        with contextlib.suppress(OSError):
+            if source.is_file() and not source.is_symlink():
+                (rules / folder).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, rules / folder / _RULES)
+    tree = {"GIT_DIR": str(layer.root / ".git"), "GIT_WORK_TREE": str(rules)}
+    return _ignored_by_git(layer.root, names, tree) if rules.exists() else frozenset()
+
+
+def _ignored_by_git(root: Path, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
     if not names or not (root / ".git").exists():
         return frozenset()
     given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    there = environ.get("GIT_WORK_TREE", str(root))
     try:
-        arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
-        said = run_git(root, arguments, given=given)
+        arguments = ["-C", there, "--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+        said = run_git(root, arguments, given=given, environ=environ)
     except GitError:  # also its way to say that none is
         return frozenset()
     return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)

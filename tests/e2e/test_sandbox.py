@@ -198,7 +198,7 @@ def test_a_yes_to_a_network_command_gives_the_network(place: Place) -> None:
 
 
 @needs("git")
-def test_what_runs_later_is_used_by_the_session_and_not_kept_unasked(place: Place) -> None:
+def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) -> None:
     needs_a_whole_sandbox(place)
     for command in ("init -q .", "config core.fsmonitor tools/watch"):
         subprocess.run(["git", *command.split()], cwd=place.project, check=True)
@@ -228,7 +228,7 @@ def test_what_runs_later_is_used_by_the_session_and_not_kept_unasked(place: Plac
         ".git", ".gitignore", "plant.sh", "seen.txt", "docs", "build", "build/out.js",
     }  # fmt: skip
     assert not [name for name in in_git if "rebase-merge" in name]
-    for held in (".venv", "node_modules", "tools/watch", "git-rebase-todo"):
+    for held in (".venv/**", "node_modules/**", "tools/watch", "git-rebase-todo"):
         assert held in told[1]
     for seen in ("planted\nplanted", "echo planted", "a.cpython-311.pyc"):
         assert seen in told[2]

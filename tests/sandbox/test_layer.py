@@ -299,6 +299,23 @@ def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> N
     )
 
 
+def test_a_folder_that_hides_itself_is_ignored(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("*.o\n")
+    done = attempted_in(
+        made, "layered", "mkdir -p v/b w; "
+        "echo '*' > v/.gitignore; echo > v/b/x; echo hid > w/.gitignore; "
+        "echo > w/hid; echo > w/seen; echo > a.o"
+    )  # fmt: skip
+    assert [(name, ignored) for name, _, ignored in done.changes] == [
+        ("a.o", "a.o"),
+        ("v/.gitignore", "v/"),
+        ("v/b/x", "v/"),
+        ("w/.gitignore", ""),
+        ("w/hid", "w/hid"),
+        ("w/seen", ""),
+    ]
+
+
 def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Path) -> None:
     attempt = tried(
         made,
@@ -518,7 +535,7 @@ def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: P
     assert carried(building, "cat out/x") == "outside\n"
 
 
-def test_what_earlier_commands_left_can_become_real(building: Sandbox, work: Path) -> None:
+def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, work: Path) -> None:
     carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
     carried(building, "echo 3 > out/y; echo 4 > node_modules/z")
     (work / "out").mkdir()
@@ -540,7 +557,7 @@ def test_what_earlier_commands_left_can_become_real(building: Sandbox, work: Pat
     assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
 
 
-def test_what_a_person_changed_since_is_not_replaced(building: Sandbox, work: Path) -> None:
+def test_files_that_a_person_changed_since_are_not_replaced(building: Sandbox, work: Path) -> None:
     carried(building, "mkdir out; echo 1 > out/x")
     (work / "out").mkdir()
     (work / "out" / "x").write_text("mine")

@@ -118,7 +118,7 @@ def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
     assert "tools/later.sh" in found
 
 
-def test_without_hooks_a_makefile_and_a_test_script_are_plain_files(project: Path) -> None:
+def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
     scripts = json.dumps({"scripts": {"test": "node t.js"}})
     write(
         project, {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
