@@ -171,6 +171,20 @@ def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> Non
             _merge(layer.upper / path, below / path)
 
 
+def drop_applied(layer: Layer, changes: Iterable[FileChange]) -> None:
+    """Drops what is left of applied changes in a layer that is used again: a whiteout or an empty
+    folder would hide what is real now. Never raises."""
+    for one in changes:
+        version = layer.upper / Path(one.path).relative_to(layer.root)
+        with contextlib.suppress(OSError):
+            if os.path.lexists(version):
+                _remove(version)
+            for folder in version.parents:
+                if folder == layer.upper:
+                    break
+                folder.rmdir()
+
+
 def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:
     """Leftovers of earlier commands that this one deleted or replaced."""
     with contextlib.suppress(OSError), os.scandir(upper / folder) as entries:

@@ -19,7 +19,7 @@ from kode.contracts import FileChange, Wrapped
 from kode.errors import SandboxError
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
-from kode.sandbox.apply import apply, supersede
+from kode.sandbox.apply import apply, drop_applied, supersede
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
@@ -162,6 +162,8 @@ class Attempt:
                 started_ns,
                 lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
             )
+            if one in below:
+                drop_applied(one, (each for each in own if each.path not in left))
         return left
 
     def show(self, paths: Iterable[Path]) -> None:

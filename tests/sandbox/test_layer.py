@@ -536,17 +536,21 @@ def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: P
 
 
 def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, work: Path) -> None:
+    (work / "old.o").write_text("")
     carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
-    carried(building, "echo 3 > out/y; echo 4 > node_modules/z")
+    carried(building, "echo 3 > out/y; echo 4 > node_modules/z; rm old.o")
     (work / "out").mkdir()
     (work / "out" / "mine").write_text("mine")
 
     attempt = tried(building, "echo 5 > out/w; rm out/deep/x")
     own = attempt.changes()
-    earlier = attempt.carried({f"{work}/out/"})
-    assert [os.path.relpath(one.path, work) for one in earlier] == ["out/deep", "out/y"]
+    ignored = {f"{work}/{name}" for name in ("out/", "old.o", "node_modules/")}
+    earlier = attempt.carried(ignored)
+    names = [os.path.relpath(one.path, work) for one in earlier]
+    assert names == ["node_modules", "old.o", "out/deep", "out/y"]
     assert attempt.apply((*own, *earlier)) == {}
     attempt.close()
+    (work / "old.o").write_text("back\n")
 
     assert tree(work / "out") == {
         "deep": ("folder",),
@@ -554,7 +558,7 @@ def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, wor
         "w": (0o644, b"5\n"),
         "y": (0o644, b"3\n"),
     }
-    assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
+    assert carried(building, "cat out/y node_modules/z old.o") == "3\n4\nback\n"
 
 
 def test_files_that_a_person_changed_since_are_not_replaced(building: Sandbox, work: Path) -> None:
