@@ -179,10 +179,8 @@ def drop_applied(layer: Layer, changes: Iterable[FileChange]) -> None:
         with contextlib.suppress(OSError):
             if os.path.lexists(version):
                 _remove(version)
-            for folder in version.parents:
-                if folder == layer.upper:
-                    break
-                folder.rmdir()
+            inside = len(version.relative_to(layer.upper).parents) - 1
+            beneath.remove_empty(version.parents[:inside])
 
 
 def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:

@@ -92,7 +92,8 @@ def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
     write(
         project,
         {
-            ".git/hooks/pre-commit": "# see notes.md\n. tools/common.sh\nmake -s check\n[ -x tools/later.sh ]\n",
+            ".git/hooks/pre-commit": "# see notes.md\n. tools/common.sh\nmake -s check\n",
+            ".git/hooks/pre-merge-commit": "exec tools/later.sh\n",
             ".git/hooks/pre-push.sample": "sh sample.sh\n",
             "tools/common.sh": '. "$(dirname "$0")/deep.sh"\n',
             "tools/deep.sh": "python3 scripts/lint.py src\n",
