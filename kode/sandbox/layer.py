@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -243,9 +243,13 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
     """Marks changes in what git ignores, or tools regenerate."""
     steps = {one.path: list(_steps_to(layer, one)) for one in found}
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
-    ignored = _ignored_by_git(layer.root, sorted(asked), {})
-    if any(os.path.basename(one.path) == _RULES for one in found):
-        ignored |= _ignored_with_it(layer, sorted(asked))
+    try:
+        ignored = _ignored_by_git(layer.root, sorted(asked))
+    except GitError:
+        ignored = _ignored_by_rules(layer, sorted(asked))
+    else:
+        if any(os.path.basename(one.path) == _RULES for one in found):
+            ignored |= _ignored_by_rules(layer, sorted(asked))
     ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
     outermost = {
         path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
@@ -283,9 +287,11 @@ def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
         return False
 
 
-def _ignored_with_it(layer: Layer, names: Sequence[str]) -> frozenset[str]:
-    """What git would ignore once the command's own rules are real: a folder may hide itself."""
+def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
+    """What git would ignore once the command's own rules are real (a folder may hide itself) and
+    where it refuses to answer for the real tree: in a submodule, or behind a link."""
     rules = layer.holder / "rules"
+    rules.mkdir(exist_ok=True)
     for folder in {"", *(name for name in names if name.endswith("/"))}:
         above = layer.upper / folder / _RULES
         source = above if os.path.lexists(above) else layer.root / folder / _RULES
@@ -293,20 +299,29 @@ def _ignored_with_it(layer: Layer, names: Sequence[str]) -> frozenset[str]:
             if source.is_file() and not source.is_symlink():
                 (rules / folder).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, rules / folder / _RULES)
-    tree = {"GIT_DIR": str(layer.root / ".git"), "GIT_WORK_TREE": str(rules)}
-    return _ignored_by_git(layer.root, names, tree) if rules.exists() else frozenset()
+    with contextlib.suppress(GitError):
+        return _ignored_by_git(layer.root, names, rules)
+    return frozenset()
 
 
-def _ignored_by_git(root: Path, names: Sequence[str], environ: Mapping[str, str]) -> frozenset[str]:
+def _ignored_by_git(root: Path, names: Sequence[str], rules: Path | None = None) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
+    own, if one is given. Raises: GitError."""
     if not names or not (root / ".git").exists():
         return frozenset()
     given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
-    there = environ.get("GIT_WORK_TREE", str(root))
+    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+    environ: dict[str, str] = {}
+    if rules is not None:
+        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
+        # Its index knows submodules, about which git refuses to answer.
+        arguments = ["-C", str(rules), *arguments, "--no-index"]
     try:
-        arguments = ["-C", there, "--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
         said = run_git(root, arguments, given=given, environ=environ)
-    except GitError:  # also its way to say that none is
-        return frozenset()
+    except GitError as error:
+        if error.exit_status == 1:
+            return frozenset()  # none of them
+        raise
     return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)
 
 

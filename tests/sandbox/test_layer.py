@@ -316,6 +316,21 @@ def test_a_folder_that_hides_itself_is_ignored(made: Sandbox, work: Path) -> Non
     ]
 
 
+@needs("git")
+def test_a_submodule_or_a_replaced_link_hides_no_ignored_file(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("*.so\n")
+    other = work / "sub"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=b"]
+    subprocess.run([*git, "init", "-q", str(other)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "1"], cwd=other, check=True)
+    subprocess.run([*git, "add", "sub"], cwd=work, check=True, capture_output=True)
+    (work / "link").symlink_to("elsewhere")
+    for command in ("echo > sub/new", "rm link; mkdir link; echo > link/new"):
+        done = attempted_in(made, "layered", f"{command}; echo > a.so")
+        assert ("a.so", "created", "a.so") in done.changes
+        assert {name for name, _, ignored in done.changes if ignored} == {"a.so"}
+
+
 def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Path) -> None:
     attempt = tried(
         made,
