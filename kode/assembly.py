@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,7 @@ from kode.tools import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
@@ -254,7 +255,7 @@ def make_agent(
         outside = sandbox is None or (gate.mode == "full" and not forced)
         return None if outside or sandbox is None else sandbox.private_tmp()
 
-    place = replace(place, private_tmp=private_tmp)
+    place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
@@ -397,6 +398,13 @@ def _contents(config: Config, folder: Path) -> Contents:
         max_file_bytes=limits.max_file_mb * MEGABYTE,
         max_bytes=limits.max_session_mb * MEGABYTE,
     )
+
+
+@lru_cache(maxsize=8)
+def _named(project: Path) -> "Named":
+    from kode.sandbox.named import Named
+
+    return Named(project)
 
 
 def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
