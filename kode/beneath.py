@@ -158,8 +158,13 @@ def remove_empty(folders: Iterable[Path]) -> None:
     """Removes these folders, the innermost first, up to one that holds something."""
     with contextlib.suppress(OSError):
         for one in folders:
-            with open_folder(one.parent) as folder:
-                os.rmdir(one.name, dir_fd=folder)
+            remove_folder(one)
+
+
+def remove_folder(path: Path) -> None:
+    """Removes an empty folder."""
+    with open_folder(path.parent) as folder:
+        os.rmdir(path.name, dir_fd=folder)
 
 
 @contextlib.contextmanager

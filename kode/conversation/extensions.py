@@ -48,7 +48,9 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
     if talk.extensions is not None:
         project_s = [hook.item for hook in hooks.hooks if hook.item.scope == "project"]
         await talk.extensions.ask_outside(project_s)
-    hooks.is_current = lambda hook: is_current(hook, around)
+    hooks.is_current = lambda hook: (
+        is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
+    )
     talk.agent = _extend(agent, found, hooks, diagnostics=talk.config.diagnostics)
     return of_servers
 
@@ -120,4 +122,4 @@ def _skill_tools(agent: Agent, found: Brought) -> tuple[Tool, ...]:
         return ()
     from kode.extensions.skill_tool import skill_tool
 
-    return (skill_tool(offered, agent.place.project),)
+    return (skill_tool(offered, agent.place.home, agent.place.project),)

@@ -110,7 +110,6 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
         try:
             changes = await asyncio.to_thread(attempt.changes)
             settled = await settle_changes(command, attempt, changes, may_ask=True)
-            agent.marks.record(one.path for one in settled.made)
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
         return tuple(about(agent.place.cwd, settled))

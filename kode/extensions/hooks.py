@@ -32,7 +32,7 @@ MAX_TIMEOUT_S = 600.0
 _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
-_VARIABLE = re.compile(r"^\$\{?\w+\}?/")
+_VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 _PLAIN_NAMES = re.compile(r"[\w|]*")
 
 
@@ -152,11 +152,24 @@ def _hook(
         # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
-    if place.scope == "project":
-        folders = (place.folder, around.cwd, around.project)
+    is_project_s = place.scope == "project"
+    folders = (place.folder, around.cwd, around.project) if is_project_s else (place.folder,)
+    covers = [path, *dict.fromkeys(_files_named(command, folders))]
+    if is_project_s:
         content += "".join(f"\n{part}" for part in _programs(command, folders, place.top))
+    else:
+        for program in covers[1:]:
+            with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
+                content += f"\n=== {program}\n{read_text(program, place)}\n"
     return Hook(
-        item=Item(kind="hook", name=name, origin=path, scope=place.scope, content=content),
+        item=Item(
+            kind="hook",
+            name=name,
+            origin=path,
+            scope=place.scope,
+            content=content,
+            covers=tuple(map(str, covers)),
+        ),
         event=event,
         matcher=matcher,
         command=command,

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kode import paths
-from kode.extensions import brought, mcp_config, trust
+from kode.extensions import brought, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
 
-FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
+FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
 
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
@@ -35,10 +35,9 @@ def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 async def review(
     home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
-) -> tuple[str, ...]:
+) -> tuple[Item, ...]:
     """Asks once about everything new or changed; without a person it stays off. `declined` holds
-    the digests that the person refused in this process, and is extended. Returns the names of what
-    stays off, as `kind NAME`.
+    the digests that the person refused in this process, and is extended. Returns what stays off.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -54,7 +53,7 @@ async def review(
         else:
             trust.approve(home, project, asked)
             pending = [item for item in pending if item not in asked]
-    return tuple(map(named, pending))
+    return tuple(pending)
 
 
 async def may_run_outside(
@@ -95,11 +94,15 @@ async def may_run_outside(
 def question(items: Sequence[Item], approvals: Approvals) -> Question:
     """The one question about several items: what each is, and what it may run."""
     changed = any(trust.state(item, approvals) == "changed" for item in items)
+    title = "Use this repository's extensions"
+    if any(trust.written_after(item, approvals) for item in items):
+        title = "Use what a session wrote that had read outside text"
+    elif changed:
+        title += ", which has changed since you approved it"
     return Question(
         tool="trust",
         subject=visible(", ".join(map(named, items))),
-        title="Use this repository's extensions"
-        + (", which has changed since you approved it" if changed else ""),
+        title=title,
         preview=visible("\n\n".join(shown(item, approvals) for item in items)),
         reason="It can run programs or steer the model. Yes holds until it changes; "
         "`kode trust` lists and revokes.",
@@ -117,7 +120,9 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     if len(kept) > lines:
         rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"
         kept = [*kept[:lines], rest]
-    return "\n".join((f"{named(item)} ({state}, from {item.origin})", *kept))
+    source = trust.written_after(item, approvals)
+    after = f", written after reading {source}" if source else ""
+    return "\n".join((f"{named(item)} ({state}, from {item.origin}{after})", *kept))
 
 
 def named(item: Item) -> str:

@@ -18,7 +18,7 @@ from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may_run_outside, review
+from kode.extensions.review import may_run_outside, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
@@ -56,7 +56,7 @@ class Extensions:
     given: Sequence[Entry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
-    """Names of unapproved extensions, which stay off."""
+    """What is not approved and stays off, as `kind NAME`."""
     servers: dict[str, McpServer] = field(default_factory=dict)
     reachable: tuple[Tool, ...] = ()
     """Every tool of the servers, and the pair for all: a session goes on with those that its
@@ -106,7 +106,7 @@ class Extensions:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
         this session: later ones are reached through `mcp_call`, if it is among them."""
         try:
-            self.untrusted = await review(
+            waiting = await review(
                 self.home,
                 self.cwd,
                 trust_project=self.trust_project,
@@ -116,10 +116,14 @@ class Extensions:
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
-            if self.untrusted:
+            self.untrusted = tuple(map(named, waiting))
+            # Of instructions their reader says it, also where nobody is asked.
+            off = [named(item) for item in waiting if item.kind != "instructions"]
+            if off:
+                once = "" if self.trust_project else ", --trust-project trusts it for once"
                 self._say(
-                    f"Not used, because not approved: {', '.join(self.untrusted)}. "
-                    "`kode trust approve` shows and approves, --trust-project trusts it for once."
+                    f"Not used, because not approved: {', '.join(off)}. "
+                    f"`kode trust approve` shows and approves{once}."
                 )
             self.begin()
         servers = list(self.servers.values())

@@ -93,7 +93,8 @@ def read_skill(folder: Path, place: Place) -> Skill:
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
-    content = folder_content(folder) if place.scope == "project" else text
+    is_whole = place.scope == "project"
+    content = folder_content(folder) if is_whole else text
     return Skill(
         item=Item(
             kind="skill",
@@ -101,6 +102,7 @@ def read_skill(folder: Path, place: Place) -> Skill:
             origin=folder,
             scope=place.scope,
             content=content,
+            covers=(str(folder if is_whole else folder / FILE),),
         ),
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         body=document.body,

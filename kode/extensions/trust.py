@@ -1,5 +1,6 @@
 """What a person approved of a repository's extensions: pinned by full content, so that a change
-disables it until the new content is approved, with a diff.
+disables it until the new content is approved, with a diff. What a session wrote that had read
+outside text needs approval wherever it lies, and may be a text that nobody is asked about else.
 
 The only place that decides what needs approval. Not here: finding extensions and asking about them.
 """
@@ -14,16 +15,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
-from kode.errors import ConfigError
+from kode.errors import ConfigError, StorageError
 from kode.permissions.approvals import read_approvals, write_approvals
+from kode.session.marks import Record, record_of
 from kode.tools.diffs import unified_diff
 
 Kind = Literal[
-    "mcp", "mcp-tool", "skill", "command", "agent", "hook", "mcp-outside", "hook-outside"
+    "mcp",
+    "mcp-tool",
+    "skill",
+    "command",
+    "agent",
+    "hook",
+    "instructions",
+    "mcp-outside",
+    "hook-outside",
 ]
 """`-outside`: that it may run without a sandbox, where there is none."""
 BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "hook-outside")
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
+NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
+"""What no finder lists once it is approved."""
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
@@ -45,6 +57,10 @@ class Item:
     content: str
     """Everything it can do: an approval covers only what is in here. For a folder,
     `folder_content`."""
+    covers: tuple[str, ...] = ()
+    """Files and folders that are in `content`, absolute."""
+    sha256: str = ""
+    """Of instructions: of the file's bytes, if all of its text is in the content; "" otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +84,9 @@ class Approvals:
     trust_project: bool = False
     """Whether the entire project counts as approved in this process (`--trust-project`)."""
     problem: str = ""
-    """A sentence if the approvals file was damaged; "" otherwise."""
+    """Sentences if the approvals file or the record of marks was damaged; "" otherwise."""
+    marks: Record | None = None
+    """Which files were written by sessions that had read outside text."""
 
     def find(self, item: Item) -> Approved | None:
         """The approval of this item, for any content."""
@@ -114,26 +132,68 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     approved. Never raises."""
     path = paths.trust_file(home, project)
     items, problem = read_approvals(path, _decode, "this project's extensions are off")
-    return Approvals(items=items, trust_project=trust_project, problem=problem)
+    marks = record_of(home)
+    try:
+        damage = marks.read()
+    except StorageError as error:
+        damage = str(error)
+    problem = f"{problem} {damage}".strip()
+    return Approvals(items=items, trust_project=trust_project, problem=problem, marks=marks)
 
 
 def state(item: Item, approvals: Approvals) -> State:
-    """Whether an item may be used. Items from the person's own home or program are trusted; those
-    of a repository if approved with exactly this content. A tool of any server must match its pin,
-    even of the person's own, and nothing runs without a sandbox unless approved."""
-    its_own = item.scope != "project" or approvals.trust_project
-    if its_own and item.kind not in BESIDE:
+    """Whether an item may be used. Items from the person's own home or program and instructions are
+    trusted, unless `written_after` names a source; those of a repository if approved with exactly
+    this content. A tool of any server must match its pin, even of the person's own, and nothing
+    runs without a sandbox unless approved."""
+    its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
+    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
         return "trusted"
+    before = _text_before(item, approvals)
+    if before is not None:
+        return "trusted" if before == item.content else "changed"
     known = approvals.find(item)
     if known is None:
         return "new"
     return "trusted" if known.digest == digest(item) else "changed"
 
 
+def written_after(item: Item, approvals: Approvals) -> str:
+    """The outside text that a session had read which wrote one of an item's files; "" for none."""
+    if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
+        return ""
+    files: list[str] = []
+    for name in item.covers or (str(item.origin),):
+        is_folder = os.path.isdir(name)
+        files += map(str, _all_below(name)) if is_folder else [name]
+    return next(filter(None, map(approvals.marks.source, files)), "")
+
+
+def is_held(item: Item, home: Path, project: Path) -> bool:
+    """Whether an item that a session began with was meanwhile written by one that had read outside
+    text, and is not approved as it is now."""
+    approvals = load(home, project)
+    return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
+
+
+def _all_below(folder: str) -> Iterable[Path]:
+    return (Path(where) / name for where, _, names in os.walk(folder) for name in names)
+
+
 def diff(item: Item, approvals: Approvals) -> str:
     """What changed since the approval, as a unified diff; "" if new or unchanged."""
-    known = approvals.find(item)
-    return unified_diff(item.name, known.content, item.content) if known is not None else ""
+    before, known = _text_before(item, approvals), approvals.find(item)
+    if before is None and known is not None:
+        before = known.content
+    return unified_diff(item.name, before, item.content) if before is not None else ""
+
+
+def _text_before(item: Item, approvals: Approvals) -> str | None:
+    """The instructions that sessions had before one with outside text changed them."""
+    if item.kind != "instructions" or approvals.marks is None:
+        return None
+    before = approvals.marks.text_before(str(item.origin))
+    return None if before is None else f"{before}\n"
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
@@ -141,6 +201,8 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
+    instructions = [item for item in items if item.kind == "instructions"]
+    record_of(home).approve((str(item.origin), item.sha256) for item in instructions)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     fresh = [
         Approved(
@@ -161,6 +223,10 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
+    gone = tuple(gone)
+    for one in gone:
+        if one.kind == "instructions":
+            record_of(home).withdraw(one.origin)
     revoked = {_identity(one) for one in gone}
     return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
 

@@ -73,8 +73,8 @@ class Sandbox:
     _loopback: Loopback | None = None
     _can_share: bool = True
     """Whether to try for a network that its commands share: False once that has failed."""
-    _below: dict[Path, Path] = field(default_factory=dict)
-    """Working folder → ignored files that commands of this session wrote."""
+    below: dict[Path, Path] = field(default_factory=dict)
+    """Working folder → holder of what commands of this session wrote and is not real."""
     _one_thread: threading.RLock = field(default_factory=threading.RLock)
     """A hook and the first probe may run at the same time: parallel self-tests would spoil each
     other's folders, and select a weaker sandbox."""
@@ -115,7 +115,7 @@ class Sandbox:
             if store is None:
                 raise OSError("there is no place for a copy of the project")
             over = tuple(
-                layers.make_layer(store, folder, self._below.get(folder))
+                layers.make_layer(store, folder, self.below.get(folder))
                 for folder in self.ground.folders
             )
         return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
@@ -136,27 +136,27 @@ class Sandbox:
     def layered(self) -> bool:
         return self.standing().layered
 
-    def keep_ignored(self, over: Sequence[Layer], ignored: Sequence[FileChange]) -> None:
-        """Keeps ignored files that a command wrote for the next ones."""
+    def keep_unlisted(self, over: Sequence[Layer], unlisted: Sequence[FileChange]) -> None:
+        """Keeps what a command wrote for the next ones."""
         store = self.store()
         for one in over:
-            own = [each for each in ignored if Path(each.path).is_relative_to(one.root)]
-            if store is None or (not own and one.root not in self._below):
+            own = [each for each in unlisted if Path(each.path).is_relative_to(one.root)]
+            if store is None or not own:
                 continue
             below = store / f"below-{paths.path_hash(one.root)}"
-            below.mkdir(exist_ok=True)
-            carry_over(one, own, below)
-            self._below[one.root] = below
+            (below / "upper").mkdir(parents=True, exist_ok=True)
+            carry_over(one, own, below / "upper")
+            self.below[one.root] = below
 
     @property
     def carries(self) -> bool:
-        return bool(self._below)
+        return bool(self.below)
 
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""
-        for below in self._below.values():
+        for below in self.below.values():
             shutil.rmtree(below, ignore_errors=True)
-        self._below = {}
+        self.below = {}
 
     def show(self, paths: Iterable[str]) -> None:
         """See `contracts.Sandbox`."""
@@ -177,7 +177,7 @@ class Sandbox:
         with self._one_thread:
             if self.running:
                 return
-            self._below, self._temporary = {}, ""
+            self.below, self._temporary = {}, ""
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()

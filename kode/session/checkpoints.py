@@ -137,13 +137,14 @@ class Checkpoints:
             return replace(kept, problem=kept.problem or str(error))
         return kept
 
-    def end_command(self, turn: int, kept: Kept) -> None:
-        """After it: notes what it did. Raises: StorageError."""
+    def end_command(self, turn: int, kept: Kept) -> list[str]:
+        """After it: notes what it did; returns the paths that it changed. Raises: StorageError."""
         if not kept.files and not kept.surveys:
-            return
+            return []
         done, repositories = differences(self.contents, turn, kept)
         self._record(*done, *repositories, Settled(turn=turn))
         self.open_changes.update({change.path: change for change in done})
+        return [change.path for change in done]
 
     def end_turn(self) -> None:
         """Notes what the turn left behind, and that it has ended. Raises: StorageError."""

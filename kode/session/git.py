@@ -50,6 +50,11 @@ _NOT_PASSED_ON = (
 class GitError(Exception):
     """git is missing, took too long, or refused. The text says which, in a few words."""
 
+    def __init__(self, said: str, *, exit_status: int | None = None) -> None:
+        super().__init__(said)
+        self.exit_status = exit_status
+        """None if it did not run to its end."""
+
 
 def run_git(
     root: Path,
@@ -100,7 +105,8 @@ def _run(
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise GitError(f"git said: {said[:200]}" if said else "git failed")
+        words = f"git said: {said[:200]}" if said else "git failed"
+        raise GitError(words, exit_status=done.returncode)
     return done.stdout
 
 

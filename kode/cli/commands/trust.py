@@ -106,7 +106,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
             "kind": one.kind,
             "name": one.name,
             "scope": "project",
-            "state": "approved" if one.kind in trust.BESIDE else "gone",
+            "state": "approved" if one.kind in trust.NOT_FOUND else "gone",
             "origin": one.origin,
             "hash": one.digest,
         }
