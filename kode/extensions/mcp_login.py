@@ -26,6 +26,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Server
+from kode.sealed import opened, sealed_object
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000
@@ -102,16 +103,18 @@ class _Tokens:
     def _write(self, part: str, value: Any) -> None:
         with durable.locked(self.path.parent):
             document = {**self._document(), "url": self.url, part: value}
-            durable.replace(self.path, json.dumps(document, indent=2).encode() + b"\n")
+            data = json.dumps(sealed_object(document), indent=2).encode()
+            durable.replace(self.path, data + b"\n")
 
     def _document(self) -> dict[str, Any]:
-        try:
-            found = object_of(self.path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        # The name is a short hash: tokens of another server must never be sent to this one.
-        if found is not None and found.get("url") == self.url:
-            return found
+        with contextlib.suppress(ValueError):
+            try:
+                found = opened(object_of(self.path.read_bytes()) or {})
+            except FileNotFoundError:
+                return {}
+            # The name is a short hash: tokens of another server must never be sent to this one.
+            if found.get("url") == self.url:
+                return found
         durable.set_aside(self.path)
         return {}
 

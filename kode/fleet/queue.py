@@ -173,11 +173,7 @@ class Queue:
         if most is not None and state.failures >= most:
             return f"{state.failures} tasks in a row failed."
         budget = self.budget()
-        if budget is not None and budget.is_used_up():
-            return (
-                f"The budget of ${budget.limit_usd:g} is used up (${budget.spent_usd:.4f} spent)."
-            )
-        return ""
+        return budget.stopped() if budget is not None else ""
 
     def is_over(self) -> bool:
         """Whether every task has ended, or will not be started."""

@@ -202,7 +202,7 @@ def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
     assert again(queue).state.tasks["a"].finished is not None
 
 
-def test_a_log_that_is_gone_is_not_one_that_never_was(make: Make) -> None:
+def test_a_log_that_was_deleted_counts_as_lost(make: Make) -> None:
     queue = make("a")
     assert again(queue).lost_bytes == 0
     queue.lease(worker_of(queue))
