@@ -1,5 +1,6 @@
 """A log that was cut between two lines is found, and no sound one is taken for cut."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,24 @@ def test_no_flipped_bit_of_a_note_tells_another_length(log: Path) -> None:
     (note,) = log.parent.glob("*.end")
     whole, length = note.read_bytes(), ends.noted(log)
     for at in range(len(whole)):
-        for bit in range(8):
-            flipped = bytearray(whole)
-            flipped[at] ^= 1 << bit
-            note.write_bytes(flipped)
-            assert ends.noted(log) in (0, length)
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        note.write_bytes(flipped)
+        assert ends.noted(log) in (0, length)
+
+
+def test_a_note_leads_nowhere_else_and_stops_nothing(tmp_path: Path) -> None:
+    log, victim = tmp_path / "log.jsonl", tmp_path / "victim"
+    victim.write_text("whole")
+    beside = tmp_path / "log.jsonl.end"
+    beside.symlink_to(victim)
+    durable.append_line(log, b"{}", note_end=True)
+    beside.unlink()
+    os.mkfifo(beside)
+    durable.append_line(log, b"{}", note_end=True)
+
+    assert ends.lost(log) == 0
+    assert victim.read_text() == "whole"
 
 
 def test_a_place_without_room_for_a_note_stops_no_append(tmp_path: Path) -> None:
