@@ -369,7 +369,9 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
         copy_image(image, folder)
     if plan := read_plan(paths.plan_file(home, source.id)):
         write_plan(paths.plan_file(home, session_id), plan)
-    durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
+    path, data = paths.session_file(home, session_id), b"\n".join(lines) + b"\n"
+    durable.replace(path, data)
+    ends.note(path, len(data))
     order.add(paths.sessions_folder(home), session_id)
     return session_id
 

@@ -98,6 +98,8 @@ def test_a_long_list_is_written_anew_in_the_same_order(
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -> None:
     first, second = (session_of(tmp_path, task) for task in "12")
+    for at, session_id in enumerate((first, second), 100):
+        os.utime(paths.session_file(tmp_path, session_id), (at, at))
     folder = paths.sessions_folder(tmp_path)
     path = folder / order.NAME
     whole = path.read_bytes()
@@ -105,7 +107,7 @@ def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -
     if damage == "gone":
         path.unlink()
     else:
-        changed = whole[:-13] + b"0" + whole[-12:]
+        changed = whole[:-13] + bytes([whole[-13] ^ 1]) + whole[-12:]
         path.write_bytes(changed if damage == "flipped" else b"".join(lines[:2]))
 
     assert order.is_damaged(folder)
