@@ -80,7 +80,8 @@ class SharedBudget:
     def _append(self, value: dict[str, object]) -> None:
         lost = ends.lost(self.path)
         # A line that is no money counts as damage until the limit is set again.
-        values = [{"lost_bytes": lost}, value] if lost else [value]
+        loss: dict[str, object] = {"lost_bytes": lost}
+        values = [loss, value] if lost else [value]
         # Unlike every other line, so that one that is there twice counts once.
         lines = [json.dumps({**one, "id": secrets.token_hex(4)}).encode() for one in values]
         durable.append_lines(self.path, [*map(seal, lines)], note_end=True)
