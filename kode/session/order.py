@@ -95,5 +95,6 @@ def _shorten(descriptor: int, folder: Path) -> None:
     kept = [
         one for one in sorted(known, key=known.__getitem__) if (folder / f"{one}.jsonl").exists()
     ]
+    ends.forget(folder / NAME)  # or whoever reads now would take it for cut
     os.ftruncate(descriptor, 0)
     os.write(descriptor, b"".join(map(_line, kept)))
