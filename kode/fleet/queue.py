@@ -17,20 +17,24 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode import durable, paths
+from kode import durable, ends, paths
 from kode.errors import SessionError, UserError
 from kode.fleet.owner import is_own, sign
 from kode.fleet.records import (
     VERSION,
     Alive,
     Cancelled,
+    Finished,
     Fleet,
     Leased,
     Line,
+    Lost,
     Record,
+    Released,
     Reopened,
     Resumed,
     Started,
@@ -59,9 +63,13 @@ class Queue:
         self.fleet = fleet
         self.state = state_of(tasks, ())
         self.damaged: list[int] = []
-        """Numbers of lines of the log that cannot be read, from 1."""
+        """Numbers of lines of the log that cannot be read, or are there twice, from 1."""
         self._read_to = 0
         self._lines = 0
+        self._under_leases: set[int] = set()
+        """Hashes of the lines that are under a lease: there is one of a kind."""
+        self._cut_bytes = 0
+        """What the log has lost, and no line of it tells yet."""
         self._budget = SharedBudget(folder / SPENT)
 
     def is_own(self) -> bool:
@@ -78,7 +86,13 @@ class Queue:
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
                 return self._read(file)
+        self._cut_bytes = ends.noted(path)
         return []
+
+    @property
+    def lost_bytes(self) -> int:
+        """How much of its log is lost."""
+        return self.state.lost_bytes + self._cut_bytes
 
     def lease(self, worker: "Worker", only: str | None = None) -> Leased | None:
         """A task for a worker, `only` the one named; None where none is free, or nothing more is to
@@ -159,11 +173,7 @@ class Queue:
         if most is not None and state.failures >= most:
             return f"{state.failures} tasks in a row failed."
         budget = self.budget()
-        if budget is not None and budget.is_used_up():
-            return (
-                f"The budget of ${budget.limit_usd:g} is used up (${budget.spent_usd:.4f} spent)."
-            )
-        return ""
+        return budget.stopped() if budget is not None else ""
 
     def is_over(self) -> bool:
         """Whether every task has ended, or will not be started."""
@@ -225,13 +235,17 @@ class Queue:
                 durable.unlock(file)
 
     def _append(self, file: IO[bytes], record: Record) -> None:
-        durable.append_to(file, line_of(record), self.folder / LOG)
+        records = [Lost(size_bytes=self._cut_bytes)] if self._cut_bytes else []
+        lines = b"\n".join(map(line_of, [*records, record]))
+        durable.append_to(file, lines, self.folder / LOG, note_end=True)
         self._read(file)
 
     def _read(self, file: IO[bytes]) -> list[Record]:
         """Takes in the whole lines that were not read yet. What follows the last line feed is being
         written, or was cut by a crash."""
+        noted = ends.noted(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
+        self._cut_bytes = max(0, noted - size)
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
@@ -243,6 +257,11 @@ class Queue:
             except ValueError:
                 self.damaged.append(self._lines)
                 continue
+            if isinstance(record, Leased | Started | Released | Finished):
+                if hash(line) in self._under_leases:
+                    self.damaged.append(self._lines)
+                    continue
+                self._under_leases.add(hash(line))
             if not isinstance(record, Fleet | Task):
                 self.state.take(record)
                 records.append(record)
@@ -291,7 +310,7 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     durable.make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    lines: list[Line] = [fleet, *tasks]
+    lines: list[Line] = [replace(fleet, tasks=len(tasks)), *tasks]
     data = b"".join(line_of(line) + b"\n" for line in lines)
     sign(paths.home(), folder, data)
     durable.replace(path, data)
@@ -312,20 +331,28 @@ def open_queue(home: Path, name: str | None) -> Queue:
                 "somewhere else. Put the file itself there."
             )
     with durable.storage_errors(path, "read"):
-        try:
-            data = path.read_bytes()
-            lines = [parse_line(line) for line in data.splitlines()]
-        except ValueError:
-            raise UserError(
-                f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its "
-                f"tasks did are beside it, in {folder}."
-            ) from None
-    fleet, tasks = lines[0] if lines else None, lines[1:]
-    if not isinstance(fleet, Fleet) or fleet.version > VERSION:
+        data = path.read_bytes()
+    fleet, tasks = _tasks_in(data)
+    if fleet is not None and fleet.version > VERSION:
         raise UserError(f"{path} was written by a newer kode. Update kode to open it.")
-    queue = Queue(folder, fleet, [task for task in tasks if isinstance(task, Task)], data)
+    if fleet is None or fleet.tasks not in (None, len(tasks)):
+        raise UserError(
+            f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its tasks "
+            f"did are beside it, in {folder}."
+        )
+    queue = Queue(folder, fleet, tasks, data)
     queue.refresh()
     return queue
+
+
+def _tasks_in(data: bytes) -> tuple[Fleet | None, list[Task]]:
+    """What a queue's first line says, and its tasks, each once; None where lines are damaged."""
+    try:
+        first, *lines = (parse_line(line) for line in data.splitlines())
+    except ValueError:
+        return None, []
+    tasks = {task.id: task for task in lines if isinstance(task, Task)}
+    return first if isinstance(first, Fleet) else None, list(tasks.values())
 
 
 def queues(home: Path) -> list[Path]:

@@ -9,6 +9,7 @@
     Reopened    a task that had failed is to be continued
     Resumed     a person has the queue worked on again: failures in a row count from here
     Cancelled   nothing more is to be started
+    Lost        here the log was cut
 
 Nothing here touches a file.
 """
@@ -58,6 +59,8 @@ class Fleet:
     """The folder of the work trees."""
     flags: tuple[str, ...] = ()
     """More flags of every `kode run`."""
+    tasks: int | None = None
+    """How many there are; an older kode wrote no number."""
     type: Literal["fleet"] = "fleet"
 
 
@@ -180,7 +183,14 @@ class Cancelled:
     type: Literal["cancelled"] = "cancelled"
 
 
-Record = Leased | Alive | Started | Released | Finished | Reopened | Resumed | Cancelled
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    size_bytes: int
+    """Of what the log once had, and has no longer."""
+    type: Literal["lost"] = "lost"
+
+
+Record = Leased | Alive | Started | Released | Finished | Reopened | Resumed | Cancelled | Lost
 Line = Fleet | Task | Record
 
 

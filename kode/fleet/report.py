@@ -56,7 +56,9 @@ class Summary:
     stopped: str
     """Why nothing more is started; "" where it is."""
     damaged: int
-    """Lines of its log that cannot be read."""
+    """Lines of its log that cannot be read, or are there twice."""
+    lost_bytes: int
+    """Of its log, where it was cut."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -121,4 +123,5 @@ def summary_of(queue: Queue) -> Summary:
         tokens=sum(end.tokens for end in ends),
         stopped=queue.stopped(),
         damaged=len(queue.damaged),
+        lost_bytes=queue.lost_bytes,
     )

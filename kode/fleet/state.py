@@ -15,6 +15,7 @@ from kode.fleet.records import (
     Cancelled,
     Finished,
     Leased,
+    Lost,
     Record,
     Released,
     Reopened,
@@ -77,6 +78,8 @@ class State:
     """In a row, since a person last had the queue worked on."""
     budget_usd: float | None = None
     """The latest."""
+    lost_bytes: int = 0
+    """Of the records."""
 
     def take(self, record: Record) -> None:
         """Takes one record in. One that does not count changes nothing."""
@@ -85,6 +88,8 @@ class State:
                 self.until[worker] = max(until, self.until.get(worker, 0.0))
             case Cancelled():
                 self.cancelled = True
+            case Lost(size_bytes=size):
+                self.lost_bytes += size
             case Resumed(budget_usd=budget_usd):
                 self.failures = 0
                 self.budget_usd = self.budget_usd if budget_usd is None else budget_usd

@@ -181,7 +181,7 @@ class _Work:
         seen = seen or child.NOTHING
         self.queue.settle(self.one, seen.cost_usd)
         budget = self.queue.budget()
-        if said["status"] == "error" and budget is not None and budget.is_used_up():
+        if said["status"] == "error" and budget is not None and budget.stopped():
             reason = f"the budget of all tasks is used up: {said.get('error') or ''}"
             return Released(task=self.one.task.id, lease=self.lease.lease, reason=reason)
         if said["status"] == "interrupted":

@@ -26,8 +26,9 @@ def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
         return "it is too large to save"
     if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
         return "it is not a file that can be saved"
-    if is_digest(goal.state) and contents.data(goal.state or "") is None:
-        return "its old content is no longer saved (oldest deleted first)"
+    state = goal.state or ""
+    if is_digest(state) and contents.data(state) is None:
+        return contents.why_missing(state)
     return ""
 
 

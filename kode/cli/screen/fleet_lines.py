@@ -92,7 +92,12 @@ def conclusion(queue: "Queue") -> str:
     if of.stopped:
         text += f" {of.stopped}"
     if of.damaged:
-        text += f" {of.damaged} lines of {of.folder}/log.jsonl cannot be read and are left out."
+        text += f" {of.damaged} lines of {of.folder}/log.jsonl are damaged and were left out."
+    if of.lost_bytes:
+        text += (
+            f" {of.lost_bytes} bytes of {of.folder}/log.jsonl are lost: what ended in them counts "
+            "as cut short."
+        )
     if (of.waiting or of.running) and not queue.state.cancelled:
         return f"{text} Continue with: kode fleet resume {of.id}"
     if choose(queue, (), all_ended=True):
