@@ -69,7 +69,7 @@ from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
 from kode.shared_budget import SharedBudget
-from kode.tools import BUILTIN, SMALL
+from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

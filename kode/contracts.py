@@ -5,6 +5,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -331,6 +332,8 @@ class FileChange:
     """Whether it is a symlink now, which may stand for a folder."""
     files: int = 1
     """How many files it stands for: a tool's new folder is one change, an empty folder has 0."""
+    runs_later: bool = False
+    """Whether a program would run it, or what it names, without being asked to: a git hook."""
 
     @property
     def unlisted(self) -> bool:
@@ -341,6 +344,12 @@ class FileChange:
     def in_git(self) -> bool:
         """Whether it is git's own: a commit writes a dozen such files, which nobody reads."""
         return "/.git/" in self.path
+
+
+def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
+    """The changes without what goes with a deleted folder."""
+    gone = {one.path for one in changes if one.change == "deleted"}
+    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
 class Attempt(Protocol):

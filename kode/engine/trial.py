@@ -26,15 +26,14 @@ from kode.contracts import (
     ToolOutput,
     Verdict,
     WrapCommand,
+    outermost,
 )
+from kode.diffs import unified_diff
 from kode.engine.agent import Agent
 from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of, plural
-from kode.permissions import sensitive
-from kode.permissions.gate import outermost
-from kode.tools.diffs import unified_diff
-from kode.tools.files import printable
+from kode.plain_text import printable
 
 MAX_DIFF_CHARS = 200_000
 MAX_DIFF_FILE_BYTES = 1_000_000
@@ -257,7 +256,7 @@ async def settle_ended() -> None:
 
 def _is_record(change: FileChange) -> bool:
     """Whether only git reads it, or will no more: nobody else wants to see it."""
-    return change.in_git and (change.change == "deleted" or not sensitive.runs_later(change.path))
+    return change.in_git and (change.change == "deleted" or not change.runs_later)
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
+from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.session.marks import Record, record_of
-from kode.tools.diffs import unified_diff
 
 Kind = Literal[
     "mcp",

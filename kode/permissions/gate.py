@@ -24,6 +24,7 @@ from kode.contracts import (
     Tool,
     ToolContext,
     Verdict,
+    outermost,
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
@@ -456,12 +457,6 @@ def visible(text: str) -> str:
         for c in text
     )
     return _RUNS.sub(_spelt_run, shown)
-
-
-def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes without what goes with a deleted folder."""
-    gone = {one.path for one in changes if one.change == "deleted"}
-    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
 def _spelt_run(run: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ from kode.session import log
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000

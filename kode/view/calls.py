@@ -21,7 +21,7 @@ from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.export import readable_arguments
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 
 SUBJECT_CHARS = 200
 MAX_DIFF_LINES = 20_000

@@ -13,7 +13,7 @@ import pytest
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 
 every_tool = pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)

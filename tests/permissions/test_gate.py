@@ -14,8 +14,8 @@ from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, PersonGate, visible
 from kode.permissions.rules import Rules, parse_all
-from kode.tools import BUILTIN
 from kode.tools.apply_patch import patch_file
+from kode.tools.builtin import BUILTIN
 from kode.tools.patch_text import Hunk
 from tests.workplaces import workplace
 
