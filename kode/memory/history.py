@@ -39,6 +39,8 @@ _TERMS = (
 )
 BY_HAND = "by-hand"
 """The kind of a change that a person made in the file itself."""
+REBUILD = "rebuild"
+"""The kind of one that put back what the history has."""
 _RECORDS = ("---\n", "{")
 """How an episode's file and a note begin."""
 _GENERATED = "> Summary:"
@@ -253,7 +255,8 @@ class History:
         if places and not made:
             never = Author(who="undo")
             reason = f"{change.kind} {change.id} was never made: kode was stopped before"
-            self.append(undo_of(change, never, before=(), after=(), reason=reason))
+            mark = undo_of(change, never, before=(), after=(), reason=reason)
+            self.append(replace(mark, stood=change.stood, stands=change.stood))
         if places and made:
             places.finish(change.target, state)
         self.forget(change.id)
@@ -274,14 +277,8 @@ class History:
         """Every place whose changes say what stands there → the last fingerprint."""
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             found = _STANDING.findall(self.path.read_bytes())
-            places = {one.decode(errors="replace"): stands.decode() for one, stands in found}
-            tracked = self.places
-            if tracked is not None:
-                return {
-                    tracked.place_of(one): stands
-                    for one, stands in places.items()
-                    if tracked.tracks(one)
-                }
+            places = {one: self._place(one) for one in {target for target, _ in found}}
+            return {place: at.decode() for one, at in found if (place := places[one])}
         return {}
 
     def take_hand_edit(self, target: str, state: State) -> Change | None:
@@ -321,13 +318,17 @@ class History:
         never = {change.undoes for change in found.values() if change.is_mark}
         return [one for one in reversed(found.values()) if one.id not in never]
 
-    def targets(self) -> list[str]:
+    def changed_places(self) -> list[str]:
         """Every place that has a change, in order of first mention."""
         with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
             found = dict.fromkeys(_TARGET.findall(self.path.read_bytes()))
-            tracks = self.places.tracks if self.places else lambda target: False
-            return [name for one in found if tracks(name := one.decode(errors="replace"))]
+            return list(dict.fromkeys(filter(None, map(self._place, found))))
         return []
+
+    def _place(self, target: bytes) -> str:
+        """ "" for one that is not followed."""
+        places, name = self.places, target.decode(errors="replace")
+        return places.place_of(name) if places and places.tracks(name) else ""
 
     def damage(self, *, mend: bool) -> str:
         """What happened to the file since kode wrote it, in words; "" if nothing did. With `mend`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory.history import Author, Change
+from kode.memory.history import REBUILD, Author, Change
 from kode.memory.stored import locked
 from kode.messages import first_of, plural, shorten
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MOST_SAID = 3
 """Edits by hand that are reported one by one."""
 QUOTED_CHARS = 60
-REBUILD = "rebuild"
 
 
 async def reconcile(system: "BaseMemory", *, read_only: bool) -> list[str]:
@@ -47,7 +46,7 @@ async def rebuild(system: "BaseMemory") -> str:
     if places is None:
         raise MemoryRefused(f"The {system.name} memory cannot be rebuilt from its history.")
     lines = []
-    for target in dict.fromkeys(map(places.place_of, history.targets())):
+    for target in history.changed_places():
         if places.is_rebuilt(target):
             async with locked(places.lock(target)):
                 lines += _rebuild_one(system, target)

@@ -18,13 +18,13 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused, StorageError
-from kode.memory import embed, stale, standing
+from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import Row, read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
-from kode.memory.history import Author, History, Who
+from kode.memory.history import REBUILD, Author, History, Who
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
@@ -192,7 +192,7 @@ class Notes(NotesByHand):
                 counts[carrier.place_row(row)] += 1
             except MemoryRefused:
                 counts["refused"] += 1
-        ids = await carrier.write(standing.REBUILD)
+        ids = await carrier.write(REBUILD)
         if not ids:
             return "Every note that the history has is there."
         lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""

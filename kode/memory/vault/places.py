@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kode.errors import MemoryRefused
 from kode.memory.history import Change
-from kode.memory.places import Places, State, whole
+from kode.memory.places import Places, State
 from kode.memory.vault import summary as summaries
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes
 from kode.memory.vault.write import with_entry
@@ -56,4 +56,5 @@ class VaultPlaces(Places):
 
 
 def _state(text: str) -> State:
-    return whole(summaries.without_summary(text))
+    text = summaries.without_summary(text).strip("\n")
+    return (text,) if text.strip() else ()

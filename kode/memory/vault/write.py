@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import (
+    BY_HAND,
+    REBUILD,
+    Author,
+    Change,
+    History,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
 from kode.memory.lines import revert_lines
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
@@ -345,6 +354,8 @@ def _revert(name: str, now: str | None, change: Change) -> str | None:
             raise nothing_left(change)
         return _without_entry(name, now, after)
     if _same(now, after):
+        if before and change.kind in (BY_HAND, REBUILD):  # these leave the summary out
+            return _whole(name, before, now or "")
         return before
     if _same(now, before):
         raise nothing_left(change)
