@@ -351,7 +351,8 @@ class History:
         )
         said = ", ".join(filter(None, parts))
         if mend:
-            self._seal(len(data), zlib.crc32(data))
+            end = data.rfind(b"\n") + 1  # the next append cuts off what follows
+            self._seal(end, zlib.crc32(data[:end]))
         return said or "it was edited"
 
     @property

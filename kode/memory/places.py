@@ -118,10 +118,11 @@ class Places:
 
 
 def fingerprint(state: State) -> str:
-    """Identifies a state, 16 hex digits; the order of its entries, line ends and blank margins do
-    not count."""
-    texts = (plain_lines(text.encode(errors="replace").decode()).strip() for text in state)
-    data = "\0".join(sorted(filter(None, texts)))
+    """Identifies a state, 16 hex digits; the order of its entries, line ends and blank lines do not
+    count."""
+    texts = (plain_lines(text.encode(errors="replace").decode()) for text in state)
+    lines = (filter(str.strip, text.split("\n")) for text in texts)
+    data = "\0".join(sorted(filter(None, ("\n".join(map(str.strip, one)) for one in lines))))
     return hashlib.sha256(data.encode()).hexdigest()[:16]
 
 

@@ -1,8 +1,10 @@
 """Memory's files and their history brought together: after a kill or a full disk between the two,
 after damage to either, and after edits by hand. In all four systems."""
 
+import asyncio
 import contextlib
 import errno
+import multiprocessing
 import os
 import shutil
 
@@ -21,6 +23,9 @@ from tests.memory.life import memory_context
 from tests.memory.test_by_hand import TARGETS
 
 ADDED = {name: next(iter(targets)) for name, targets in TARGETS.items()}
+PLACES = 20
+ENDS = (".", *"0123456789abcdef")
+"""How a sentence ends: with a full stop, or the id of what undoes it."""
 OF_FILES = [name for name in SYSTEMS if name != "notes"]
 
 
@@ -364,3 +369,74 @@ async def test_nothing_to_rebuild_is_no_error(tmp_path):
         assert system.history.path.read_bytes() == before
         with pytest.raises(MemoryRefused):
             await memory_command(system, ["undo", "no-such-id"])
+
+
+def add_one(root, name, number):
+    asyncio.run(with_facts(root, name, f"fact number {number}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_eight_processes_adding_at_once_all_succeed(tmp_path, name):
+    fork = multiprocessing.get_context("fork")
+    adding = [fork.Process(target=add_one, args=(tmp_path, name, n)) for n in range(8)]
+    for process in adding:
+        process.start()
+    for process in adding:
+        process.join(100)
+
+    system, said = asyncio.run(reopened(tmp_path, name))
+    shown = asyncio.run(memory_command(system, ["show"]))
+
+    assert [process.exitcode for process in adding] == [0] * 8
+    assert [n for n in range(8) if f"fact number {n}" not in shown] == []
+    assert len(list(system.history.standing(name))) == 8
+    assert said == []
+
+
+def damaged(data, place, kind):
+    at = place * len(data) // PLACES
+    if kind == "truncated":
+        return data[:at]
+    if kind == "doubled":
+        return data[:at] + data[: len(data) - at] + data[at:]
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["truncated", "flipped", "doubled"])
+@pytest.mark.parametrize("name", SYSTEMS)
+async def test_damage_to_any_file_is_said_and_costs_nothing_else(tmp_path, name, kind):
+    first, facts = tmp_path / "first", [f"fact number {n} of some length" for n in range(4)]
+    system = await with_facts(first, name, *facts)
+    with contextlib.suppress(AttributeError):
+        system.database.close()
+    files = [path for path in sorted(first.rglob("*")) if path.is_file() and path.stat().st_size]
+    for path in files:
+        data = path.read_bytes()
+        for place in range(PLACES):
+            root = tmp_path / "again"
+            shutil.copytree(first, root)
+            (root / path.relative_to(first)).write_bytes(damaged(data, place, kind))
+            where = (path.relative_to(first), place)
+
+            system, said = await reopened(root, name)
+            shown = await memory_command(system, ["show"])
+            await memory_command(system, ["log"])
+            try:
+                await memory_command(system, ["add", ADDED[name], "beta thing"])
+            except MemoryRefused:  # it is no text
+                await memory_command(system, ["rebuild"])
+                await memory_command(system, ["add", ADDED[name], "beta thing"])
+            there = await memory_command(system, ["show"])
+            await system.close(1.0)
+
+            lost = [fact for fact in facts if fact not in shown]
+            assert not lost or said, where
+            assert not lost or any(fact.encode() in data for fact in lost), where
+            assert all(len(one) < 400 and one.endswith(ENDS) for one in said), (where, said)
+            assert "beta thing" in there, where
+            assert (await reopened(root, name))[1] == [], where
+            with contextlib.suppress(AttributeError):
+                system.database.close()
+            shutil.rmtree(root)

@@ -340,6 +340,9 @@ def _make_private(path: Path) -> bool:
 def _check(connection: "apsw.Connection", path: Path) -> None:
     import apsw
 
-    found = connection.execute("PRAGMA quick_check(1)").fetchall()
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except apsw.SQLError as error:  # a spoiled index says so
+        raise apsw.CorruptError(str(error)) from error
     if found != [("ok",)]:
         raise apsw.CorruptError(str(found[0][0]) if found else "no answer")

@@ -56,5 +56,6 @@ class VaultPlaces(Places):
 
 
 def _state(text: str) -> State:
-    text = summaries.without_summary(text).strip("\n")
-    return (text,) if text.strip() else ()
+    while (rest := summaries.without_summary(text)) != text:
+        text = rest
+    return (text.strip("\n"),) if text.strip() else ()
