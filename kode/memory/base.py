@@ -24,7 +24,7 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import ConfigError, KodeError, MemoryRefused, StorageError
+from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing, uses
 from kode.memory.history import Author, Change, History, Who
@@ -317,7 +317,11 @@ class BaseMemory(NullMemory, ABC):
     async def reconcile(self) -> None:
         """Compares what is stored with the history, and reports what differs: called once it is
         open, but for a rebuild."""
-        for line in await standing.reconcile(self, read_only=self._context.read_only):
+        try:
+            lines = await standing.reconcile(self, read_only=self._context.read_only)
+        except (StorageError, BusyError) as error:  # memory works without
+            lines = [f"Memory was not compared with its history: {error}"]
+        for line in lines:
             self._notice(line)
 
     async def rebuild(self) -> str:

@@ -46,7 +46,9 @@ _RECORDS = ("---\n", "{")
 _GENERATED = "> Summary:"
 _STANDS = b'"stands": "'
 _TARGET = re.compile(rb'"target": "([^"]*)"')
-_STANDING = re.compile(rb'"target": "([^"]*)"[^\n]*?"stands": "([0-9a-f]{16})"')
+_STANDING = re.compile(
+    rb'"target": "([^"]*)", (?:"stood": "[0-9a-f]*", )?"stands": "([0-9a-f]{16})"'
+)
 _ID_AND_TIME = re.compile(rb'"id": "([\w-]+)", "at": "([^"]+)"')
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -95,6 +97,10 @@ class Change:
     """What happened, in one word of the system: add, replace, remove, merge, consolidate, ..."""
     target: str
     """What changed: a path below the memory folder, or a note's id."""
+    stood: str = ""
+    """The fingerprint of what stood in its place before; "" if it was not followed."""
+    stands: str = ""
+    """The same for afterwards."""
     system: str
     who: Who
     before: tuple[str, ...] = ()
@@ -122,10 +128,6 @@ class Change:
     """The member of a team, as its server knows them; "" for the local person."""
     host: str = ""
     """Their machine."""
-    stood: str = ""
-    """The fingerprint of what stood in its place before; "" if it changes nothing there."""
-    stands: str = ""
-    """The same for afterwards."""
     redacted: bool = False
     """Whether a credential was masked in `before` or `after`; then it cannot be undone
     completely."""

@@ -68,10 +68,6 @@ class Places:
         """The place, by which its changes are known together."""
         return target
 
-    def is_as(self, target: str, stands: str) -> bool:
-        """Whether it has this fingerprint. Raises: MemoryRefused."""
-        return fingerprint(self.read(target)) == stands
-
     def is_rebuilt(self, target: str) -> bool:
         """Whether the history has all of it, and not only what became of it in the end."""
         return not target.endswith(".json")

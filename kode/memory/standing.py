@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory.history import REBUILD, Author, Change
+from kode.memory.places import fingerprint
 from kode.memory.stored import locked
-from kode.messages import first_of, plural, shorten
+from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
     from kode.memory.base import BaseMemory
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MOST_SAID = 3
 """Edits by hand that are reported one by one."""
 QUOTED_CHARS = 60
+WAIT_S = 2.0
+"""How long memory's opening waits for another kode that writes."""
 
 
 async def reconcile(system: "BaseMemory", *, read_only: bool) -> list[str]:
@@ -63,7 +66,7 @@ async def _conclude(system: "BaseMemory") -> list[str]:
         if change is None:
             history.forget(id)
             continue
-        async with locked(places.lock(change.target)):
+        async with locked(places.lock(change.target), timeout_s=WAIT_S):
             if id in history.unfinished() and not history.conclude(change):
                 said.append(
                     f"A change of memory was never made, because kode was stopped before: "
@@ -79,17 +82,19 @@ async def _compare(system: "BaseMemory") -> list[str]:
     if places is None:
         return said
     for target, stands in history.standing_places().items():
+        edit = None
         try:
-            if not places.is_here(target) or places.is_as(target, stands):
+            if not places.is_here(target) or fingerprint(places.read(target)) == stands:
                 continue
-            if not places.watched:
-                said.append(
-                    f"{system.name} memory lacks its last changes, as after a copy or a crash. "
-                    "`kode memory rebuild` puts back what the history has."
-                )
-                continue
-            async with locked(places.lock(target)):
-                edit = history.take_hand_edit(target, places.read(target))
+            async with locked(places.lock(target), timeout_s=WAIT_S):
+                state = places.read(target)  # another kode may have been at work
+                if places.watched:
+                    edit = history.take_hand_edit(target, state)
+                elif history.stands(target) != fingerprint(state):
+                    said.append(
+                        f"The {system.name} memory lacks its last changes, as after a copy or a "
+                        "crash. `kode memory rebuild` puts back what the history has."
+                    )
         except MemoryRefused as error:
             said.append(f"{error} Or `kode memory rebuild` makes it again from the history.")
             continue
@@ -98,7 +103,12 @@ async def _compare(system: "BaseMemory") -> list[str]:
                 f"{target} was edited outside of kode: {_quoted(edit)}. "
                 f"Undo with: kode memory undo {edit.id}"
             )
-    return first_of(said, MOST_SAID)
+    if more := len(said[MOST_SAID:]):
+        said[MOST_SAID:] = [
+            f"{plural(more, 'more place')} of memory differ from the history: "
+            "`kode memory log` lists the edits."
+        ]
+    return said
 
 
 def _rebuild_one(system: "BaseMemory", target: str) -> list[str]:
