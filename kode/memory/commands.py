@@ -24,7 +24,7 @@ from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.take import move_in
 from kode.memory.guarded import inside, kept_in
-from kode.memory.history import Change
+from kode.memory.history import BY_HAND, Change
 from kode.memory.lineage import superseded
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
@@ -205,8 +205,8 @@ def _change(change: Change) -> str:
         for side in change.differences
     )
     gone, new = sides
-    if gone and not new and change.after:
-        new = "(nothing)"  # the rest of the text stays
+    if gone and not new and (change.after or change.kind == BY_HAND):
+        new = "(nothing)"
     what = ": " + " → ".join(filter(None, (gone, new))) if gone or new else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")

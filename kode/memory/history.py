@@ -142,8 +142,8 @@ class Change:
 
     @property
     def differences(self) -> tuple[list[str], list[str]]:
-        """The lines that it takes away, and those that it adds: both all of them in a change that
-        only confirms or moves. Nothing of full records, of which its reason says more, nor of
+        """The lines that it takes away, and those that it adds: of one text that became another
+        those that differ, else all. Nothing of full records, of which its reason says more, nor of
         generated summaries."""
         old, new = (
             [
@@ -155,7 +155,7 @@ class Change:
             ]
             for side in (self.before, self.after)
         )
-        if set(old) == set(new):
+        if self.before[1:] or self.after[1:] or set(old) == set(new):
             return old, new
         was, now = set(old), set(new)
         return [line for line in old if line not in now], [line for line in new if line not in was]

@@ -221,7 +221,7 @@ async def test_an_edit_before_a_change_is_recorded_apart(tmp_path, name):
     assert (await reopened(tmp_path, name))[1] == []
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", ["tiered", "notes"])
 async def test_a_history_cut_at_a_line_is_said_once(tmp_path, name):
     await with_facts(tmp_path, name, "alpha thing", "beta thing")
     path = tmp_path / "memory" / "history.jsonl"
@@ -362,6 +362,7 @@ async def test_memory_that_was_never_compared_is_taken_as_it_is(tmp_path):
     assert [one.kind for one in system.history.tail(3).changes] == ["add", BY_HAND, "add"]
 
 
+@pytest.mark.slow
 async def test_nothing_to_rebuild_is_no_error(tmp_path):
     for name in SYSTEMS:
         system = await with_facts(tmp_path / name, name, "alpha thing")
