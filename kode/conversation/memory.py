@@ -10,7 +10,7 @@ from kode.config import Config, MemoryConfig
 from kode.contracts import AskReply, MemoryContext, MemorySystem
 from kode.events import Emit
 from kode.memory import make_system
-from kode.memory.base import NullMemory
+from kode.memory.base import BaseMemory, NullMemory
 
 
 def outside_context(
@@ -36,12 +36,15 @@ def outside_context(
 
 @asynccontextmanager
 async def open_configured(
-    settings: MemoryConfig, context: MemoryContext
+    settings: MemoryConfig, context: MemoryContext, *, settles: bool = True
 ) -> AsyncIterator[MemorySystem]:
-    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
+    """Opens the configured system, or a null one if memory is off; unless `settles` is false,
+    compares it with its history. Raises: ConfigError."""
     system = make_system(settings) if settings.enabled else NullMemory()
     await system.open(context, {})
     try:
+        if settles and isinstance(system, BaseMemory):
+            await system.reconcile()
         yield system
     finally:
         await system.close(1.0)
