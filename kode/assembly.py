@@ -349,6 +349,7 @@ def make_extensions(
             sandboxed=config.sandbox.enabled is not False,
             required=config.sandbox.enabled is True,
             denied=path_denier(_rules(config), place),
+            trust_project=trust_project,
             elicit=elicit,
         ),
         sandbox=None if config.sandbox.enabled is True else sandbox,

@@ -57,6 +57,24 @@ async def review(
     return tuple(map(named, pending))
 
 
+async def may_change(
+    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
+) -> bool:
+    """Whether an item that changed within a session may be used as it is now; asks once about each
+    change. `declined` as in `review`.
+
+    Raises: StorageError, BusyError if an approval cannot be saved.
+    """
+    asked = question([item], trust.load(home, project))
+    if ask is None or asked.preview in declined:
+        return False
+    if (await ask(asked)).choice == "no":
+        declined.add(asked.preview)
+        return False
+    trust.approve(home, project, [item])
+    return True
+
+
 async def may_run_outside(
     home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:

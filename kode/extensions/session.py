@@ -18,7 +18,7 @@ from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may_run_outside, review
+from kode.extensions.review import may_change, may_run_outside, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
@@ -147,6 +147,14 @@ class Extensions:
                 await may_run_outside(self.home, project, item, ask=self.ask, declined=declined)
             except KodeError as error:
                 self.emit(Notice(text=f"{item.name} stays off. {error}"))
+
+    async def may_change(self, item: Item) -> bool:
+        """Whether a changed item may be used as it is now; asks once about each change.
+
+        Raises: StorageError, BusyError.
+        """
+        project = paths.project_root(self.cwd)
+        return await may_change(self.home, project, item, ask=self.ask, declined=self._declined)
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

@@ -1,5 +1,5 @@
-"""What a person approved of a repository's extensions: pinned by full content, so that a change
-disables it until the new content is approved, with a diff.
+"""What a person approved of a repository's extensions: pinned by full content, with what it loads,
+so that a change disables it until the new content is approved, with a diff.
 
 The only place that decides what needs approval. Not here: finding extensions and asking about them.
 """
@@ -8,15 +8,19 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
+from kode.credentials import redact
 from kode.errors import ConfigError
+from kode.extensions import loads
+from kode.extensions.loads import Loaded
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.tools.diffs import unified_diff
+from kode.workplace import below
 
 Kind = Literal[
     "mcp", "mcp-tool", "skill", "command", "agent", "hook", "mcp-outside", "hook-outside"
@@ -43,8 +47,9 @@ class Item:
     scope: Scope
     """Who brought it: the repository, the person's own home, or the program that started kode."""
     content: str
-    """Everything it can do: an approval covers only what is in here. For a folder,
-    `folder_content`."""
+    """Everything it can do, except for what it loads. For a folder, `folder_content`."""
+    covers: tuple[str, ...] = ()
+    """Files and folders that are in `content`, absolute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +61,27 @@ class Approved:
     origin: str
     digest: str
     content: str
+    """Without credentials: to show what changed."""
     approved_at: str
     """ISO 8601, UTC."""
+    loads: tuple[Loaded, ...] = ()
+    """What it was seen to load besides."""
+    folders: tuple[str, ...] = ()
+    """Where it looked for that."""
+    names: str = ""
+    """See `loads.names_in`; "" until it was seen."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is known what it loads, unless one of its files changed."""
+        return self.names != "" and self.names == loads.names_in(self.folders)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
     """What was approved for one project."""
 
+    project: Path = field(default_factory=Path)
     items: tuple[Approved, ...] = ()
     trust_project: bool = False
     """Whether the entire project counts as approved in this process (`--trust-project`)."""
@@ -114,7 +132,7 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     approved. Never raises."""
     path = paths.trust_file(home, project)
     items, problem = read_approvals(path, _decode, "this project's extensions are off")
-    return Approvals(items=items, trust_project=trust_project, problem=problem)
+    return Approvals(project=project, items=items, trust_project=trust_project, problem=problem)
 
 
 def state(item: Item, approvals: Approvals) -> State:
@@ -127,13 +145,21 @@ def state(item: Item, approvals: Approvals) -> State:
     known = approvals.find(item)
     if known is None:
         return "new"
-    return "trusted" if known.digest == digest(item) else "changed"
+    is_same = known.digest == digest(item)
+    is_same = is_same and not any(loads.is_changed(one, approvals.project) for one in known.loads)
+    return "trusted" if is_same else "changed"
 
 
 def diff(item: Item, approvals: Approvals) -> str:
-    """What changed since the approval, as a unified diff; "" if new or unchanged."""
+    """What changed since the approval, in it and in what it loads, as a unified diff without
+    credentials; "" if new or unchanged."""
     known = approvals.find(item)
-    return unified_diff(item.name, known.content, item.content) if known is not None else ""
+    if known is None:
+        return ""
+    own = unified_diff(item.name, known.content, redact(item.content))
+    if not own and known.digest != digest(item):
+        own = f"{item.name} differs only in a credential, which is not shown\n"
+    return own + "".join(loads.diff(one, approvals.project) for one in known.loads)
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
@@ -141,14 +167,14 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat()
     fresh = [
         Approved(
             kind=item.kind,
             name=item.name,
             origin=str(item.origin),
             digest=digest(item),
-            content=item.content,
+            content=redact(item.content),
             approved_at=now,
         )
         for item in items
@@ -156,6 +182,32 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
     replaced = {_identity(one) for one in fresh}
     return _change(
         home, project, lambda known: [*(o for o in known if _identity(o) not in replaced), *fresh]
+    )
+
+
+def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> Approvals:
+    """Pins what an approved item was seen to open in the project; returns all approvals. What was
+    changed since the approval counts as a change of the item.
+
+    Raises: ConfigError for too many files; StorageError, BusyError.
+    """
+
+    besides = [path for path in opened if not any(below(path, own) for own in item.covers)]
+
+    def seen(one: Approved) -> Approved:
+        since = datetime.fromisoformat(one.approved_at).timestamp()
+        folders = loads.folders_of(opened, project)
+        return replace(
+            one,
+            loads=loads.add_opened(one.loads, besides, project=project, since=since),
+            folders=folders,
+            names=loads.names_in(folders),
+        )
+
+    return _change(
+        home,
+        project,
+        lambda known: [seen(o) if _identity(o) == _identity(item) else o for o in known],
     )
 
 
@@ -174,16 +226,25 @@ def _change(
 ) -> Approvals:
     path = paths.trust_file(home, project)
     with durable.locked(path.parent):
-        items = tuple(change(load(home, project).items))
-        write_approvals(path, project, {"items": [asdict(one) for one in items]})
-    return Approvals(items=items)
+        known = load(home, project).items
+        items = tuple(change(known))
+        if items != known:
+            write_approvals(path, project, {"items": [asdict(one) for one in items]})
+    return Approvals(project=project, items=items)
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
-    items = tuple(Approved(**one) for one in document["items"])
-    if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
+    return tuple(map(_approved, document["items"]))
+
+
+def _approved(one: Mapping[str, Any]) -> Approved:
+    """Raises: ValueError, TypeError for damage."""
+    plain = {key: value for key, value in one.items() if key not in ("loads", "folders")}
+    files, folders = one.get("loads", []), one.get("folders", [])
+    held = (*plain.values(), *folders, *(value for file in files for value in file.values()))
+    if not all(isinstance(value, str) for value in held):
         raise ValueError("a value is not text")
-    return items
+    return Approved(**plain, loads=tuple(Loaded(**file) for file in files), folders=tuple(folders))
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

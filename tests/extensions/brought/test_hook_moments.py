@@ -357,7 +357,7 @@ async def test_repository_hooks_run_after_a_yes_until_they_change(
     world.write(".claude/hooks/check.py", "open('/tmp/effect', 'w')\n")
     await after.turn("list")
 
-    assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, ""), (None, "")]
+    assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, "deny"), (None, "deny")]
     assert "has changed since this session began" in runs(after)[0].detail
 
 

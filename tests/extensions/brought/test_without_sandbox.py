@@ -76,7 +76,7 @@ async def test_a_guard_blocks_when_the_person_refuses_to_run_it(world: World, op
 async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def begin(self: Any) -> None:
+    def begin(self: Any, **given: Any) -> None:
         raise OSError("no room")
 
     monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.holds", lambda self: True)
