@@ -102,9 +102,10 @@ async def run_hook(
     project's hook runs only if a person approved just that. Raises nothing but CancelledError."""
     if not hook.sandboxed:
         sandbox = None
-    elif sandbox and not await asyncio.to_thread(sandbox.holds):
+    elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
         if hook.item.scope == "project" and (required or not _may_leave(hook, place)):
-            fault = "was not run: there is no sandbox (`kode doctor`)"
+            why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+            fault = f"was not run: {why}, and nobody approved that it runs without"
             return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
     return await run_program(

@@ -30,9 +30,9 @@ def opener(
     tell: Callable[[str], None] | None = None,
 ) -> Open:
     """Returns the function that opens servers for a session in `place`. `sandboxed` is False if the
-    person turned the sandbox off. Where there is none, a server runs without if a person approved
-    that, and with `required` none does. With `trust_project` none of the project is pinned.
-    `denied`: see `sandbox.confine`; `tell`, `elicit`: see `mcp_client.connect`."""
+    person turned the sandbox off, which lets only their own run without. Where there is none, a
+    server runs without if a person approved that, and with `required` none does. `trust_project`:
+    none of the project's is pinned. `denied`: see `sandbox.confine`; `tell`, `elicit`: see `mcp_client.connect`."""
 
     # Entries are relative to the project's root, wherever in it the session works.
     place = replace(place, cwd=place.project)
@@ -50,9 +50,14 @@ def opener(
             try:
                 wrap = await asyncio.to_thread(_confine, place, server, denied, pinned)
             except ConfigError:
-                approvals = trust.load(place.home, place.project)
-                if required or trust.state(trust.outside(entry.item), approvals) != "trusted":
+                if required or not _may_leave(entry, place):
                     raise
+        elif server.command and entry.scope == "project" and not _may_leave(entry, place):
+            raise ConfigError(
+                "the sandbox is off, and a repository's server is not started without one unless "
+                f"you say so. `kode` asks once at a terminal, `kode trust approve {entry.name} "
+                "--outside` says it before."
+            )
         client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
 
         def start(argv: tuple[str, ...]) -> Wrapped | None:
@@ -73,6 +78,12 @@ def opener(
             yield connection
 
     return open_entry
+
+
+def _may_leave(entry: Entry, place: Workplace) -> bool:
+    """Whether a person approved that it runs without a sandbox."""
+    approvals = trust.load(place.home, place.project)
+    return trust.state(trust.outside(entry.item), approvals) == "trusted"
 
 
 def _check(entry: Entry, approvals: Approvals) -> None:
@@ -101,6 +112,5 @@ def _confine(
     except SandboxError as error:
         raise ConfigError(
             f"{error}, and without one it is not started unless you say so. `kode` asks once at a "
-            "terminal; `kode doctor` says what is missing. With `sandbox.enabled` false in your "
-            "config, servers start without."
+            "terminal; `kode doctor` says what is missing."
         ) from error

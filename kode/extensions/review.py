@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kode import paths
+from kode.credentials import redact
 from kode.extensions import brought, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
@@ -78,8 +79,8 @@ async def may_change(
 async def may_run_outside(
     home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:
-    """Whether a server or hook may run although this machine has no sandbox; asks once about each,
-    until it changes. `declined` as in `review`.
+    """Whether a server or hook may run without a sandbox; asks once about each, until it changes.
+    `declined` as in `review`.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -95,9 +96,9 @@ async def may_run_outside(
             subject=visible(named(wanted)),
             title="Run it without a sandbox",
             preview=visible(shown(wanted, approvals)),
-            reason="This machine has no sandbox (`kode doctor`), so it, and what it loads from the "
-            "project, can read your keys, change your files and use the network. Yes holds until "
-            "it changes; `kode trust` lists and revokes.",
+            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and what it "
+            "loads from the project, can read your keys, change your files and use the network. "
+            "Yes holds until it changes; `kode trust` lists and revokes.",
             kind="trust",
             may_always=False,
             until_changed=True,
@@ -128,9 +129,9 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
 
 
 def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
-    """An item for a person: its content, or what changed in it."""
+    """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
-    body = trust.diff(item, approvals) if state == "changed" else item.content
+    body = trust.diff(item, approvals) if state == "changed" else redact(item.content)
     kept = body.rstrip("\n").split("\n")
     if len(kept) > lines:
         rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"

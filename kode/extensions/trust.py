@@ -106,10 +106,10 @@ def digest(item: Item) -> str:
 
 def folder_content(folder: Path) -> str:
     """All files below a folder as one text: paths, modes, lengths and contents, in a fixed order.
-    Binary files and links are represented by what pins them.
+    Binary files are represented by what pins them.
 
-    Raises: ConfigError for what cannot be pinned: a link to a folder, a special file, or too much
-        data.
+    Raises: ConfigError for what cannot be pinned: a link to a folder or out of this one, a special
+        file, or too much data.
     """
     parts, size = [], 0
     for count, path in enumerate(_files_below(folder), 1):
@@ -260,8 +260,11 @@ def _files_below(folder: Path) -> Iterable[Path]:
 
 
 def _pinned_bytes(path: Path, folder: Path) -> bytes:
+    real = os.path.realpath(path)
+    if not Path(real).is_relative_to(os.path.realpath(folder)):
+        raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        with open(real, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
             return file.read(MAX_BYTES + 1)
@@ -270,8 +273,8 @@ def _pinned_bytes(path: Path, folder: Path) -> bytes:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Opens without waiting, in case of a pipe that nobody writes to."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    """Opens what is no link, without waiting, in case of a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _raise(error: OSError) -> None:
