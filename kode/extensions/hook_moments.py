@@ -27,7 +27,7 @@ RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
-    "again (`kode trust list`)"
+    "again (`kode trust approve`); if its settings or program changed, start kode again then"
 )
 
 

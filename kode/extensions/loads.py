@@ -3,11 +3,13 @@ sandbox saw it open. They are pinned with the approval, so that a change to one 
 of the extension.
 """
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kode.credentials import redact
@@ -16,7 +18,7 @@ from kode.tools.diffs import unified_diff
 
 MAX_FILES = 5_000
 MAX_TEXT_BYTES = 64 * 1024
-MAX_TEXTS_BYTES = 1024 * 1024
+MAX_TEXTS_BYTES = 256 * 1024
 """Limits of the texts that are kept to show a change, of one file and of all."""
 
 
@@ -27,7 +29,8 @@ class Loaded:
     path: str
     """Absolute, as the extension named it."""
     digest: str
-    """SHA-256 of its content; "" if it changed before it was seen, so that nobody approved it."""
+    """SHA-256 of its content; "" if it came or changed before it was seen, so that no
+    content is approved."""
     text: str = ""
     """To show what changed: without credentials, "" if it is too large or no text."""
 
@@ -51,9 +54,9 @@ def add_opened(
             continue
         content, changed_at = now
         digest = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
-        text = _text_of(content) if digest else ""
-        found[path] = Loaded(path=path, digest=digest, text=text if len(text) <= room else "")
-        room -= len(found[path].text)
+        text = _text_of(content) if digest and len(content) <= room else ""
+        found[path] = Loaded(path=path, digest=digest, text=text)
+        room -= len(text)
         if len(found) > MAX_FILES:
             raise ConfigError(
                 f"It opens more than {MAX_FILES:,} files of the project, too many to approve with "
@@ -64,8 +67,13 @@ def add_opened(
 
 def is_changed(one: Loaded, project: Path) -> bool:
     """Whether a file differs from the approved one. Never raises."""
-    now = _read(one.path, project)
-    return (hashlib.sha256(now[0]).hexdigest() if now is not None else "gone") != one.digest
+    states = []
+    with contextlib.suppress(OSError):
+        states += [os.lstat(one.path)]
+        states += [os.stat(one.path)]
+    # The kernel sets this time, whatever a program wants.
+    version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
+    return _digest_of(one.path, project, version) != one.digest
 
 
 def diff(one: Loaded, project: Path) -> str:
@@ -96,6 +104,13 @@ def names_in(folders: Sequence[str]) -> str:
             found = ["/"]
         names.update("\0".join((folder, *found, "")).encode("utf-8", "surrogateescape"))
     return names.hexdigest()
+
+
+@lru_cache(maxsize=4 * MAX_FILES)
+def _digest_of(path: str, project: Path, version: object) -> str:
+    """`version` is for the cache: files are compared before each run."""
+    now = _read(path, project)
+    return hashlib.sha256(now[0]).hexdigest() if now is not None else ""
 
 
 def _read(path: str, project: Path) -> tuple[bytes, float] | None:

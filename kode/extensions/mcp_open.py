@@ -32,7 +32,8 @@ def opener(
     """Returns the function that opens servers for a session in `place`. `sandboxed` is False if the
     person turned the sandbox off, which lets only their own run without. Where there is none, a
     server runs without if a person approved that, and with `required` none does. `trust_project`:
-    none of the project's is pinned. `denied`: see `sandbox.confine`; `tell`, `elicit`: see `mcp_client.connect`."""
+    none of the project's is pinned. `denied`: see `sandbox.confine`; `tell`, `elicit`: see
+    `mcp_client.connect`."""
 
     # Entries are relative to the project's root, wherever in it the session works.
     place = replace(place, cwd=place.project)

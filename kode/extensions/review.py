@@ -18,6 +18,7 @@ Finder = Callable[[Path, Path], Iterable[Item]]
 
 FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
 
+LONGEST_KEY_LINES = 200
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
@@ -96,8 +97,8 @@ async def may_run_outside(
             subject=visible(named(wanted)),
             title="Run it without a sandbox",
             preview=visible(shown(wanted, approvals)),
-            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and what it "
-            "loads from the project, can read your keys, change your files and use the network. "
+            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and "
+            "what it loads from the project, can read your keys, change files and use the network. "
             "Yes holds until it changes; `kode trust` lists and revokes.",
             kind="trust",
             may_always=False,
@@ -131,11 +132,12 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
 def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
-    body = trust.diff(item, approvals) if state == "changed" else redact(item.content)
-    kept = body.rstrip("\n").split("\n")
-    if len(kept) > lines:
-        rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"
-        kept = [*kept[:lines], rest]
+    body = trust.diff(item, approvals) if state == "changed" else item.content
+    every = body.rstrip("\n").split("\n")
+    # A key has several lines, so it is looked for before its end is cut off.
+    kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
+    if len(every) > lines:
+        kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
     return "\n".join((f"{named(item)} ({state}, from {item.origin})", *kept))
 
 

@@ -34,6 +34,8 @@ State = Literal["trusted", "new", "changed"]
 MAX_FILES = 1_000
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
+MAX_KEPT_CHARS = 1024 * 1024
+"""Limit of a text that is kept to show a change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +158,9 @@ def diff(item: Item, approvals: Approvals) -> str:
     known = approvals.find(item)
     if known is None:
         return ""
-    own = unified_diff(item.name, known.content, redact(item.content))
+    own = unified_diff(item.name, known.content, _kept(item))
     if not own and known.digest != digest(item):
-        own = f"{item.name} differs only in a credential, which is not shown\n"
+        own = f"{item.name} differs in a credential, or is too large to compare\n"
     return own + "".join(loads.diff(one, approvals.project) for one in known.loads)
 
 
@@ -174,7 +176,7 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
             name=item.name,
             origin=str(item.origin),
             digest=digest(item),
-            content=redact(item.content),
+            content=_kept(item),
             approved_at=now,
         )
         for item in items
@@ -215,6 +217,11 @@ def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
     revoked = {_identity(one) for one in gone}
     return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
+
+
+def _kept(item: Item) -> str:
+    """What is kept of an item to show a change."""
+    return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
 def _identity(one: Item | Approved) -> tuple[str, str, str]:

@@ -25,6 +25,7 @@ from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
 MAX_HITS = 20
+MAX_OPENED = 20_000
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
 _CONTINUE = 1
 _CALL = struct.Struct("=QIIiIQ6Q")
@@ -64,8 +65,8 @@ class Wall:
     view: View
     hits: dict[str, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
-    """Absolute paths below `View.opens_below`, as they were named, whether they were there or
-    not."""
+    """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
+    at most `MAX_OPENED`."""
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
@@ -142,7 +143,7 @@ class Wall:
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         name, _, _, flags_at = WATCHED.get(number, ("", 0, 0, None))
-        if name in (*OPENS, *RUNS, "openat2") and self.view.opens_below:
+        if name in (*OPENS, *RUNS, "openat2") and len(self.opened) < MAX_OPENED:
             path = _path_of(pid, number, arguments)
             if any(below(path, folder) for folder in self.view.opens_below):
                 self.opened[path] = None

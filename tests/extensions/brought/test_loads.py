@@ -109,10 +109,12 @@ async def test_a_module_that_hides_another_counts(world: World, opened: Open) ->
     bring(world, "imported")
     world.write("scripts/check.py", "import policy, colorsys\n")
     world.approve()
-    talk = await opened(*with_calls(1), *with_calls(1))
+    talk = await opened(*with_calls(1), *with_calls(1), *with_calls(1))
     assert await outcomes(talk) == [""]
-    world.write("scripts/colorsys.py", "\n")
+    file = world.write("scripts/colorsys.py", "\n")
     assert await outcomes(talk) == ["", "deny"]
+    file.unlink()
+    assert await outcomes(talk) == ["", "deny", ""]
 
 
 async def test_a_new_file_nobody_loads_changes_nothing(world: World, opened: Open) -> None:
