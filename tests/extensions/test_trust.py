@@ -212,7 +212,7 @@ def test_too_many_loaded_files_are_refused(home, project, monkeypatch):
         trust.pin_loads(home, project, an_item(project), list(map(str, files)))
 
 
-def test_what_git_keeps_is_no_pin(home, project):
+def test_files_that_git_keeps_are_no_pins(home, project):
     index = project / ".git" / "index"
     index.parent.mkdir()
     index.write_text("one")

@@ -193,7 +193,6 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World, way: s
             return False
 
     assert await starts()
-    assert await starts()
     file.write_text(file.read_text() + "\n#\n")
     assert not await starts()
     approvals = trust.load(world.home, world.project)

@@ -96,7 +96,7 @@ def test_a_skills_link_out_of_its_folder_leaves_it_out(world: World) -> None:
     assert "PRIVATE" not in str(found.problems)
 
 
-def test_a_folder_of_skills_may_be_a_link_in_the_project(world: World) -> None:
+def test_a_folder_of_skills_may_be_a_link(world: World) -> None:
     world.write("shared/pdf/SKILL.md", PDF)
     (world.project / ".claude").mkdir()
     (world.project / ".claude/skills").symlink_to("../shared")
