@@ -82,7 +82,9 @@ async def _is_as_approved(talk: "Conversation", hook: Hook) -> bool:
             ran = await run_hook(hook, line, place, sandbox)
             if ran.opened is None:
                 return True
-            approvals = trust.pin_loads(place.home, place.project, hook.item, ran.opened)
+            approvals = await asyncio.to_thread(
+                trust.pin_loads, place.home, place.project, hook.item, ran.opened
+            )
             if trust.state(hook.item, approvals) == "trusted":
                 return True
         if talk.extensions is None or not await talk.extensions.may_change(hook.item):

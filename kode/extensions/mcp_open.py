@@ -75,7 +75,10 @@ def opener(
         ) as connection:
             opened = [one.opened() for one in started if one is not None]
             if pinned and opened and opened[-1] is not None:
-                _check(entry, trust.pin_loads(place.home, place.project, entry.item, opened[-1]))
+                approvals = await asyncio.to_thread(
+                    trust.pin_loads, place.home, place.project, entry.item, opened[-1]
+                )
+                _check(entry, approvals)
             yield connection
 
     return open_entry
