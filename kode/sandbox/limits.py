@@ -39,6 +39,7 @@ def launch(
     masks: Sequence[tuple[str, str]] = (),
     cwd: str = "",
     report_to: int | None = None,
+    opens: bool = False,
     probe: tuple[CodeType, dict[str, Any]] | None = None,
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
@@ -51,6 +52,7 @@ def launch(
     layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
                   its place ("" for a folder); `cwd`: the folder to be in after that
     report_to     a socket to send the listening end of the wall through, see `wall`
+    opens         whether it also learns of every file that is opened or run
     probe         code to run instead of a command
 
     Raises: KeyError for a machine whose system calls are not known.
@@ -65,7 +67,12 @@ def launch(
         "rules": _rules(version, write, read, listed) if version else [],
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
-        "report": None if report_to is None else (report_to, watching(machine, sockets=answered)),
+        "report": None
+        if report_to is None
+        else (
+            report_to,
+            watching(machine, sockets=answered, opens=opens),
+        ),
         "layers": list(layers),
         "masks": list(masks),
         "cwd": cwd,
@@ -268,7 +275,7 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
 # ── what is reported ─────────────────────────────────────────────────────────────────────────
 
 _NOTIFY = 0x7FC00000
-_OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
+OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 _CALLS: dict[str, tuple[int | None, int | None, int, int, int | None]] = {
     # name: number on x86_64, on aarch64; the argument with the folder (-1: none), the path, and the
     # one that must have a bit for the call to count (None: it always does)
@@ -291,22 +298,28 @@ _CALLS: dict[str, tuple[int | None, int | None, int, int, int | None]] = {
     "symlinkat": (266, 36, 1, 2, None),
     "connect": (42, 203, -1, 1, None),
     "sendto": (44, 206, -1, 4, 4),
+    "execve": (59, 221, -1, 0, None),
+    "execveat": (322, 281, 0, 1, None),
 }
+RUNS = ("execve", "execveat")
+"""Reported only together with all opened files."""
+OPENS = ("open", "openat")
 
 WATCHED = {
-    numbers[0 if os.uname().machine == "x86_64" else 1]: (name, *numbers[2:4])
+    numbers[0 if os.uname().machine == "x86_64" else 1]: (name, *numbers[2:])
     for name, numbers in _CALLS.items()
 }
-"""Call number → its name, and the arguments with its folder and its path."""
+"""Call number → its name, and the arguments with its folder, its path and its flags."""
 
 SOCKET = dict(zip(_NAMES, _NUMBERS.get(os.uname().machine, ()), strict=False)).get("socket")
 """The number of the call that the listener denies; see `watching`."""
 
 
 @cache
-def watching(machine: str, *, sockets: bool) -> bytes:
+def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
-    internet sockets, which are then denied."""
+    internet sockets, which are then denied; `opens`: also files opened for reading, and programs
+    run."""
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
     if sockets:
         program += [
@@ -317,15 +330,15 @@ def watching(machine: str, *, sockets: bool) -> bytes:
             (_RETURN, 0, 0, _NOTIFY),
             (_RETURN, 0, 0, _ALLOW),
         ]
-    for on_x86, on_arm, _, _, argument in _CALLS.values():
+    for name, (on_x86, on_arm, _, _, argument) in _CALLS.items():
         number = on_x86 if machine == "x86_64" else on_arm
-        if number is None:
+        if number is None or (name in RUNS and not opens):
             continue
-        if argument is None:
+        if argument is None or (opens and name in OPENS):
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
             continue
         at = _FIRST + 8 * argument
-        bits = _OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
+        bits = OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
         program += [
             (_EQUAL, 0, 4, number),
             (_LOAD, 0, 0, at),
