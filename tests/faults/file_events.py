@@ -1,5 +1,5 @@
-"""Kills a forked kode at one of its own calls that change files: the n-th after a function of it was
-called first, and until another one returns. Armed by `tests/warm.py`, from the environment.
+"""Kills a forked kode at one of its own calls that change files: the n-th after a function of it
+was called first, until another returns. Armed by `tests/warm.py`, from the environment.
 
 One hook sees them all: Python's audit events, which come before a call, and in the same way the
 calls that have none, `write` and `fsync`. A write that is killed has written half.
@@ -103,9 +103,7 @@ def _is_to_write(arguments: tuple[Any, ...]) -> bool:
     return bool(flags & _WRITES) and str(path) != os.devnull
 
 
-def _wrap(
-    where: str, *, before: Callable[[], None] = int, after: Callable[[], None] = int
-) -> None:
+def _wrap(where: str, *, before: Callable[[], None] = int, after: Callable[[], None] = int) -> None:
     """Wraps a function or a method, wherever it was imported."""
     module, _, name = where.partition(":")
     owner: Any = importlib.import_module(module)
