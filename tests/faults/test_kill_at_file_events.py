@@ -434,6 +434,8 @@ def test_a_kill_at_any_file_event_loses_nothing(work: Work, tmp_path: Path) -> N
             for fault in one.faults
         ]
         faults += [f"{work.name} {number}: {fault}" for fault in found]
+        if LONG and found:
+            print(*faults[-len(found) :], sep="\n", flush=True)
 
     print(f"\n{work.name}: {kills} kills at {len(numbers)} of {total} file events")
     assert faults == [], "\n".join(faults)
