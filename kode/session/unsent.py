@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from kode import durable, paths
 from kode.broken_json import object_of
+from kode.session.masking import masked
 
 if TYPE_CHECKING:
     from kode.session.log import Session
 
 
 def keep(home: Path, session: "Session", text: str) -> None:
-    """For the next turn of a session with a file; a subagent's task is with its parent. Raises:
-    StorageError."""
+    """For the next turn of a session with a file; a subagent's task is with its parent. Credentials
+    are masked, as in the session. Raises: StorageError."""
     if session.id is not None and session.header.parent is None:
         path = paths.unsent_task(home, session.id)
         durable.make_folder(path.parent)
-        kept = {"turn": session.turns + 1, "text": text}
+        kept = {"turn": session.turns + 1, "text": masked(text)}
         durable.replace(path, json.dumps(kept).encode())
 
 
