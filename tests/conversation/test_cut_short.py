@@ -72,7 +72,7 @@ async def test_a_task_given_again_is_sent_once(
     assert [text_of(one) for one in again.past.messages()] == ["fix the tests"]
 
 
-async def test_a_task_that_is_in_the_session_is_not_sent_again(
+async def test_a_task_that_was_recorded_is_not_sent_again(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await opened({"text": "Fine."})
