@@ -37,7 +37,7 @@ from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks, settle_indexes
-from kode.sandbox.store import Store, open_store
+from kode.sandbox.store import Store, open_store, places
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
@@ -414,9 +414,8 @@ def _mounted_inside(folder: Path) -> str:
 
 def _places_for_layers(ground: Ground) -> list[Path]:
     """Where layers may lie: not in a working folder, and hidden from commands."""
-    places = [paths.sandbox_folder(ground.kode_home)]
-    places += [Path(os.path.realpath(p)) / f"kode-{os.getuid()}" for p in ("/tmp", "/dev/shm")]
-    return [p for p in places if not any(p.is_relative_to(f) for f in ground.folders)]
+    folders = ground.folders
+    return [p for p in places(ground.kode_home) if not any(p.is_relative_to(f) for f in folders)]
 
 
 def _real(path: Path) -> Path:
