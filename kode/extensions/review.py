@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kode import paths
+from kode.credentials import redact
 from kode.extensions import brought, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
@@ -17,6 +18,7 @@ Finder = Callable[[Path, Path], Iterable[Item]]
 
 FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
 
+LONGEST_KEY_LINES = 200
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
@@ -56,11 +58,29 @@ async def review(
     return tuple(pending)
 
 
+async def may_change(
+    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
+) -> bool:
+    """Whether an item that changed within a session may be used as it is now; asks once about each
+    change. `declined` as in `review`.
+
+    Raises: StorageError, BusyError if an approval cannot be saved.
+    """
+    asked = question([item], trust.load(home, project))
+    if ask is None or asked.preview in declined:
+        return False
+    if (await ask(asked)).choice == "no":
+        declined.add(asked.preview)
+        return False
+    trust.approve(home, project, [item])
+    return True
+
+
 async def may_run_outside(
     home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:
-    """Whether a server or hook may run although this machine has no sandbox; asks once about each,
-    until it changes. `declined` as in `review`.
+    """Whether a server or hook may run without a sandbox; asks once about each, until it changes.
+    `declined` as in `review`.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -76,9 +96,9 @@ async def may_run_outside(
             subject=visible(named(wanted)),
             title="Run it without a sandbox",
             preview=visible(shown(wanted, approvals)),
-            reason="This machine has no sandbox (`kode doctor`), so it, and what it loads from the "
-            "project, can read your keys, change your files and use the network. Yes holds until "
-            "it changes; `kode trust` lists and revokes.",
+            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and "
+            "what it loads from the project, can read your keys, change files and use the network. "
+            "Yes holds until it changes; `kode trust` lists and revokes.",
             kind="trust",
             may_always=False,
             until_changed=True,
@@ -113,13 +133,14 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
 
 
 def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
-    """An item for a person: its content, or what changed in it."""
+    """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
     body = trust.diff(item, approvals) if state == "changed" else item.content
-    kept = body.rstrip("\n").split("\n")
-    if len(kept) > lines:
-        rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"
-        kept = [*kept[:lines], rest]
+    every = body.rstrip("\n").split("\n")
+    # A key has several lines, so it is looked for before its end is cut off.
+    kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
+    if len(every) > lines:
+        kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
     return "\n".join((f"{named(item)} ({state}, from {item.origin}{after})", *kept))

@@ -81,4 +81,4 @@ def _file_of(skill: Skill, file: str, top: Path) -> str:
 
 
 def _place(skill: Skill, top: Path) -> Place:
-    return Place(folder=skill.folder.parent, scope=skill.item.scope, top=top)
+    return Place(folder=skill.folder, scope=skill.item.scope, top=top)

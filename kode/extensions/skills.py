@@ -5,7 +5,7 @@ A skill's script runs like any other command, by the model and through the gate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.errors import ConfigError
@@ -79,7 +79,7 @@ def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
 
 def read_skill(folder: Path, place: Place) -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
-    text = read_text(folder / FILE, place)
+    text = read_text(folder / FILE, replace(place, folder=folder))
     document = front_matter.read(text)
     if document.problem:
         raise ConfigError(f"{folder / FILE}: {document.problem}")

@@ -72,6 +72,7 @@ class Attempt:
     kind: Kind
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
+    records_opens: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     started_ns: int = 0
@@ -100,6 +101,7 @@ class Attempt:
             argv=(*launcher, *argv),
             descriptors=(*self._descriptors, *reporting, *shared),
             settle=self._settle,
+            opened=self._opened,
         )
 
     def hits(self, said: str) -> tuple[str, ...]:
@@ -182,6 +184,11 @@ class Attempt:
         for one in self.layers:
             layers.discard(one)
 
+    def _opened(self) -> tuple[str, ...] | None:
+        if self._wall is None or not self.records_opens or not self._wall.listens:
+            return None
+        return tuple(self._wall.opened)
+
     def _settle(self) -> None:
         while self._descriptors:
             os.close(self._descriptors.pop())
@@ -203,6 +210,7 @@ class Attempt:
             fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
             network=ground.network,
             services=listening_ports,
+            opens_below=tuple(map(str, ground.folders)) if self.records_opens else (),
         )
 
     def _launcher(self) -> tuple[str, ...]:
@@ -235,6 +243,7 @@ class Attempt:
             else (),
             cwd=str(ground.cwd),
             report_to=self._wall.descriptor if self._wall is not None else None,
+            opens=self.records_opens,
             probe=self.probe,
         )
         python = os.path.realpath(sys.executable)
@@ -250,6 +259,8 @@ class Attempt:
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
             "XDG_CACHE_HOME": f"{inside}/.cache",
+            # Byte code beside a source would be one more file to approve, and any run makes it.
+            **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }
 
     def _reach(self, masked: Iterable[Path]) -> Reach:

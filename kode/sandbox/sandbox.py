@@ -37,7 +37,7 @@ from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks, settle_indexes
-from kode.sandbox.store import Store, open_store
+from kode.sandbox.store import Store, open_store, places
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
@@ -90,11 +90,10 @@ class Sandbox:
         """Whether commands can be tried in a sandbox."""
         return self.standing().kind != "none"
 
-    def begin(self) -> "Attempt":
-        """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
-        when the sandbox cannot be created."""
+    def begin(self, *, records_opens: bool = False) -> "Attempt":
+        """See `contracts.Sandbox`. Not on the event loop: it may ask git."""
         standing = self.standing()
-        return self.attempt(standing.kind, layered=standing.layered)
+        return self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
 
     def attempt(
         self,
@@ -102,8 +101,10 @@ class Sandbox:
         *,
         layered: bool,
         probe: tuple[CodeType, dict[str, Any]] | None = None,
+        records_opens: bool = False,
     ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`.
+        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`;
+        `records_opens`: see `contracts.Sandbox`.
 
         Raises: OSError.
         """
@@ -115,10 +116,12 @@ class Sandbox:
             if store is None:
                 raise OSError("there is no place for a copy of the project")
             over = tuple(
-                layers.make_layer(store, folder, self.below.get(folder))
+                layers.make_layer(store, folder, None if records_opens else self.below.get(folder))
                 for folder in self.ground.folders
             )
-        return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
+        return Attempt(
+            sandbox=self, kind=kind, layers=over, probe=probe, records_opens=records_opens
+        )
 
     def cannot_hold(self) -> str:
         """Why there is certainly no sandbox, without probing; "" if only a probe can tell."""
@@ -411,9 +414,8 @@ def _mounted_inside(folder: Path) -> str:
 
 def _places_for_layers(ground: Ground) -> list[Path]:
     """Where layers may lie: not in a working folder, and hidden from commands."""
-    places = [paths.sandbox_folder(ground.kode_home)]
-    places += [Path(os.path.realpath(p)) / f"kode-{os.getuid()}" for p in ("/tmp", "/dev/shm")]
-    return [p for p in places if not any(p.is_relative_to(f) for f in ground.folders)]
+    folders = ground.folders
+    return [p for p in places(ground.kode_home) if not any(p.is_relative_to(f) for f in folders)]
 
 
 def _real(path: Path) -> Path:

@@ -33,6 +33,11 @@ def main(argv: Sequence[str]) -> int:
         one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
             one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+            one.add_argument(
+                "--outside",
+                action="store_true",
+                help="servers and hooks may run without a sandbox",
+            )
     arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
@@ -46,7 +51,9 @@ def main(argv: Sequence[str]) -> int:
         case "show":
             return _show(_named(items, arguments.name), approvals)
         case "approve":
-            wanted = _named(items, arguments.name) if arguments.name else items
+            wanted = [*(_named(items, arguments.name) if arguments.name else items)]
+            if arguments.outside:
+                wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
             pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
             if not pending:
                 print("Nothing is pending.")

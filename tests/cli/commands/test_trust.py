@@ -92,3 +92,12 @@ def test_a_removed_server_leaves_no_approval_behind(project, capsys):
     mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
     mcp.main(["remove", "docs"])
     assert approvals.load(paths.home(), project).items == ()
+
+
+def test_approving_outside_lets_servers_run_without_a_sandbox(project, capsys):
+    bring(project, one={"command": "a"})
+    trust.main(["approve", "--yes", "--outside"])
+    capsys.readouterr()
+    trust.main(["list", "--json"])
+    kinds = {row["kind"] for row in json.loads(capsys.readouterr().out)}
+    assert kinds == {"mcp", "mcp-outside"}
