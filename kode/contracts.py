@@ -471,10 +471,11 @@ class ToolContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What a person's hook says about a call before it is decided. It counts as a rule of theirs,
-    for this call only."""
+    """What an interceptor says about a call before it is decided, for this call only."""
 
-    outcome: Literal["allow", "ask"]
+    outcome: Literal["allow", "ask", "plan"]
+    """`allow` and `ask` count as a rule of the person; `plan`: as mode `plan` decides, whatever
+    allows it."""
     reason: str
 
 
@@ -618,8 +619,9 @@ class Ruling:
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
     keeps: bool = True
-    """For a command in the sandbox: whether anything of what it changes may be kept, also if it
-    ends when the mode or the limits of the turn are others."""
+    """For a command in the sandbox: whether anything of what it changes may be kept, or it may run
+    outside, also if it ends when the mode or the limits of the turn are others. If not, `reason`
+    says why."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     reads: tuple[str, ...] | None = None
@@ -656,13 +658,16 @@ class Kept:
     where nobody could be asked, else ""."""
 
 
+Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | None]]
+"""`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
+final, an opinion replaces that of earlier ones and goes to the gate, None says nothing."""
+
+
 class Gate(Protocol):
-    """Decides what runs."""
+    """Decides what runs: the last in the chain of interceptors, which always has a verdict."""
 
     mode: PermissionMode
     """May be set; takes effect with the next check, including one that is waiting for an answer."""
-    only: tuple[str, ...] | None
-    """May be set: rules that calls must match, whatever else allows them; None: no such limit."""
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:

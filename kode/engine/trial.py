@@ -21,6 +21,7 @@ from kode.contracts import (
     Attempt,
     ChangeKeeper,
     FileChange,
+    Kept,
     Tool,
     ToolContext,
     ToolOutput,
@@ -79,12 +80,12 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
         output = await command.run(attempt.wrap)
         if not attempt.ended.is_set():
             return output
-        return await _look_at(command, attempt, output)
+        return await _look_at(command, attempt, output, verdict)
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(command, attempt, keeps=verdict.keeps)
+            _settle_later(command, attempt, verdict)
 
 
 async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
@@ -95,26 +96,30 @@ async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
         return await command.run()
 
 
-async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> ToolOutput:
+async def _look_at(
+    command: Command, attempt: Attempt, output: ToolOutput, verdict: Verdict
+) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
     hits = attempt.hits(output.text)
     notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
     if hits and output.exit_status != 0:
-        gate = command.agent.gate
-        verdict = await gate.check_outside(command.tool, command.arguments, hits)
-        if verdict.allowed:
-            output = await _run_outside(command, verdict.at_stake)
-            output = replace(output, untrusted=output.untrusted or verdict.untrusted)
+        outside = replace(verdict, allowed=False)
+        if verdict.keeps:
+            gate = command.agent.gate
+            outside = await gate.check_outside(command.tool, command.arguments, hits)
+        if outside.allowed:
+            output = await _run_outside(command, outside.at_stake)
+            output = replace(output, untrusted=output.untrusted or outside.untrusted)
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
             )
-        notes.append(f"[{verdict.reason} {verdict.instead}".strip() + "]")
-        output = replace(output, denied=verdict.reason)
+        notes.append(f"[{outside.reason} {outside.instead}".strip() + "]")
+        output = replace(output, denied=outside.reason)
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
-    settled = await settle_changes(command, attempt, changes, may_ask=True)
+    settled = await settle_changes(command, attempt, changes, may_ask=True, verdict=verdict)
     changed = tuple(one.path for one in settled.made if not (one.unlisted or one.in_git))
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
@@ -159,16 +164,24 @@ class Settled:
 
 
 async def settle_changes(
-    command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
+    command: Command,
+    attempt: Attempt,
+    changes: tuple[FileChange, ...],
+    *,
+    may_ask: bool,
+    verdict: Verdict | None = None,
 ) -> Settled:
     """Applies the changes that the gate allows; unlisted ones among the rest stay for the next
-    command."""
+    command. `verdict` is the one that let the command run."""
     if not changes:
         return Settled()
     shown = [one for one in changes if not one.unlisted and not _is_record(one)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
     check = command.agent.gate.check_changes
-    allowed = await check(command.tool, command.arguments, changes, diff, may_ask=may_ask)
+    if verdict is not None and not verdict.keeps:
+        allowed = Kept(changes=(), reason=verdict.reason)
+    else:
+        allowed = await check(command.tool, command.arguments, changes, diff, may_ask=may_ask)
     wanted = [*allowed.changes]
     if ignored := {one.ignored for one in wanted if one.ignored}:
         # A build is of no use in halves: what earlier commands left there may be allowed now, too.
@@ -215,9 +228,9 @@ async def _make_real(
         return {**dict.fromkeys(lost, "its old content is too large to save for /undo"), **left}
 
 
-def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
+def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
-    person and model. `keeps`: see `Ruling`."""
+    person and model."""
 
     emit, background = command.context.emit, command.context.background
 
@@ -230,9 +243,9 @@ def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
         await attempt.ended.wait()
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            settled = Settled(changes=changes, reason="It was started where nothing may change.")
-            if keeps:
-                settled = await settle_changes(command, attempt, changes, may_ask=False)
+            settled = await settle_changes(
+                command, attempt, changes, may_ask=False, verdict=verdict
+            )
             for note in about(command.cwd, settled):
                 tell(note, "info")
         except (KodeError, OSError) as error:

@@ -12,7 +12,7 @@ from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
-from kode.permissions.gate import Answer, PersonGate, visible
+from kode.permissions.gate import Answer, GateState, PersonGate, visible
 from kode.permissions.rules import Rules, parse_all
 from kode.tools.apply_patch import patch_file
 from kode.tools.builtin import BUILTIN
@@ -55,7 +55,7 @@ def room(tmp_path):
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
         return PersonGate(
             rules=Rules(allow=parse_all(allow), deny=parse_all(deny)),
-            mode=mode,
+            state=GateState(mode=mode),
             place=context.place,
             ask=ask,
             emit=emit,
