@@ -177,16 +177,16 @@ async def settle_changes(
         return Settled()
     shown = [one for one in changes if not one.unlisted and not _is_record(one)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
-    check = command.agent.gate.check_changes
+    gate, call = command.agent.gate, (command.tool, command.arguments)
     if verdict is not None and not verdict.keeps:
         allowed = Kept(changes=(), reason=verdict.reason)
     else:
-        allowed = await check(command.tool, command.arguments, changes, diff, may_ask=may_ask)
+        allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
     wanted = [*allowed.changes]
     if ignored := {one.ignored for one in wanted if one.ignored}:
         # A build is of no use in halves: what earlier commands left there may be allowed now, too.
         earlier = await asyncio.to_thread(attempt.carried, ignored)
-        more = await check(command.tool, command.arguments, earlier, "", may_ask=False)
+        more = await gate.check_changes(*call, earlier, "", may_ask=False)
         wanted += more.changes
     keeper = command.agent.keeper
     left = await _make_real(keeper, attempt, wanted)
