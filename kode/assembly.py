@@ -292,7 +292,8 @@ def make_agent(
     limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        spend.elsewhere_usd, spend.elsewhere_steps = start.elsewhere_usd, start.elsewhere_steps
+        usd, steps = start.elsewhere_usd, start.elsewhere_steps
+        spend = replace(spend, elsewhere_usd=usd, elsewhere_steps=steps)
     agent = Agent(
         provider=provider,
         tools=(*BUILTIN, *tools),
