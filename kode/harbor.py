@@ -202,10 +202,7 @@ class KodeAgent(BaseInstalledAgent):
     async def run(
         self, instruction: str, environment: BaseEnvironment, context: AgentContext
     ) -> None:
-        await self.exec_as_agent(environment, self._prepare_home())
-        if settings := self._settings():
-            await self._put(environment, json.dumps(settings), "config.json")
-        await self._put(environment, instruction, TASK)
+        await self._prepare_home(environment, instruction)
         env = {
             **self.model_connection.env,
             **self.mcp_header_env.env,
@@ -222,14 +219,17 @@ class KodeAgent(BaseInstalledAgent):
             await self._upload_agent_owned_file(environment, Path(file.name), target)
         await self.exec_as_agent(environment, f"chmod 600 {shlex.quote(target)}")
 
-    def _prepare_home(self) -> str:
-        """The command that creates kode's folder, with its skills."""
+    async def _prepare_home(self, environment: BaseEnvironment, task: str) -> None:
+        """Creates kode's folder, with its settings, its skills and the task."""
         home = shlex.quote(str(self._home))
         commands = [f"mkdir -p -m 700 {home}"]
         if self.skills_dir:
             skills = shlex.quote(self.skills_dir)
             commands.append(f"mkdir -p {home}/skills && cp -R {skills}/. {home}/skills/")
-        return " && ".join(commands)
+        await self.exec_as_agent(environment, " && ".join(commands))
+        if settings := self._settings():
+            await self._put(environment, json.dumps(settings), "config.json")
+        await self._put(environment, task, TASK)
 
     def _settings(self) -> dict[str, Any]:
         """kode's settings, with the task's servers. Raises: ValueError."""

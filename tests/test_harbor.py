@@ -344,7 +344,7 @@ def test_a_tasks_servers_settings_and_skills_reach_kodes_home(
         config={"context": {"window": 128_000}},
     )
 
-    asyncio.run(folder.exec(agent._prepare_home()))
+    asyncio.run(agent._prepare_home(folder, "go"))
 
     home = folder.logs / "kode"
     settings = json.loads((home / "config.json").read_text())
