@@ -273,9 +273,11 @@ def open_worker(queue: Queue) -> Worker:
     """A new worker of this process. Raises: StorageError."""
     name = secrets.token_hex(6)
     path = queue.folder / "workers" / name
-    durable.make_folder(path.parent)
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
+    with (
+        durable.storage_errors(path, "create"),
+        beneath.open_folder(path.parent, make=beneath.private_mode) as folder,
+    ):
+        file = beneath.new_file(folder, name)
         fcntl.flock(file, fcntl.LOCK_EX)
     return Worker(name, file)
 

@@ -176,7 +176,11 @@ class Trees:
     def _alone(self, source: Path) -> Iterator[None]:
         """git's own list of worktrees is not made for several writers at once."""
         root = paths.repository_root(source) or source
-        with durable.locked(self.queue / "locks" / paths.path_hash(root), timeout_s=MAKE_TIMEOUT_S):
+        lock = self.queue / "locks" / paths.path_hash(root)
+        with (
+            beneath.open_folder(lock, make=beneath.private_mode),
+            durable.locked(lock, timeout_s=MAKE_TIMEOUT_S),
+        ):
             yield
 
 

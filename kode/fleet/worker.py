@@ -53,7 +53,8 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     Raises: StorageError.
     """
     worker = open_worker(queue)
-    trees = Trees(folder=Path(queue.fleet.trees).resolve(), queue=queue.folder)
+    own = Path(queue.fleet.trees)  # the person may have named a place by a link, but not this
+    trees = Trees(folder=own.parent.resolve() / own.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _Work] = {}
     said_alive = time.monotonic()
     try:
