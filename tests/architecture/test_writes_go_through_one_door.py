@@ -181,5 +181,5 @@ def test_a_write_by_path_is_found(call: str) -> None:
         "beneath.remove(f, a)",
     ],
 )
-def test_what_writes_nothing_by_path_is_none(call: str) -> None:
+def test_other_calls_write_nothing_by_path(call: str) -> None:
     assert list(changes_by_path(f"def f():\n    {call}")) == []

@@ -267,19 +267,18 @@ def resumed(ground: Ground, queue: Queue, *flags: str) -> None:
 
 
 def fleet_link(ground: Ground) -> None:
-    places = ("tasks", "tasks/a", "tasks/a/1.json", "tasks/a/1.txt", "tasks/a/patch.diff")
-    for isolate in ("none", "worktree"):
-        for place in (*places, "workers", "locks", "../trees/fleet", "../trees/fleet/a"):
-            queue = queued(ground, isolate)
-            link = queue.folder / place
-            link.parent.mkdir(parents=True, exist_ok=True)
-            name = ".bashrc" if "." in link.name else "elsewhere"
-            link.symlink_to(ground.home / name)
-            resumed(ground, queue)
-            assert ground.effects() == [], (isolate, place)
-            for folder in (queue.folder, queue.folder.parent / "trees"):
-                ground.run("rm", "-rf", str(folder))
-            ground.git("worktree", "prune")
+    of_task = ("tasks", "tasks/a", "tasks/a/1.json", "tasks/a/1.txt", "workers")
+    of_trees = ("locks", "../trees/fleet", "../trees/fleet/a", "tasks/a/patch.diff")
+    for place in (*of_task, *of_trees):
+        queue = queued(ground, "worktree" if place in of_trees else "none")
+        link = queue.folder / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(ground.home / (".bashrc" if "." in link.name else "elsewhere"))
+        resumed(ground, queue)
+        assert ground.effects() == [], place
+        for folder in (queue.folder, queue.folder.parent / "trees"):
+            ground.run("rm", "-rf", str(folder))
+        ground.git("worktree", "prune")
 
 
 def fleet_swap(ground: Ground) -> None:

@@ -134,7 +134,7 @@ def ground(tmp_path: Path, whole_sandbox: None) -> Ground:
     return Ground(Place(tmp_path.resolve()))
 
 
-def test_the_table_has_a_cell_for_each_kind_at_each_door() -> None:
+def test_the_table_has_every_kind_at_every_door() -> None:
     assert all([*row] == [*KINDS] for row in TABLE.values())
 
 
