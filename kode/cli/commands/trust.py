@@ -8,7 +8,7 @@ from pathlib import Path
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, public
 from kode.cli.screen.output import to_json
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
@@ -73,7 +73,7 @@ def approve_shown(
     """Shows what waits and saves the person's approval; False if they refuse. Raises: ConfigError
     if nobody can be asked."""
     for item in items:
-        print(clean(visible(review.shown(item, approvals, lines=lines))))
+        print(public(review.shown(item, approvals, lines=lines)))
     names = visible(", ".join(map(review.named, items)))
     if items and not unasked and not _is_wanted(names):
         return False
@@ -124,7 +124,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
         return EXIT_OK
     for row in rows:
         line = f"{row['state']:<8}  {row['kind']:<8}  {row['name']}  {row['hash'][:12]}  "
-        print(clean(visible(f"{line}{row['origin']}")))
+        print(public(f"{line}{row['origin']}"))
     if not rows:
         print("This project has nothing that needs approval.")
     return EXIT_OK
@@ -132,7 +132,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
 
 def _show(items: Sequence[Item], approvals: Approvals) -> int:
     for item in items:
-        print(clean(visible(review.shown(item, approvals, lines=sys.maxsize))))
+        print(public(review.shown(item, approvals, lines=sys.maxsize)))
     return EXIT_OK
 
 
@@ -141,7 +141,7 @@ def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
     if not gone:
         raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
     trust.revoke(home, project, gone)
-    print(clean(visible(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")))
+    print(public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}"))
     return EXIT_OK
 
 
