@@ -227,7 +227,7 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
         return _export_cassette(session_id, Path(arguments.file), sure=arguments.yes)
     if arguments.format == "html":
         extras.require("view")
-        from kode.view.session import session_document
+        from kode.plugins.view.session import session_document
 
         print(session_document(paths.home(), session_id))
         return EXIT_OK

@@ -29,8 +29,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse(argv)
     extras.require("view")
     from kode.config import load_config
-    from kode.view.pages import Place
-    from kode.view.serve import serve
+    from kode.plugins.view.pages import Place
+    from kode.plugins.view.serve import serve
 
     home, cwd = paths.home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})

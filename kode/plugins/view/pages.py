@@ -26,9 +26,9 @@ from kode.providers.models import pricing
 from kode.session import index
 from kode.session.index import Summary
 from kode.session.search import search
-from kode.view import agents, remembered, render, spent
-from kode.view.access import Guard, Keys, has_form_token
-from kode.view.session import SessionView, agent_view, session_view
+from kode.plugins.view import agents, remembered, render, spent
+from kode.plugins.view.access import Guard, Keys, has_form_token
+from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, CHANGES, TREES, PLACES, FLEETS, TASKS = 50, 40, 50, 30, 20, 30, 100
 """Items per page."""

@@ -19,10 +19,10 @@ from kode.conversation.memory import open_configured, outside_context
 from kode.events import silent
 from kode.memory.commands import memory_command
 from kode.memory.history import History
-from kode.view.pages import Place
-from kode.view.session import session_document
+from kode.plugins.view.pages import Place
+from kode.plugins.view.session import session_document
 from tests.needs import needs
-from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
+from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 LIMIT_MS = 120_000

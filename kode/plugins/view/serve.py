@@ -10,8 +10,8 @@ from collections.abc import Callable
 import uvicorn
 
 from kode.errors import ConfigError
-from kode.view.access import Keys
-from kode.view.pages import Place, application
+from kode.plugins.view.access import Keys
+from kode.plugins.view.pages import Place, application
 
 HOST = "127.0.0.1"
 GRACE_S = 2

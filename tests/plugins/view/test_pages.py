@@ -17,12 +17,12 @@ from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import CompactionEntry, RewindEntry, SystemEntry, UsageEntry
 from kode.session.requests import request_entry, system_text
-from kode.view import spent
-from kode.view.calls import Changed
-from kode.view.pages import SESSIONS, TURNS
-from kode.view.transcript import turns_of
+from kode.plugins.view import spent
+from kode.plugins.view.calls import Changed
+from kode.plugins.view.pages import SESSIONS, TURNS
+from kode.plugins.view.transcript import turns_of
 from tests.session.stories import contents_in, new_session, turn_entry
-from tests.view.conftest import (
+from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
     call,
@@ -32,7 +32,7 @@ from tests.view.conftest import (
     says,
     turn,
 )
-from tests.view.reading import assert_harmless, words_of
+from tests.plugins.view.reading import assert_harmless, words_of
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 

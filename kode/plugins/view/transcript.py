@@ -32,7 +32,7 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.messages import effective, is_turn
-from kode.view.calls import Call, Calls, Changed, relative, results_of
+from kode.plugins.view.calls import Call, Calls, Changed, relative, results_of
 
 ASKED_CHARS = 100
 

@@ -58,7 +58,7 @@ def document(template: str, **values: Any) -> str:
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("kode.view"),
+        loader=PackageLoader("kode.plugins.view"),
         autoescape=True,
         finalize=shown,
         undefined=StrictUndefined,

@@ -12,11 +12,11 @@ from kode.errors import SessionError
 from kode.plugins.cost.breaks import Break
 from kode.session.entries import AnyEntry, Header
 from kode.session.reading import read, session_path
-from kode.view import agents, render
-from kode.view.agents import Agent
-from kode.view.calls import Changed, changed_files
-from kode.view.spent import SessionSpending, session_spending
-from kode.view.transcript import Turn, turns_of
+from kode.plugins.view import agents, render
+from kode.plugins.view.agents import Agent
+from kode.plugins.view.calls import Changed, changed_files
+from kode.plugins.view.spent import SessionSpending, session_spending
+from kode.plugins.view.transcript import Turn, turns_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ import sys
 import pytest
 
 from kode import paths
-from kode.cli.commands import session, view
+from kode.cli.commands import session
+from kode.plugins.view import command as view
 from kode.errors import ConfigError, SessionError
-from kode.view import serve
-from kode.view.access import Keys
-from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
+from kode.plugins.view import serve
+from kode.plugins.view.access import Keys
+from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 
 def test_a_port_in_use_is_an_error_with_advice(tmp_path):
@@ -52,7 +53,7 @@ def test_two_servers_share_no_key():
 
 @pytest.mark.slow
 def test_the_room_imports_no_other_face():
-    code = "import sys, kode.view.serve; print(*sys.modules)"
+    code = "import sys, kode.plugins.view.serve; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     faces = ("kode.cli", "kode.plugins.acp", "kode.plugins.serve", "kode.api")
 

@@ -12,10 +12,10 @@ from kode.memory.base import Addition
 from kode.memory.history import Author, Change
 from kode.memory.proposals import Proposals
 from kode.memory.source import citing
-from kode.view import remembered
-from kode.view.access import Keys
+from kode.plugins.view import remembered
+from kode.plugins.view.access import Keys
 from tests.memory.life import NOON, in_messages
-from tests.view.conftest import (
+from tests.plugins.view.conftest import (
     ADDRESS,
     HOSTILE,
     TAINTED,
@@ -23,7 +23,7 @@ from tests.view.conftest import (
     make_place,
     remember,
 )
-from tests.view.reading import assert_harmless, words_of
+from tests.plugins.view.reading import assert_harmless, words_of
 
 
 async def test_memory_shows_each_entry_with_where_it_came_from(browser):

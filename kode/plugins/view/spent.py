@@ -8,7 +8,7 @@ from pathlib import Path
 from kode.messages import Usage
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.spending import Spent, requests_by_folder, spending_of, total
-from kode.view.transcript import Turn
+from kode.plugins.view.transcript import Turn
 
 Rows = tuple[tuple[str, Spent], ...]
 """Name of a day, project or model → its spending."""
