@@ -2,9 +2,9 @@
 
 import itertools
 import re
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,38 +13,29 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from kode import paths
-from kode.config import Config, given_prices
-from kode.errors import KodeError, MemoryRefused, SessionError
-from kode.fault_reports import write_report
-from kode.fleet.queue import open_queue, queues
-from kode.fleet.report import Summary as FleetSummary
-from kode.fleet.report import rows_of, summary_of
-from kode.memory.precedence import LABELS
-from kode.plugins.cost.figures import session_cost
-from kode.providers.models import pricing
-from kode.session import index
-from kode.session.index import Summary
-from kode.session.search import search
-from kode.plugins.view import agents, remembered, render, spent
+from kode.plugin import (
+    Page,
+    Place,
+    SessionSummary,
+    fault_reports,
+    list_sessions,
+    paths,
+    plugin_pages,
+    search_sessions,
+    session_files,
+    session_path,
+    summarize_session,
+)
+from kode.plugin.errors import KodeError, MemoryRefused, SessionError
+from kode.plugins.view import agents, remembered, render
 from kode.plugins.view.access import Guard, Keys, has_form_token
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
-SESSIONS, TURNS, CHANGES, TREES, PLACES, FLEETS, TASKS = 50, 40, 50, 30, 20, 30, 100
+SESSIONS, TURNS, CHANGES, TREES, PLACES = 50, 40, 50, 30, 20
 """Items per page."""
-PERIODS = (7, 30, 90, 365)
-"""Periods for costs, in days."""
 SEARCH_CHARS = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """What the pages are about."""
-
-    home: Path
-    cwd: Path
-    """The folder whose project is "this project"."""
-    config: Config
+OWN_VIEWS = (("/", "Sessions"), ("/memory", "Memory"), ("/agents", "Subagents"))
+"""Addresses and names in the navigation, before those of other plug-ins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +63,10 @@ def application(place: Place, keys: Keys) -> ASGIApp:
         Route("/memory/changes/{id}", pages.change),
         Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
         Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
-        Route("/costs", pages.costs),
-        Route("/fleets", pages.fleets),
-        Route("/fleets/{id}", pages.fleet),
         Route("/style.css", _style),
+        *(Route(page.path, pages.of_plugin(page, package)) for package, page in pages.added),
     ]
-    handlers = {KodeError: _fault, HTTPException: _no_page, Exception: _own_fault}
+    handlers = {KodeError: pages.fault, HTTPException: pages.no_page, Exception: pages.own_fault}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), keys)
 
 
@@ -88,38 +77,78 @@ class _Pages:
     def __init__(self, place: Place, keys: Keys) -> None:
         self._place = place
         self._keys = keys
+        added = plugin_pages(_warn)
+        self.added = [(package, page) for package, page in added if not page.is_part]
+        self._parts = [(package, page) for package, page in added if page.is_part]
+        titled = sorted((page.title, page.path) for _, page in self.added if page.title)
+        self._views = (*OWN_VIEWS, *((path, title) for title, path in titled))
 
     def sessions(self, request: Request) -> Response:
         home = self._place.home
         query = request.query_params.get("q", "").strip()[:SEARCH_CHARS]
-        found = (one for one in index.last_used_first(home) if _matches(one, query.casefold()))
         start = (_number(request) - 1) * SESSIONS
-        rows = list(itertools.islice(found, start, start + SESSIONS + 1))
-        return _page(
+        # Without a query only as many files are read as the page shows.
+        known = list_sessions(home, limit=None if query else start + SESSIONS + 1)
+        found = [one for one in known if _matches(one, query.casefold())]
+        rows = found[start : start + SESSIONS + 1]
+        return self._page(
             "sessions.html",
             rows=rows[:SESSIONS],
-            places=search(home, query.split(), PLACES) if query and not start else [],
+            places=search_sessions(home, query.split(), PLACES) if query and not start else [],
             query=query,
-            count=len(index.files(home)),
+            count=len(session_files(home)),
             part=_part(request, len(rows) > SESSIONS),
         )
 
     def session(self, request: Request) -> Response:
-        view = session_view(self._place.home, request.path_params["id"])
+        view = session_view(session_path(self._place.home, request.path_params["id"]))
         entry = request.query_params.get("at", "")
         for position, turn in enumerate(view.turns):
             if any(one.id == entry for one in turn.entries):
                 page = position // TURNS + 1
                 return RedirectResponse(f"{request.url.path}?page={page}#{turn.id}", 303)
-        if _number(request) == 1:
-            price = pricing(given_prices(self._place.config))
-            cost = session_cost(self._place.home, request.path_params["id"], price)
-            view = replace(view, lost=cost.breaks)
-        return _session_page(request, view)
+        return self._session_page(request, view, parts=_number(request) == 1)
 
     def agent(self, request: Request) -> Response:
         session_id, address = request.path_params["id"], request.path_params["address"]
-        return _session_page(request, agent_view(self._place.home, session_id, address))
+        view = agent_view(self._place.home, session_id, address)
+        return self._session_page(request, view, parts=False)
+
+    def _session_page(self, request: Request, view: SessionView, *, parts: bool) -> Response:
+        start = (_number(request) - 1) * TURNS
+        return self._page(
+            "session.html",
+            session=view,
+            part=_part(request, len(view.turns) > start + TURNS),
+            shown=view.turns[start : start + TURNS],
+            session_parts=list(self._shown_parts(request)) if parts and view.spending.rows else (),
+        )
+
+    def _shown_parts(self, request: Request) -> Iterator[str]:
+        """What other plug-ins show of a session, as HTML. Never raises: a fault is a line."""
+        for package, page in self._parts:
+            try:
+                shown = page.show(self._place, _query(request))
+                if shown is not None:
+                    yield render.part(shown[0], package, **shown[1])
+            except KodeError as error:
+                yield render.fault(str(error))
+            except Exception as error:
+                yield render.fault(fault_reports.write_report(error))
+
+    def of_plugin(self, page: Page, package: str) -> Callable[[Request], Response]:
+        """The handler of another plug-in's page."""
+
+        def handler(request: Request) -> Response:
+            shown = page.show(self._place, _query(request))
+            if shown is None:
+                raise HTTPException(404)
+            template, values = shown
+            part = _part(request, bool(values.get("more")))
+            text = render.page(template, package, views=self._views, part=part, **values)
+            return HTMLResponse(text)
+
+        return handler
 
     def trees(self, request: Request) -> Response:
         home = self._place.home
@@ -128,103 +157,76 @@ class _Pages:
         rows = list(itertools.islice(ids, start, start + TREES + 1))
         found = [
             (
-                index.summarize(paths.session_file(home, session_id)),
+                summarize_session(paths.session_file(home, session_id)),
                 agents.tree(paths.agents_folder(paths.session_folder(home, session_id))),
             )
             for session_id in rows[:TREES]
         ]
-        return _page("agents.html", trees=found, part=_part(request, len(rows) > TREES))
+        return self._page("agents.html", trees=found, part=_part(request, len(rows) > TREES))
 
     async def memory(self, request: Request) -> Response:
-        found = await remembered.remembered(self._place.config, self._place.cwd)
         source, use = (request.query_params.get(name, "") for name in ("source", "use"))
-        return _page(
-            "memory.html",
-            memory=found,
-            shown=[
-                one
-                for one in found.entries
-                if source in ("", one.rank.name.lower()) and use in ("", one.use)
-            ],
-            kinds=remembered.KINDS.values(),
-            ranks=LABELS,
-            uses=remembered.USES,
-            narrowed=bool(source or use),
-            token=self._keys.form_token,
-        )
+        found = await remembered.remembered(self._place, source, use)
+        return self._page("memory.html", token=self._keys.form_token, **found)
 
     async def changes(self, request: Request) -> Response:
-        found = await remembered.history(self._place.config, self._place.cwd)
+        found = await remembered.history(self._place)
         start = (_number(request) - 1) * CHANGES
         part = _part(request, len(found) > start + CHANGES)
-        return _page("changes.html", changes=found[start : start + CHANGES], part=part)
+        return self._page("changes.html", changes=found[start : start + CHANGES], part=part)
 
     async def change(self, request: Request) -> Response:
-        place, id = self._place, request.path_params["id"]
-        changes = await remembered.history(place.config, place.cwd)
-        for one in changes:
-            if one.change.id == id:
-                chain = await remembered.chain(place.config, place.cwd, one.change)
-                return _page("change.html", linked=one, chain=chain)
+        for one in await remembered.history(self._place):
+            if one.change.id == request.path_params["id"]:
+                chain = await remembered.chain(self._place, one.change)
+                return self._page("change.html", linked=one, chain=chain)
         raise HTTPException(404)
 
     async def decide(self, request: Request) -> Response:
         await self._check_form(request)
-        place, asked = self._place, request.path_params
-        done = await remembered.decide(place.config, place.cwd, asked["id"], asked["choice"])
-        path = f"/memory/undo/{done.change_id}" if done.change_id else ""
-        return _page("decided.html", text=done.text, undo=path, token=self._keys.form_token(path))
+        asked = request.path_params
+        text, change_id = await remembered.decide(self._place, asked["id"], asked["choice"])
+        path = f"/memory/undo/{change_id}" if change_id else ""
+        return self._page("decided.html", text=text, undo=path, token=self._keys.form_token(path))
 
     async def undo(self, request: Request) -> Response:
         await self._check_form(request)
-        place = self._place
-        done = await remembered.undo(place.config, place.cwd, request.path_params["id"])
-        return _page("message.html", title="Undone", text=done, back="/memory", to="Memory")
+        done = await remembered.undo(self._place, request.path_params["id"])
+        return self._page("message.html", title="Undone", text=done, back="/memory", to="Memory")
 
     async def _check_form(self, request: Request) -> None:
         if not await has_form_token(request, self._keys):
             raise HTTPException(403, "This form is not of a page that kode showed. Reload memory.")
 
-    def fleets(self, request: Request) -> Response:
-        start = (_number(request) - 1) * FLEETS
-        folders = queues(self._place.home)[start : start + FLEETS + 1]
-        found: list[tuple[str, FleetSummary | None, str]] = []
-        for folder in folders[:FLEETS]:
-            try:
-                found.append(
-                    (folder.name, summary_of(open_queue(self._place.home, str(folder))), "")
-                )
-            except KodeError as error:
-                found.append((folder.name, None, str(error)))
-        return _page("fleets.html", fleets=found, part=_part(request, len(folders) > FLEETS))
+    def fault(self, request: Request, error: Exception) -> Response:
+        """The page for an error, with what to do about it."""
+        status = 404 if isinstance(error, SessionError | MemoryRefused) else 500
+        return self._message("Not possible", str(error), status)
 
-    def fleet(self, request: Request) -> Response:
-        named = [one for one in queues(self._place.home) if one.name == request.path_params["id"]]
-        if not named:
-            raise HTTPException(404)
-        queue = open_queue(self._place.home, str(named[0]))
-        start, rows = (_number(request) - 1) * TASKS, rows_of(queue)
-        part = _part(request, len(rows) > start + TASKS)
-        shown = rows[start : start + TASKS]
-        return _page("fleet.html", fleet=summary_of(queue), rows=shown, part=part)
+    def no_page(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        text = error.detail if error.status_code != 404 else "There is no such page."
+        return self._message("Nothing here", text, error.status_code)
 
-    def costs(self, request: Request) -> Response:
-        asked = request.query_params.get("days", "")
-        days = next((one for one in PERIODS if str(one) == asked), 30)
-        now = datetime.now().astimezone()
-        found = spent.overview(self._place.home, days, now)
-        return _page("costs.html", costs=found, days=days, periods=PERIODS)
+    def own_fault(self, request: Request, error: Exception) -> Response:
+        return self._message("An internal error in kode", fault_reports.write_report(error), 500)
+
+    def _message(self, title: str, text: object, status: int) -> Response:
+        return self._page("message.html", status, title=title, text=text, back="/", to="Sessions")
+
+    def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
+        return HTMLResponse(render.page(template, views=self._views, **values), status)
 
 
-def _matches(summary: Summary, words: str) -> bool:
+def _warn(fault: str) -> None:
+    from kode.plugin import clean  # at a fault alone: it is of the terminal
+
+    print(clean(f"kode: {fault}"), file=sys.stderr)
+
+
+def _matches(summary: SessionSummary, words: str) -> bool:
     text = f"{summary.id} {summary.task} {summary.cwd} {summary.model}".casefold()
     return all(word in text for word in words.split())
-
-
-def _session_page(request: Request, view: SessionView) -> Response:
-    start = (_number(request) - 1) * TURNS
-    part = _part(request, len(view.turns) > start + TURNS)
-    return _page("session.html", session=view, part=part, shown=view.turns[start : start + TURNS])
 
 
 def _number(request: Request) -> int:
@@ -247,32 +249,10 @@ def _part(request: Request, more: bool) -> Part:
     )
 
 
-def _page(template: str, status: int = 200, **values: object) -> Response:
-    return HTMLResponse(render.page(template, **values), status)
+def _query(request: Request) -> dict[str, str]:
+    """What a plug-in's page is asked: the query, the parts of the address, the page of a list."""
+    return {**request.query_params, **request.path_params, "page": str(_number(request))}
 
 
 def _style(request: Request) -> Response:
     return FileResponse(render.STYLE, media_type="text/css")
-
-
-def _fault(request: Request, error: Exception) -> Response:
-    """The page for an error, with what to do about it."""
-    status = 404 if isinstance(error, SessionError | MemoryRefused) else 500
-    return _page(
-        "message.html", status, title="Not possible", text=str(error), back="/", to="Sessions"
-    )
-
-
-def _no_page(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    text = error.detail if error.status_code != 404 else "There is no such page."
-    return _page(
-        "message.html", error.status_code, title="Nothing here", text=text, back="/", to="Sessions"
-    )
-
-
-def _own_fault(request: Request, error: Exception) -> Response:
-    where = write_report(error)
-    return _page(
-        "message.html", 500, title="An internal error in kode", text=where, back="/", to="Sessions"
-    )

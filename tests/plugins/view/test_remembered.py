@@ -66,7 +66,7 @@ async def test_an_approval_counts_and_can_be_undone(browser):
     assert done.status_code == 200
     assert "kode memory undo" in done.text
     assert "Nothing is pending" in browser.get("/memory")
-    newest = (await remembered.history(browser.place.config, browser.place.cwd))[0].change
+    newest = (await remembered.history(browser.place))[0].change
     assert (newest.kind, newest.who, TAINTED in newest.target) == ("approve", "user", True)
     again = browser.client.post(
         path, data={"token": token}, headers={"origin": browser.keys.origin}

@@ -9,9 +9,8 @@ import pytest
 
 from kode import paths
 from kode.cli.commands import session
-from kode.plugins.view import command as view
 from kode.errors import ConfigError, SessionError
-from kode.plugins.view import serve
+from kode.plugins.view import command, serve
 from kode.plugins.view.access import Keys
 from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
@@ -29,7 +28,7 @@ def test_a_port_in_use_is_an_error_with_advice(tmp_path):
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "80.5"])
 def test_a_number_that_is_no_port_is_an_error(port):
     with pytest.raises(ConfigError, match="port"):
-        view.main([f"--port={port}"])
+        command.main([f"--port={port}"])
 
 
 def test_no_browser_is_opened_where_there_is_no_screen(monkeypatch):
