@@ -5,8 +5,8 @@ from pathlib import Path
 from kode import paths
 from kode.fleet.queue import Queue, create, open_worker
 from kode.fleet.records import Finished, Fleet, Started, Task
-from tests.view.conftest import HOSTILE, Browser
-from tests.view.reading import assert_harmless
+from tests.plugins.view.conftest import HOSTILE, Browser
+from tests.plugins.view.reading import assert_harmless
 
 ID = "20260101-000000-aaaaaa"
 
