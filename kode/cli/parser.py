@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from kode import installed
 from kode.cli import elsewhere
 from kode.errors import EXIT_OK, ConfigError
 
@@ -21,7 +22,6 @@ COMMANDS = {
         "replay a session, or continue it from one of its steps",
     ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
-    "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),
     "commands": ("kode.cli.commands.brought:commands", "list commands defined by Markdown files"),
@@ -49,6 +49,23 @@ COMMANDS = {
         "print a completion script for bash, zsh or fish",
     ),
 }
+
+
+OTHER_NAMES = {
+    "exec": COMMANDS["run"][0],
+    "resume": "kode.cli.commands.resume:by_id",
+}
+"""Commands under their names in other agents."""
+
+
+def of_plugins() -> dict[str, tuple[str, str]]:
+    """The commands that plug-ins add under names that are free, as in `COMMANDS`."""
+    taken = COMMANDS.keys() | OTHER_NAMES.keys()
+    return {
+        name: (command.run, command.summary)
+        for name, (_, command) in installed.added("commands").items()
+        if " " not in name and name not in taken
+    }
 
 
 class Described(Exception):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import durable, paths
+from kode import beneath, durable, paths
 from kode.broken_json import object_of
 from kode.fleet.records import Fleet, Task
 from kode.messages import calls_of, text_of
@@ -145,15 +145,16 @@ async def run_child(
     WATCH.begins(mark)
     process: asyncio.subprocess.Process | None = None
     try:
-        with durable.storage_errors(out, "create"):
-            said = out.with_suffix(".txt")
-            durable.replace(said, text.encode("utf-8", "replace"), sync_name=False)
-            stdin, stdout, stderr = (
-                said.open("rb"),
-                out.open("wb"),
-                out.with_suffix(".err").open("wb"),
-            )
-        with stdin, stdout, stderr:
+        said = out.with_suffix(".txt")
+        durable.replace(said, text.encode("utf-8", "replace"), follow=False, sync_name=False)
+        with contextlib.ExitStack() as opened:
+            with durable.storage_errors(out, "create"):
+                folder = opened.enter_context(beneath.open_folder(out.parent))
+                stdin = opened.enter_context(said.open("rb"))
+                stdout, stderr = (
+                    opened.enter_context(beneath.new_file(folder, one.name))
+                    for one in (out, out.with_suffix(".err"))
+                )
             process = await start_program(
                 *command,
                 stdin=stdin,

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode import durable, ends, paths
+from kode import beneath, durable, ends, paths
 from kode.errors import SessionError, UserError
 from kode.fleet.owner import is_own, sign
 from kode.fleet.records import (
@@ -58,6 +58,7 @@ class Queue:
         self, folder: Path, fleet: Fleet, tasks: Sequence[Task], signed: bytes = b""
     ) -> None:
         self.folder = folder
+        """No link leads to it."""
         self._signed = signed
         """The bytes of its tasks."""
         self.fleet = fleet
@@ -119,8 +120,8 @@ class Queue:
             self._append(file, leased)
         folder = self.task_folder(leased.task)
         with durable.storage_errors(folder, "create the folder"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return leased
+            with beneath.open_folder(folder, make=beneath.private_mode):
+                return leased
 
     def record(self, record: Record, *, under: Leased | None = None) -> bool:
         """Records something; with `under` only as long as that lease counts. Says whether it did.
@@ -291,9 +292,11 @@ def open_worker(queue: Queue) -> Worker:
     """A new worker of this process. Raises: StorageError."""
     name = secrets.token_hex(6)
     path = queue.folder / "workers" / name
-    durable.make_folder(path.parent)
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
+    with (
+        durable.storage_errors(path, "create"),
+        beneath.open_folder(path.parent, make=beneath.private_mode) as folder,
+    ):
+        file = beneath.new_file(folder, name)
         fcntl.flock(file, fcntl.LOCK_EX)
     return Worker(name, file)
 
@@ -314,7 +317,7 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     data = b"".join(line_of(line) + b"\n" for line in lines)
     sign(paths.home(), folder, data)
     durable.replace(path, data)
-    return Queue(folder, fleet, tasks, data)
+    return Queue(folder.resolve(), fleet, tasks, data)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
@@ -322,7 +325,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
     Raises: SessionError where there is none; UserError for one that cannot be read.
     """
-    folder = _find(home, name)
+    folder = _find(home, name).resolve()
     path = folder / TASKS
     for file in (path, folder / LOG, folder / SPENT):
         if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
@@ -365,7 +368,7 @@ def queues(home: Path) -> list[Path]:
 
 def _find(home: Path, name: str | None) -> Path:
     if name is not None and (Path(name) / TASKS).is_file():
-        return Path(name).resolve()
+        return Path(name)
     known = queues(home)
     if name is None and known:
         return known[0]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kode import durable, paths
+from kode import beneath, durable, paths
 from kode.errors import KodeError, StorageError, UserError
 from kode.fleet import child
 from kode.fleet.child import Seen
@@ -53,7 +53,8 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     Raises: StorageError.
     """
     worker = open_worker(queue)
-    trees = Trees(folder=Path(queue.fleet.trees), queue=queue.folder)
+    own = Path(queue.fleet.trees)  # the person may have named a place by a link, but not this
+    trees = Trees(folder=own.parent.resolve() / own.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _Work] = {}
     said_alive = time.monotonic()
     try:
@@ -84,8 +85,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         worker.close()
-        with contextlib.suppress(OSError):  # a tree is kept, or another works there
-            trees.folder.rmdir()
+        beneath.remove_empty([trees.folder])  # unless a tree is kept, or another works there
 
 
 def _remove_left(queue: Queue, trees: Trees) -> None:

@@ -1,0 +1,66 @@
+"""The tree of a session's subagents, including their own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kode.plugin import SubagentRecord, paths, read_session, session_files, subagent_records
+from kode.plugin.entries import AnyEntry, Header
+from kode.plugin.errors import SessionError, StorageError
+
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    record: SubagentRecord
+    address: str
+    """Its place in the tree: the ids from the session's own child down to it, with slashes."""
+    has_transcript: bool
+    children: "tuple[Agent, ...]"
+
+
+def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent, ...]:
+    """The children recorded in a folder, oldest first, each with its own."""
+    if depth == MAX_DEPTH:
+        return ()
+    found = []
+    for record in subagent_records(agents_folder):
+        own = f"{address}/{record.id}".lstrip("/")
+        found.append(
+            Agent(
+                record=record,
+                address=own,
+                has_transcript=record.transcript.is_file(),
+                children=tree(paths.agents_folder(record.folder), own, depth + 1),
+            )
+        )
+    return tuple(found)
+
+
+def sessions_with_agents(home: Path) -> Iterator[str]:
+    """The ids of sessions that have started subagents, the newest first."""
+    for session_id in sorted((id for _, id in session_files(home)), reverse=True):
+        if paths.agents_folder(paths.session_folder(home, session_id)).is_dir():
+            yield session_id
+
+
+def find(session_folder: Path, address: str) -> SubagentRecord | None:
+    """A subagent by its address; None if there is none."""
+    found: SubagentRecord | None = None
+    for name in address.split("/")[:MAX_DEPTH]:
+        folder = found.folder if found else session_folder
+        known = {record.id: record for record in subagent_records(paths.agents_folder(folder))}
+        if name not in known:
+            return None
+        found = known[name]
+    return found
+
+
+def transcript(record: SubagentRecord) -> tuple[Header, list[AnyEntry]] | None:
+    """A subagent's transcript; None if it is missing."""
+    try:
+        header, entries, _ = read_session(record.transcript)
+    except (SessionError, StorageError):
+        return None
+    return header, entries

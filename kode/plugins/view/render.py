@@ -1,0 +1,118 @@
+"""Templates, and how values are formatted: times, tokens, dollars.
+
+Every value in a template goes through `shown` and is then escaped: texts of a session, a file or
+the web can hold markup, scripts, control characters and marks that reverse a line, all of which are
+displayed as text.
+"""
+
+import base64
+import functools
+import hashlib
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from kode.plugin.messages import plural
+
+OWN = "kode.plugins.view"
+STYLE = Path(__file__).with_name("style.css")
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Controls, marks that reorder text, and zero-width characters: what hides in a text."""
+
+
+def shown(value: Any) -> Any:
+    """A value as a template displays it, before it is escaped."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value).replace("\r\n", "\n")
+    return (
+        _UNSEEN.sub(lambda unseen: f"⟨U+{ord(unseen[0]):04X}⟩", text)
+        .encode("utf-8", "replace")
+        .decode()
+    )
+
+
+def page(template: str, package: str = OWN, /, **values: Any) -> str:
+    """A page with links to others of the server, and to its stylesheet. `package` has the template
+    in its folder `templates`; it can use those of this package."""
+    return _environment(package).get_template(template).render(standalone=False, **values)
+
+
+def part(template: str, package: str, /, **values: Any) -> Markup:
+    """A part of a page."""
+    return Markup(_environment(package).get_template(template).render(values))
+
+
+def fault(text: str) -> Markup:
+    """A part that could not be made."""
+    return Markup('<p class="bad">{}</p>').format(shown(text))
+
+
+def document(template: str, **values: Any) -> str:
+    """The same as a single file with its style inside, which may load nothing."""
+    style = STYLE.read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        _environment(OWN)
+        .get_template(template)
+        .render(standalone=True, style=Markup(style), style_hash=digest, **values)
+    )
+
+
+@functools.cache
+def _environment(package: str) -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((OWN, package))]),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "when": when,
+        "dollars": dollars,
+        "number": number,
+        "plural": plural,
+        "seconds": seconds,
+        "folder": folder,
+    }
+    return environment
+
+
+def when(at: str) -> str:
+    """A time in local time, to the minute."""
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return at or "unknown"
+
+
+def dollars(amount: float | None) -> str:
+    if amount is None:
+        return "unknown"
+    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:,.4f}"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def seconds(duration_ms: int) -> str:
+    whole = duration_ms / 1000
+    return f"{whole:.1f} s" if whole < 60 else f"{int(whole // 60)} min {int(whole % 60)} s"
+
+
+def folder(path: str) -> str:
+    """A path with `~` for the person's home."""
+    home = str(Path.home())
+    inside = path == home or path.startswith(home + "/")
+    return "~" + path[len(home) :] if inside and home != "/" else path

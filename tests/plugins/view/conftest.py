@@ -1,0 +1,154 @@
+"""A home to look at, and a browser that came in by the link."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from kode import paths
+from kode.config import Config
+from kode.conversation.memory import outside_context
+from kode.events import silent
+from kode.memory import make_system
+from kode.memory.base import Addition
+from kode.memory.tiered.episode_files import Episode, EpisodeFiles
+from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.plugin import Place
+from kode.plugins.view.access import Keys
+from kode.plugins.view.pages import application
+from kode.session.log import Session
+from tests.session.stories import new_session, turn_entry
+
+ADDRESS = "127.0.0.1:8000"
+TAINTED = "20260101-101010-aaaaaa"
+
+HOSTILE = (
+    "<script>document.title='owned'; alert(1)</script>"
+    "<img src=http://127.0.0.1:9/stolen onerror=alert(2)><svg onload=alert(3)>"
+    "</pre></details></style><h1>owned</h1><a href='javascript:alert(4)'>x</a>"
+    '" onmouseover="alert(5) {{ 7*7 }} {% raw %} \x1b[2J\x07 \u202egnp.exe\u2066 <!-- ]]>'
+)
+"""Markup, scripts, a template's own syntax, control characters and marks that reverse a line."""
+
+
+@dataclass
+class Browser:
+    """One browser; it follows no redirect by itself."""
+
+    client: TestClient
+    keys: Keys
+    place: Place
+
+    def get(self, path: str) -> str:
+        """The text of a page that is there."""
+        answer = self.client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+
+def make_place(tmp_path: Path, **settings: object) -> Place:
+    home = paths.home()
+    return Place(home=home, cwd=tmp_path, config=Config.model_validate(settings))
+
+
+def client_of(place: Place, keys: Keys, **options: object) -> TestClient:
+    return TestClient(
+        application(place, keys),
+        base_url=f"http://{ADDRESS}",
+        follow_redirects=False,
+        raise_server_exceptions=False,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    """One that has used the link."""
+    place, keys = make_place(tmp_path), Keys(address=ADDRESS)
+    client = client_of(place, keys)
+    client.get(keys.link)
+    return Browser(client=client, keys=keys, place=place)
+
+
+def call(name: str, id: str, **arguments: object) -> Message:
+    return Message(
+        role="assistant",
+        parts=(ToolCall(id=id, name=name, arguments=json.dumps(arguments)),),
+        stop="tool_calls",
+        usage=Usage(input_tokens=1_000, output_tokens=50),
+        model="m",
+    )
+
+
+def result(name: str, id: str, text: str, *, is_error: bool = False) -> Message:
+    return Message(
+        role="tool", parts=(ToolResult(call_id=id, name=name, text=text, is_error=is_error),)
+    )
+
+
+def says(text: str, *, tokens: int = 1_200) -> Message:
+    return Message(
+        role="assistant",
+        parts=(Text(text=text),),
+        stop="end",
+        usage=Usage(input_tokens=tokens, output_tokens=30),
+        model="m",
+    )
+
+
+def turn(session: Session, asked: str, *messages: Message, cost_usd: float = 0.25) -> None:
+    """A whole turn; each request costs the same."""
+    session.append_message(user_message(asked))
+    for message in messages:
+        session.append_message(message, cost_usd if message.role == "assistant" else None)
+    session.append(turn_entry(session.turns, session))
+
+
+def a_session(home: Path, asked: Sequence[str], cwd: Path | None = None) -> str:
+    session = new_session(home, cwd)
+    for text in asked:
+        turn(session, text, says(f"re: {text}"))
+    session.close()
+    return session.header.id
+
+
+def hostile_session(home: Path) -> str:
+    session = new_session(home, Path("/tmp/<b>project</b>"))
+    turn(
+        session,
+        HOSTILE,
+        call("shell", "c1", command=HOSTILE, description=HOSTILE),
+        result("shell", "c1", HOSTILE, is_error=True),
+        call("edit_file", "c2", path=HOSTILE, old_text=HOSTILE, new_text=HOSTILE + "!"),
+        result("edit_file", "c2", HOSTILE),
+        says(HOSTILE),
+    )
+    session.close()
+    return session.header.id
+
+
+async def remember(place: Place) -> None:
+    """Facts with a history, and an episode that waits for approval."""
+    system = make_system(place.config.memory)
+    await system.open(outside_context(place.config, place.cwd, emit=silent), {})
+    for target, text in (("user", "prefers tabs"), ("env", "the port is 8080")):
+        await system.add(Addition(target=target, text=text))  # type: ignore[attr-defined]
+    await system.edit_facts(  # type: ignore[attr-defined]
+        "replace", "env", None, old="8080", new="the port is 9090"
+    )
+    await system.close(60.0)
+    files = EpisodeFiles(paths.memory_folder(place.home, None) / "episodes")
+    async with files.lock():
+        files.write(
+            Episode(
+                session_id=TAINTED,
+                turns=3,
+                created_at="2026-01-01T10:10:10+00:00",
+                updated_at="2026-01-01T10:10:10+00:00",
+                narrative=f"Read the vendor's page. {HOSTILE}",
+                tainted=True,
+            )
+        )
