@@ -22,9 +22,10 @@ from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
-from kode.session.reading import read, session_path
+from kode.session.reading import session_path
 from kode.session.search import search
 from kode.session.trajectory import read_trajectory
+from kode.session.transcript import Transcript
 
 if TYPE_CHECKING:
     from kode.session.foreign.take import Taken
@@ -131,14 +132,14 @@ def _show(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="the document of `export`")
     parser.add_argument("--no-pager", action="store_true", help="print it without a pager")
     arguments, session_id = _session_argument(parser, argv)
-    header, entries, faults = read(session_path(paths.home(), session_id))
+    transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
-        print(to_json(as_json(header, entries)))
+        print(to_json(as_json(transcript)))
         return EXIT_OK
-    text = clean(as_markdown(header, entries)) + _agents(session_id)
+    text = clean(as_markdown(transcript)) + _agents(session_id)
     if arguments.no_pager or not page(_with_headings(text)):
         print(text, end="")
-    for fault in faults:
+    for fault in transcript.faults:
         print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_OK
 
@@ -235,11 +236,11 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
     if arguments.format == "atif":
         print(json.dumps(read_trajectory(path, __version__), indent=2))
         return EXIT_OK
-    header, entries, _ = read(path)
+    transcript = Transcript.read(path)
     if arguments.format == "json":
-        print(json.dumps(as_json(header, entries), indent=2))
+        print(json.dumps(as_json(transcript), indent=2))
     else:
-        text = as_markdown(header, entries)
+        text = as_markdown(transcript)
         print(clean(text) if sys.stdout.isatty() else text, end="")
     return EXIT_OK
 
