@@ -86,8 +86,6 @@ if TYPE_CHECKING:
     from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
     from kode.session.log import writable_path as writable_path
-    from kode.session.messages import effective as _effective_entries
-    from kode.session.messages import said as _messages_said
     from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
     from kode.session.plan import write_plan as write_plan
@@ -107,6 +105,8 @@ if TYPE_CHECKING:
     from kode.session.spending import spending_of as spending_of
     from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
+    from kode.session.transcript import Call as _TranscriptCall
+    from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
 
     kode_version = _kode_version
@@ -127,13 +127,12 @@ if TYPE_CHECKING:
     find_session = _find_session
     newest_session = _newest_session
     summarize_session = _summarize_session
-    effective_entries = _effective_entries
-    messages_said = _messages_said
     plan_steps = _plan_steps
     read_session = _read_session
     SentPiece = _SentPiece
     sent_pieces = _sent_pieces
     total_spent = _total_spent
+    TranscriptCall = _TranscriptCall
     fork_session = _fork_session
 
 HOMES = {
@@ -154,7 +153,6 @@ HOMES = {
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
-    "effective_entries": "kode.session.messages:effective",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",
     "file_part": "kode.conversation.attachments:file_part",
@@ -179,7 +177,6 @@ HOMES = {
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
-    "messages_said": "kode.session.messages:said",
     "money": "kode.cli.screen.lines:money",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
@@ -231,6 +228,8 @@ HOMES = {
     "to_json": "kode.cli.screen.output:to_json",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",
+    "Transcript": "kode.session.transcript:Transcript",
+    "TranscriptCall": "kode.session.transcript:Call",
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",
