@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kode import extras as extras
     from kode import fault_reports as fault_reports
     from kode import paths as paths
+    from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
+    from kode.images import describe as _describe_picture
     from kode.installed import Command as Command
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
     from kode.session.transcript import Call as _TranscriptCall
+    from kode.session.transcript import Item as _TranscriptItem
     from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
 
@@ -116,6 +119,7 @@ if TYPE_CHECKING:
     calling = _calling
     McpServerEntry = _McpServerEntry
     FormField = _FormField
+    describe_picture = _describe_picture
     frame_memory = _frame_memory
     MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
@@ -133,6 +137,7 @@ if TYPE_CHECKING:
     sent_pieces = _sent_pieces
     total_spent = _total_spent
     TranscriptCall = _TranscriptCall
+    TranscriptItem = _TranscriptItem
     fork_session = _fork_session
 
 HOMES = {
@@ -149,6 +154,7 @@ HOMES = {
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
     "depth": "kode.programs:depth",
+    "describe_picture": "kode.images:describe",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
@@ -180,6 +186,7 @@ HOMES = {
     "money": "kode.cli.screen.lines:money",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
+    "object_of": "kode.broken_json:object_of",
     "offered_models": "kode.providers.offered:offered_models",
     "one_line": "kode.cli.screen.lines:one_line",
     "open_conversation": "kode.conversation:open_conversation",
@@ -230,6 +237,7 @@ HOMES = {
     "total_spent": "kode.session.spending:total",
     "Transcript": "kode.session.transcript:Transcript",
     "TranscriptCall": "kode.session.transcript:Call",
+    "TranscriptItem": "kode.session.transcript:Item",
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",

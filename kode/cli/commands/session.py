@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import __version__, extras, paths
+from kode import extras, installed, paths
 from kode.cli.commands import team_sessions
 from kode.cli.flags import natural, whole, working_directory
 from kode.cli.parser import Parser, command_of
@@ -24,7 +24,6 @@ from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path
 from kode.session.search import search
-from kode.session.trajectory import read_trajectory
 from kode.session.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -213,7 +212,8 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 def _export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
-    formats = ("json", "markdown", "html", "atif", "cassette")
+    added = installed.added("exports")
+    formats = ("json", "markdown", "html", *added, "cassette")
     parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
     parser.add_argument("--format", choices=formats, default="json")
     parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
@@ -232,13 +232,11 @@ def _export(parser: Parser, argv: Sequence[str]) -> int:
 
         print(session_document(paths.home(), session_id))
         return EXIT_OK
-    path = session_path(paths.home(), session_id)
-    if arguments.format == "atif":
-        print(json.dumps(read_trajectory(path, __version__), indent=2))
-        return EXIT_OK
-    transcript = Transcript.read(path)
+    transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.format == "json":
         print(json.dumps(as_json(transcript), indent=2))
+    elif arguments.format in added:
+        print(installed.load(*added[arguments.format])(transcript))
     else:
         text = as_markdown(transcript)
         print(clean(text) if sys.stdout.isatty() else text, end="")
