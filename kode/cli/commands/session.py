@@ -27,7 +27,7 @@ from kode.session.search import search
 from kode.session.transcript import Transcript
 
 if TYPE_CHECKING:
-    from kode.session.foreign.take import Taken
+    from kode.session.imports import Taken
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
@@ -265,8 +265,8 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session.foreign import unfinished
-    from kode.session.foreign.take import Taken, imported, session_files, take
+    from kode.session import unfinished_imports
+    from kode.session.imports import Taken, imported, session_files, take
 
     parser.add_argument(
         "paths",
@@ -279,12 +279,12 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
     given = [paths.expand(one) for one in parser.parse(argv).paths]
     files = [path for one in given for path in session_files(one)]
     taken = passed_over = 0
-    for marker in unfinished.cut_short(home):
-        for one in unfinished.finish(home, marker):
+    for marker in unfinished_imports.cut_short(home):
+        for one in unfinished_imports.finish(home, marker):
             if isinstance(one, Taken):
                 _print_import(one)
     known = imported(home)
-    with unfinished.begun(home, files):
+    with unfinished_imports.begun(home, files):
         for path in files:
             try:
                 one = take(home, path, known)

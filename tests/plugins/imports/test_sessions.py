@@ -16,8 +16,8 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry, MessageEntry
-from kode.session.foreign.take import Taken, imported, session_files
-from kode.session.foreign.take import take as take_known
+from kode.session.imports import Taken, imported, session_files
+from kode.session.imports import take as take_known
 from kode.session.index import list_sessions
 from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
