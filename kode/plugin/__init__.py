@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
+    from kode.memory.foreign import Entry as _ForeignEntry
+    from kode.memory.foreign import Reading as _ForeignReading
+    from kode.memory.foreign import Source as _ForeignSource
     from kode.memory.frame import wrap as _frame_memory
     from kode.memory.history import Author as _MemoryAuthor
     from kode.memory.history import Change as _MemoryChange
@@ -120,6 +123,9 @@ if TYPE_CHECKING:
     McpServerEntry = _McpServerEntry
     FormField = _FormField
     describe_picture = _describe_picture
+    ForeignEntry = _ForeignEntry
+    ForeignReading = _ForeignReading
+    ForeignSource = _ForeignSource
     frame_memory = _frame_memory
     MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
@@ -166,6 +172,9 @@ HOMES = {
     "Finding": "kode.cli.commands.diagnosis:Finding",
     "finish_startup": "kode.cli.flags:finish_startup",
     "fitting_picture": "kode.pictures:fitting",
+    "ForeignEntry": "kode.memory.foreign:Entry",
+    "ForeignReading": "kode.memory.foreign:Reading",
+    "ForeignSource": "kode.memory.foreign:Source",
     "fork_session": "kode.session.upkeep:fork",
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
