@@ -368,7 +368,7 @@ def test_a_disabled_plugin_leaves_its_unfinished_import_for_later(
     assert not marker.exists()
 
 
-def test_a_faulty_reader_is_named_and_not_taken_for_a_refusal(
+def test_a_faulty_reader_is_no_file_that_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:
