@@ -2,7 +2,7 @@
 `Transcript`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kode.broken_json import object_of
@@ -62,6 +62,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
 def as_markdown(transcript: Transcript) -> str:
     """A readable transcript of messages and calls, with long outputs cut."""
     header = transcript.header
+    places = {entry.id: place for place, entry in enumerate(transcript.entries)}
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
     for message, item, answered in _messages(transcript):
@@ -80,7 +81,7 @@ def as_markdown(transcript: Transcript) -> str:
                 case Thinking() | ServerItem():
                     pass
         if answered:
-            lines += _results(answered)
+            lines += _results(answered, places)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -94,10 +95,11 @@ def _messages(
         yield message, item, [one for one in item.calls if one.message or not is_last]
 
 
-def _results(calls: Sequence[Call]) -> Iterator[str]:
+def _results(calls: Sequence[Call], places: Mapping[str, int]) -> Iterator[str]:
+    """Under the id of the last to arrive: up to it one may fork. `places` are those of entries."""
     messages = [call.message for call in calls if call.message is not None]
-    last = f" · {messages[-1].at} · {messages[-1].id}" if messages else ""
-    yield from (f"## Results{last}", "")
+    last = max(messages, key=lambda message: places[message.id], default=None)
+    yield from (f"## Results · {last.at} · {last.id}" if last is not None else "## Results", "")
     for call in calls:
         yield from (f"{call.answer.name}:", *_fenced(call.answer.text))
     for call in calls:

@@ -11,6 +11,7 @@ from kode.session.export import as_json, as_markdown
 from kode.session.transcript import Transcript
 from tests.session.stories import (
     answer,
+    asks,
     new_session,
     plain_turn,
     results,
@@ -146,3 +147,19 @@ def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
 
     assert as_json(Transcript(header=session.header, entries=session.entries))["cost_usd"] is None
     assert index.list_sessions(tmp_path)[0].cost_usd is None
+
+
+def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    session.append_message(asks("a", "b"))
+    session.append_message(results("b"))
+    session.append_message(results("a"))
+    session.close()
+    *_, last = session.entries
+
+    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+
+    assert [line for line in text.splitlines() if line.endswith(last.id)] == [
+        f"## Results · {last.at} · {last.id}"
+    ]
