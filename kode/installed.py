@@ -80,6 +80,9 @@ class Plugin:
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
+    memory_imports: Mapping[str, str] = field(default_factory=dict)
+    """Agents whose memory `kode memory import` reads: name → an object with the methods of
+    `kode.memory.foreign.Agent`."""
     pages: str = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
@@ -151,7 +154,7 @@ def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int
 
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
-    for kind in ("commands", "slash", "formats", "memory", "exports", "imports"):
+    for kind in ("commands", "slash", "formats", "memory", "exports", "imports", "memory_imports"):
         first = added(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):

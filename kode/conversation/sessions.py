@@ -9,7 +9,7 @@ from kode import durable, paths
 from kode.assembly import kept_checkpoints
 from kode.config import Config
 from kode.contracts import Provider
-from kode.errors import StorageError
+from kode.errors import ConfigError, StorageError
 from kode.events import Emit, Notice
 from kode.messages import plural
 from kode.session import log, unsent
@@ -70,11 +70,11 @@ async def finish_imports(home: Path, emit: Emit) -> None:
     leaves the rest to the next start."""
     if not any(marker.suffix == ".import" for marker in _unfinished(home)):
         return
-    from kode.session.foreign import unfinished
-    from kode.session.foreign.take import Taken
+    from kode.session import unfinished_imports
+    from kode.session.imports import Taken
 
-    for marker in unfinished.cut_short(home):
-        steps, count = unfinished.finish(home, marker), 0
+    for marker in unfinished_imports.cut_short(home):
+        steps, count = unfinished_imports.finish(home, marker), 0
         try:
             while (one := await asyncio.to_thread(next, steps, None)) is not None:
                 if isinstance(one, Taken):
@@ -82,7 +82,7 @@ async def finish_imports(home: Path, emit: Emit) -> None:
                 elif one:
                     text = f"An import of {plural(one, 'session file')} was cut short: kode"
                     emit(Notice(text=f"{text} imports the rest now."))
-        except StorageError as error:
+        except (StorageError, ConfigError) as error:
             emit(Notice(text=f"The import could not be completed. {error}", level="error"))
         else:
             if count:

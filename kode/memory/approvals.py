@@ -7,7 +7,7 @@ from contextlib import suppress
 from kode.errors import MemoryRefused
 from kode.memory import proposals
 from kode.memory.base import UNDO_WITH, BaseMemory, Waiting, change_of
-from kode.memory.foreign.entries import NAMES
+from kode.memory.foreign import agents
 from kode.memory.history import Author
 from kode.memory.proposals import Proposals
 from kode.memory.undo import Confirm, Following, undo_all
@@ -60,7 +60,9 @@ async def approve_many(
     named. Raises: MemoryRefused, StorageError, BusyError."""
     found = await waiting(system)
     if whose:
-        of_them = _proposals(system).of(whose, NAMES.get(whose, ""), system.project)
+        agent = agents().get(whose)
+        title = agent.title if agent is not None else ""
+        of_them = _proposals(system).of(whose, title, system.project)
         found = [one for one in found if one.id in of_them]
     if not found:
         return "None of this is pending."

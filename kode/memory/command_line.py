@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kode import installed
 from kode.errors import ConfigError
 
 LOG_LINES = 20
-AGENTS = ("claude", "codex", "letta", "mem0", "agents", "file")
-"""Agents that `import` supports: `kode.memory.foreign.entries.Agent`."""
-
 TARGETS: Mapping[str, Sequence[str]] = {
     "tiered": ("user", "env"),
     "vault": ("user", "preferences", "project", "episodes", "NAME"),
@@ -84,8 +82,9 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
         "looked at.",
     )
     import_.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    agents = list(installed.added("memory_imports"))
     import_.add_argument(
-        "--from", dest="source", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS)
+        "--from", dest="source", choices=agents, metavar="AGENT", help=", ".join(agents)
     )
     import_.add_argument("--dry-run", action="store_true", help="only list the entries")
     team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")

@@ -21,11 +21,11 @@ from kode.memory.approvals import (
 )
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
-from kode.memory.foreign import places
-from kode.memory.foreign.take import move_in
+from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
 from kode.memory.lineage import superseded
+from kode.memory.moving_in import move_in
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
@@ -157,7 +157,7 @@ async def _import(
 ) -> str:
     """Imports an export of kode's directly, another agent's memory into the review."""
     file = arguments.file
-    if file is not None and not arguments.source and places.is_own_export(file):
+    if file is not None and not arguments.source and is_own_export(file):
         return await exchange.import_(system, file, dry_run=arguments.dry_run)
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
     from kode.memory.decisions import decide as _decide_memory
+    from kode.memory.foreign import Entry as _ForeignEntry
+    from kode.memory.foreign import Reading as _ForeignReading
+    from kode.memory.foreign import Source as _ForeignSource
     from kode.memory.frame import wrap as _frame_memory
     from kode.memory.history import Author as _MemoryAuthor
     from kode.memory.history import Change as _MemoryChange
@@ -97,8 +100,6 @@ if TYPE_CHECKING:
     from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
     from kode.session.log import writable_path as writable_path
-    from kode.session.messages import effective as _effective_entries
-    from kode.session.messages import said as _messages_said
     from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
     from kode.session.plan import write_plan as write_plan
@@ -119,6 +120,9 @@ if TYPE_CHECKING:
     from kode.session.spending import spending_of as spending_of
     from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
+    from kode.session.transcript import Call as _TranscriptCall
+    from kode.session.transcript import Item as _TranscriptItem
+    from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
@@ -133,6 +137,9 @@ if TYPE_CHECKING:
     McpServerEntry = _McpServerEntry
     FormField = _FormField
     decide_memory = _decide_memory
+    ForeignEntry = _ForeignEntry
+    ForeignReading = _ForeignReading
+    ForeignSource = _ForeignSource
     frame_memory = _frame_memory
     MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
@@ -146,14 +153,14 @@ if TYPE_CHECKING:
     find_session = _find_session
     newest_session = _newest_session
     summarize_session = _summarize_session
-    effective_entries = _effective_entries
-    messages_said = _messages_said
     plan_steps = _plan_steps
     read_session = _read_session
     search_sessions = _search_sessions
     SentPiece = _SentPiece
     sent_pieces = _sent_pieces
     total_spent = _total_spent
+    TranscriptCall = _TranscriptCall
+    TranscriptItem = _TranscriptItem
     fork_session = _fork_session
     SubagentRecord = _SubagentRecord
     subagent_records = _subagent_records
@@ -179,7 +186,6 @@ HOMES = {
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
-    "effective_entries": "kode.session.messages:effective",
     "ExportFile": "kode.installed:ExportFile",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",
@@ -189,6 +195,9 @@ HOMES = {
     "Finding": "kode.cli.commands.diagnosis:Finding",
     "finish_startup": "kode.cli.flags:finish_startup",
     "fitting_picture": "kode.pictures:fitting",
+    "ForeignEntry": "kode.memory.foreign:Entry",
+    "ForeignReading": "kode.memory.foreign:Reading",
+    "ForeignSource": "kode.memory.foreign:Source",
     "fork_session": "kode.session.upkeep:fork",
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
@@ -209,7 +218,6 @@ HOMES = {
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
-    "messages_said": "kode.session.messages:said",
     "money": "kode.cli.screen.lines:money",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
@@ -269,6 +277,9 @@ HOMES = {
     "to_json": "kode.cli.screen.output:to_json",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",
+    "Transcript": "kode.session.transcript:Transcript",
+    "TranscriptCall": "kode.session.transcript:Call",
+    "TranscriptItem": "kode.session.transcript:Item",
     "verbs_of": "kode.extensions.tool_names:verbs_of",
     "visible": "kode.permissions.gate:visible",
     "ways_to_allow": "kode.permissions.gate:ways_to_allow",

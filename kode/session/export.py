@@ -1,41 +1,30 @@
-"""Exports a session as one document: JSON for programs, Markdown for people. Pure functions of what
-`reading.read` returns."""
+"""Exports a session as one document: JSON for programs, Markdown for people. Pure functions of a
+`Transcript`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kode.broken_json import object_of
-from kode.messages import (
-    Image,
-    Message,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Usage,
-    images_of,
-    text_of,
-)
+from kode.messages import Image, Message, ServerItem, Text, Thinking, Usage, images_of, text_of
 from kode.session.entries import (
     AnyEntry,
-    Header,
     MessageEntry,
     StateEntry,
     SystemEntry,
     TurnEntry,
     UsageEntry,
 )
-from kode.session.messages import effective, said, turns_of
+from kode.session.transcript import Call, Item, Transcript
 
 MAX_DEPTH = 6
 """Nesting depth of call arguments; anything deeper stays JSON."""
 
 
-def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
+def as_json(transcript: Transcript) -> dict[str, Any]:
     """The document of `kode session export --format json`. `messages` are all messages, the system
     prompt first, except trimmed and rewound ones."""
-    kept = effective(entries)
+    header, entries = transcript.header, transcript.entries
     usage = Usage()
     cost_usd, is_known = 0.0, True
     for entry in entries:
@@ -46,8 +35,9 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
             is_known &= entry.cost_usd is not None
     system = next((e.text for e in reversed(entries) if isinstance(e, SystemEntry)), "")
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for message in said(kept):
-        messages.extend(_messages(message))
+    for message, item, answered in _messages(transcript):
+        messages.append(_message(message, item.calls))
+        messages += map(_result, answered)
     return {
         "id": header.id,
         "created_at": header.created_at,
@@ -56,7 +46,7 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
         "model": header.model,
         "provider": header.provider,
         "parent": header.parent,
-        "turns": turns_of(kept),
+        "turns": sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns),
         "messages": messages,
         "buffer": _buffer(entries),
         "usage": {
@@ -68,32 +58,64 @@ def as_json(header: Header, entries: Sequence[AnyEntry]) -> dict[str, Any]:
     }
 
 
-def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
+def as_markdown(transcript: Transcript) -> str:
     """A readable transcript of messages and calls, with long outputs cut."""
+    header = transcript.header
+    places = {entry.id: place for place, entry in enumerate(transcript.entries)}
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
-    for message in said(entries):
-        name = {"user": "You", "assistant": "kode", "tool": "Results"}[message.role]
-        at = f" · {message.at} · {message.id}" if isinstance(message, MessageEntry) else ""
-        lines += [f"## {name}{at}", ""]
-        for part in message.parts:
+    for message, item, answered in _messages(transcript):
+        name = "You" if message.role == "user" else "kode"
+        lines += [f"## {name} · {message.at} · {message.id}", ""]
+        for part in item.parts:
             match part:
                 case Text() if part.source:
                     lines += [f"*({part.source})*", "", part.text, ""]
                 case Text():
                     lines += [part.text, ""]
-                case ToolCall():
-                    arguments = readable_arguments(part.arguments)
-                    fence = _fence(arguments)
-                    lines += [f"`{part.name}`", fence, arguments, fence, ""]
-                case ToolResult():
-                    fence = _fence(part.text)
-                    lines += [f"{part.name}:", fence, part.text, fence, ""]
+                case Call(call=call):
+                    lines += [f"`{call.name}`", *_fenced(readable_arguments(call.arguments))]
                 case Image():
-                    lines += [f"*(image: {part.description})*", ""]
-                case Thinking():
+                    lines += _picture(part)
+                case Thinking() | ServerItem():
                     pass
+        if answered:
+            lines += _results(answered, places)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _messages(
+    transcript: Transcript,
+) -> Iterator[tuple[MessageEntry, Item, list[Call]]]:
+    """Each message, and those of its calls that have a result: the last one's may still run."""
+    said = list(transcript.messages)
+    for number, (message, item) in enumerate(said, 1):
+        is_last = number == len(said)
+        yield message, item, [one for one in item.calls if one.message or not is_last]
+
+
+def _results(calls: Sequence[Call], places: Mapping[str, int]) -> Iterator[str]:
+    """Under the id of the last to arrive: up to it one may fork. `places` are those of entries."""
+    messages = [call.message for call in calls if call.message is not None]
+    last = max(messages, key=lambda message: places[message.id], default=None)
+    yield from (f"## Results · {last.at} · {last.id}" if last is not None else "## Results", "")
+    for call in calls:
+        yield from (f"{call.answer.name}:", *_fenced(call.answer.text))
+    for call in calls:
+        for picture in call.pictures:
+            yield from _picture(picture)
+
+
+def _picture(picture: Image) -> tuple[str, ...]:
+    return f"*(image: {picture.description})*", ""
+
+
+def _fenced(text: str) -> tuple[str, ...]:
+    """In a code fence that the text cannot close."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence, text, fence, ""
 
 
 def readable_arguments(text: str) -> str:
@@ -121,21 +143,19 @@ def _lines_of(value: Any, depth: int = 0) -> list[str]:
     return lines
 
 
-def _messages(message: Message) -> list[dict[str, Any]]:
-    """One message as plain JSON; a tool message becomes one per result. Additions to a person's
-    message by memory or attachments are in `added`; pictures are described without their bytes."""
-    if message.role == "tool":
-        return [
-            {
-                "role": "tool",
-                "tool_call_id": part.call_id,
-                "name": part.name,
-                "content": part.text,
-                "is_error": part.is_error,
-            }
-            for part in message.parts
-            if isinstance(part, ToolResult)
-        ]
+def _result(call: Call) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "tool_call_id": call.call.id,
+        "name": call.answer.name,
+        "content": call.answer.text,
+        "is_error": call.answer.is_error,
+    }
+
+
+def _message(message: Message, made: Sequence[Call]) -> dict[str, Any]:
+    """One message as plain JSON. Additions to a person's message by memory or attachments are in
+    `added`; pictures are described without their bytes."""
     added = [(p.source, p.text) for p in message.parts if isinstance(p, Text) and p.source]
     plain: dict[str, Any] = {
         "role": message.role,
@@ -150,13 +170,11 @@ def _messages(message: Message) -> list[dict[str, Any]]:
     if pictures:
         plain["images"] = pictures
     calls = [
-        {"id": part.id, "name": part.name, "arguments": part.arguments}
-        for part in message.parts
-        if isinstance(part, ToolCall)
+        {"id": one.call.id, "name": one.call.name, "arguments": one.call.arguments} for one in made
     ]
     if calls:
         plain["tool_calls"] = calls
-    return [plain]
+    return plain
 
 
 def _buffer(entries: Sequence[AnyEntry]) -> list[str]:
@@ -165,11 +183,3 @@ def _buffer(entries: Sequence[AnyEntry]) -> list[str]:
         if isinstance(entry, StateEntry) and isinstance(entry.state.get("buffer"), list):
             return [str(line) for line in entry.state["buffer"]]
     return []
-
-
-def _fence(text: str) -> str:
-    """A code fence that the text cannot close."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return fence

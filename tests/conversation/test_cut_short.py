@@ -11,8 +11,8 @@ from kode.events import Notice
 from kode.messages import text_of
 from kode.sandbox import store
 from kode.session import index, unsent
-from kode.session.foreign import unfinished
-from tests.session.test_foreign import CLAUDE, CODEX
+from kode.session import unfinished_imports as unfinished
+from tests.plugins.imports.test_sessions import CLAUDE, CODEX
 
 Events = list[Any]
 

@@ -27,7 +27,7 @@ from tests.faults.file_events import Point
 from tests.faults.kode_run import call, damaged_history, events, spread
 from tests.faults.test_kill_under_clients import Wire
 from tests.needs import skip_without
-from tests.session.test_foreign import CLAUDE
+from tests.plugins.imports.test_sessions import CLAUDE
 from tests.warm import Warm
 
 LONG = os.environ.get("FAULTS") == "all"

@@ -8,8 +8,10 @@ from kode.messages import Message, Text, ToolCall, user_message
 from kode.session import index
 from kode.session.entries import CompactionEntry, StateEntry, SystemEntry
 from kode.session.export import as_json, as_markdown
+from kode.session.transcript import Transcript
 from tests.session.stories import (
     answer,
+    asks,
     new_session,
     plain_turn,
     results,
@@ -29,7 +31,7 @@ def test_the_document_has_system_prompt_and_messages_of_three_turns(
     session.append(StateEntry(system="vault", state={"shown": True}))
     session.close()
 
-    document = as_json(session.header, session.entries)
+    document = as_json(Transcript(header=session.header, entries=session.entries))
 
     assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 3
     assert document["messages"][1] == {"role": "user", "content": "one"}
@@ -48,7 +50,7 @@ def test_a_compaction_shortens_what_is_told_and_not_the_document(tmp_path: Path)
     plain_turn(session, "two")
     session.close()
 
-    document = as_json(session.header, session.entries)
+    document = as_json(Transcript(header=session.header, entries=session.entries))
 
     assert [m["content"] for m in document["messages"]] == ["one", "re: one", "two", "re: two"]
 
@@ -56,7 +58,7 @@ def test_a_compaction_shortens_what_is_told_and_not_the_document(tmp_path: Path)
 def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
 
-    messages = as_json(session.header, session.entries)["messages"]
+    messages = as_json(Transcript(header=session.header, entries=session.entries))["messages"]
 
     assert messages[2]["tool_calls"][0] == {
         "id": "c1",
@@ -73,7 +75,7 @@ def test_additions_to_a_persons_words_stay_apart(tmp_path: Path) -> None:
     session.append_message(answer("done"))
     session.close()
 
-    message = as_json(session.header, session.entries)["messages"][0]
+    message = as_json(Transcript(header=session.header, entries=session.entries))["messages"][0]
 
     assert message["content"] == "do it"
     assert message["added"] == [{"source": "memory", "text": "recalled"}]
@@ -85,7 +87,7 @@ def transcript_of(folder: Path, arguments: str) -> str:
     call = ToolCall(id="a", name="edit_file", arguments=arguments)
     session.append_message(Message(role="assistant", parts=(call,), stop="tool_calls"))
     session.close()
-    return as_markdown(session.header, session.entries)
+    return as_markdown(Transcript(header=session.header, entries=session.entries))
 
 
 def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
     session.append_message(results("a", text="```\nnot out"))
     session.close()
 
-    text = as_markdown(session.header, session.entries)
+    text = as_markdown(Transcript(header=session.header, entries=session.entries))
 
     assert "````\n```\nnot out\n````" in text
     assert f"# Session {session.id}" in text
@@ -143,5 +145,21 @@ def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
     session.append(replace(turn_entry(1, session), cost_usd=None, total_cost_usd=0.0))
     session.close()
 
-    assert as_json(session.header, session.entries)["cost_usd"] is None
+    assert as_json(Transcript(header=session.header, entries=session.entries))["cost_usd"] is None
     assert index.list_sessions(tmp_path)[0].cost_usd is None
+
+
+def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
+    session = new_session(tmp_path)
+    session.append_message(user_message("go"))
+    session.append_message(asks("a", "b"))
+    session.append_message(results("b"))
+    session.append_message(results("a"))
+    session.close()
+    *_, last = session.entries
+
+    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+
+    assert [line for line in text.splitlines() if line.endswith(last.id)] == [
+        f"## Results · {last.at} · {last.id}"
+    ]

@@ -14,6 +14,7 @@ from kode.messages import Image, Message, Text, images_of
 from kode.session import log
 from kode.session.export import as_json, as_markdown
 from kode.session.log import read, session_path
+from kode.session.transcript import Transcript
 from kode.session.upkeep import delete, fork
 from tests import pictures
 
@@ -75,12 +76,12 @@ def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
 def test_an_export_names_the_picture_without_holding_it(tmp_path, session_id):
     header, entries, _ = read(session_path(tmp_path, session_id))
 
-    [message] = as_json(header, entries)["messages"]
+    [message] = as_json(Transcript(header=header, entries=entries))["messages"]
     assert message["content"] == "What is on it?"
     assert message["images"] == [
         {"name": "shot.png", "media_type": "image/png", "width": 4, "height": 3}
     ]
-    assert "(image: shot.png, 4×3, 1 KB)" in as_markdown(header, entries)
+    assert "(image: shot.png, 4×3, 1 KB)" in as_markdown(Transcript(header=header, entries=entries))
     assert str(tmp_path) not in json.dumps(message)
 
 

@@ -14,6 +14,7 @@ from kode.session.entries import StateEntry
 from kode.session.export import as_json
 from kode.session.log import Session
 from kode.session.plan import read_plan, write_plan
+from kode.session.transcript import Transcript
 from tests.session.stories import (
     answer,
     asks,
@@ -38,7 +39,7 @@ def spoken(home: Path, session_id: str) -> list[str]:
     header, entries, _ = log.read(paths.session_file(home, session_id))
     return [
         f"{message['role']}: {message['content']}"
-        for message in as_json(header, entries)["messages"]
+        for message in as_json(Transcript(header=header, entries=entries))["messages"]
     ]
 
 
@@ -81,7 +82,7 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
     assert kept <= keep
     assert_sendable(loaded.messages)
     assert repairs == []
-    shown = as_json(loaded.header, loaded.entries)["messages"]
+    shown = as_json(Transcript(header=loaded.header, entries=loaded.entries))["messages"]
     asked = {call["id"] for message in shown for call in message.get("tool_calls", ())}
     assert {m["tool_call_id"] for m in shown if m["role"] == "tool"} == asked
 

@@ -21,11 +21,12 @@ from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
-from kode.session.reading import read, session_path
+from kode.session.reading import session_path
 from kode.session.search import search
+from kode.session.transcript import Transcript
 
 if TYPE_CHECKING:
-    from kode.session.foreign.take import Taken
+    from kode.session.imports import Taken
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
@@ -129,14 +130,14 @@ def _show(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="the document of `export`")
     parser.add_argument("--no-pager", action="store_true", help="print it without a pager")
     arguments, session_id = _session_argument(parser, argv)
-    header, entries, faults = read(session_path(paths.home(), session_id))
+    transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
-        print(to_json(as_json(header, entries)))
+        print(to_json(as_json(transcript)))
         return EXIT_OK
-    text = clean(as_markdown(header, entries)) + _agents(session_id)
+    text = clean(as_markdown(transcript)) + _agents(session_id)
     if arguments.no_pager or not page(_with_headings(text)):
         print(text, end="")
-    for fault in faults:
+    for fault in transcript.faults:
         print(clean(f"kode: {fault}"), file=sys.stderr)
     return EXIT_OK
 
@@ -209,8 +210,8 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session.foreign import unfinished
-    from kode.session.foreign.take import Taken, imported, session_files, take
+    from kode.session import unfinished_imports
+    from kode.session.imports import Taken, imported, session_files, take
 
     parser.add_argument(
         "paths",
@@ -223,12 +224,12 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
     given = [paths.expand(one) for one in parser.parse(argv).paths]
     files = [path for one in given for path in session_files(one)]
     taken = passed_over = 0
-    for marker in unfinished.cut_short(home):
-        for one in unfinished.finish(home, marker):
+    for marker in unfinished_imports.cut_short(home):
+        for one in unfinished_imports.finish(home, marker):
             if isinstance(one, Taken):
                 _print_import(one)
     known = imported(home)
-    with unfinished.begun(home, files):
+    with unfinished_imports.begun(home, files):
         for path in files:
             try:
                 one = take(home, path, known)

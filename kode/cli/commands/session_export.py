@@ -5,15 +5,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kode import __version__, durable, installed, paths
+from kode import durable, installed, paths
 from kode.cli.commands import team_sessions
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.installed import ExportFile
 from kode.session.export import as_json, as_markdown
-from kode.session.reading import read, session_path
-from kode.session.trajectory import read_trajectory
+from kode.session.reading import session_path
+from kode.session.transcript import Transcript
 
 
 def export(parser: Parser, argv: Sequence[str]) -> int:
@@ -26,7 +26,8 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     arguments = parser.parse(argv, mixed=True)
     name, file = arguments.format, arguments.file
     run = FORMATS[name] if name in FORMATS else installed.load(*of_plugins[name])
-    found = run(session_path(paths.home(), team_sessions.find(arguments.id)))
+    path = session_path(paths.home(), team_sessions.find(arguments.id))
+    found = run(Transcript.read(path))
     if isinstance(found, ExportFile):
         if file is None:
             raise ConfigError(
@@ -59,34 +60,23 @@ def _write(made: ExportFile, path: Path, *, sure: bool) -> int:
     return EXIT_OK
 
 
-def _json(path: Path) -> str:
-    header, entries, _ = read(path)
-    return json.dumps(as_json(header, entries), indent=2)
+def _json(transcript: Transcript) -> str:
+    return json.dumps(as_json(transcript), indent=2)
 
 
-def _markdown(path: Path) -> str:
-    header, entries, _ = read(path)
-    return as_markdown(header, entries)
-
-
-def _atif(path: Path) -> str:
-    return json.dumps(read_trajectory(path, __version__), indent=2)
-
-
-def _cassette(path: Path) -> ExportFile:
+def _cassette(transcript: Transcript) -> ExportFile:
     from kode.replay import cassette
     from kode.replay.recording import load
 
-    packed = cassette.pack(load(paths.home(), path.stem))
+    packed = cassette.pack(load(paths.home(), transcript.header.id))
     return ExportFile(
         data=packed.data, contains=packed.about, then="`kode replay {path}` replays it."
     )
 
 
-FORMATS: Mapping[str, Callable[[Path], str | ExportFile]] = {
+FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
     "json": _json,
-    "markdown": _markdown,
-    "atif": _atif,
+    "markdown": as_markdown,
     "cassette": _cassette,
 }
-"""kode's own formats: name → a function of the session's file, as a plug-in's is."""
+"""kode's own formats: name → a function of the session, as a plug-in's is."""

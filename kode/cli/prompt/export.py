@@ -68,14 +68,16 @@ async def export(state: PromptState, argument: str) -> None:
     """Writes the session to a new file: a transcript, or JSON if the name ends so."""
     from kode.credentials import redact
     from kode.session.export import as_json, as_markdown
+    from kode.session.transcript import Transcript
 
     session = state.conversation.session
+    transcript = Transcript(header=session.header, entries=session.entries)
     name = argument.strip("\"'") or f"kode-{session.header.id}.md"
     path = state.conversation.cwd / os.path.expanduser(name)
     if name.endswith(".json"):
-        text = json.dumps(as_json(session.header, session.entries), indent=2) + "\n"
+        text = json.dumps(as_json(transcript), indent=2) + "\n"
     else:
-        text = as_markdown(session.header, session.entries)
+        text = as_markdown(transcript)
     try:
         await asyncio.to_thread(_write_new, path, redact(text))
     except (OSError, ValueError) as error:

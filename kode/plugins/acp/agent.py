@@ -41,7 +41,7 @@ from acp.schema import (
     TerminalAuthMethod,
 )
 
-from kode.plugin import Loaded, fork_session, list_sessions, load_config, paths
+from kode.plugin import Loaded, Transcript, fork_session, list_sessions, load_config, paths
 from kode.plugin import find_session as find
 from kode.plugin import kode_version as __version__
 from kode.plugin.errors import UserError
@@ -154,7 +154,8 @@ class KodeAgent:
         """Opens an earlier session and sends its whole history, then answers."""
         live = await self._open(cwd, session_id, additional_directories, mcp_servers)
         talk = live.talk
-        live.outbox.put(*history(talk.session.entries, live.updates, talk.agent.place.plan))
+        log = Transcript(header=talk.session.header, entries=talk.session.entries)
+        live.outbox.put(*history(log, live.updates, talk.agent.place.plan))
         await live.outbox.sent()
         self._release(live)
         return LoadSessionResponse(modes=modes(talk.mode), config_options=live.options())

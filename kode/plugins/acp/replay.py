@@ -2,16 +2,14 @@
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from acp.schema import AgentPlanUpdate, ImageContentBlock, UserMessageChunk
 
-from kode.plugin import effective_entries as effective
-from kode.plugin import messages_said as said
-from kode.plugin import read_plan
-from kode.plugin.entries import AnyEntry, MessageEntry, PlanEntry
-from kode.plugin.messages import Image, Text, Thinking, ToolCall, ToolResult
+from kode.plugin import Transcript, TranscriptCall, read_plan
+from kode.plugin.entries import PlanEntry
+from kode.plugin.messages import Image, Text, Thinking, ToolResult
 from kode.plugins.acp import updates as to_update
 from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates, block
@@ -19,14 +17,14 @@ from kode.plugins.acp.updates import MAX_RESULT_CHARS, Update, Updates, block
 _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
-def history(entries: Sequence[AnyEntry], updates: Updates, plan: Path | None) -> Iterator[Update]:
+def history(transcript: Transcript, updates: Updates, plan: Path | None) -> Iterator[Update]:
     """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
     the loaded session."""
     last_plan: AgentPlanUpdate | None = None
     first_words = ""
-    for message in said(entries):
-        key = message.id if isinstance(message, MessageEntry) else ""
-        for part in message.parts:
+    for message, item in transcript.messages:
+        key = message.id
+        for part in item.parts:
             match part:
                 case Text(source="" | "steering"):
                     if message.role == "user":
@@ -39,24 +37,25 @@ def history(entries: Sequence[AnyEntry], updates: Updates, plan: Path | None) ->
                         yield _of_person(f"[attached: {name}]\n", key)
                 case Thinking(text=text) if text:
                     yield to_update.thought(text, key)
-                case ToolCall():
-                    yield updates.start(part)
-                case ToolResult():
-                    shown = updates.calls.pop(part.call_id, None)
-                    yield _result(part)
-                    if shown is not None and shown.name == "todo" and not part.is_error:
+                case TranscriptCall(call=call, answer=answer):
+                    yield updates.start(call)
+                    shown = updates.calls.pop(call.id)
+                    yield _result(answer)
+                    if shown.name == "todo" and not answer.is_error:
                         last_plan = to_update.todo_update(shown)
                 case Image() if message.role == "user":
                     yield from _picture(part, key)
                 case _:
                     pass
-    if last_plan is None and any(isinstance(entry, PlanEntry) for entry in effective(entries)):
+    if last_plan is None and any(
+        isinstance(one.entry, PlanEntry) and one.gone != "rewound" for one in transcript.items
+    ):
         last_plan = to_update.plan_update(read_plan(plan))
     if last_plan is not None:
         yield last_plan
     if first_words:
         updates.titled = True
-        yield to_update.title_update(first_words, entries[-1].at)
+        yield to_update.title_update(first_words, transcript.entries[-1].at)
 
 
 def _of_person(text: str, key: str) -> UserMessageChunk:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import FileChanges, extras, paths, read_session, session_path
+from kode.plugin import FileChanges, Transcript, extras, paths, read_session, session_path
 from kode.plugin.entries import AnyEntry, Header
 from kode.plugin.errors import SessionError
 from kode.plugins.view import agents
@@ -66,13 +66,14 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     )
 
 
-def session_document(path: Path) -> str:
+def session_document(transcript: Transcript) -> str:
     """A full session as one HTML file: the export `html`. Raises: SessionError, StorageError;
     ConfigError without the extra."""
     extras.require("view")
     from kode.plugins.view import render
 
-    view = session_view(path)
+    assert transcript.path is not None  # it was read
+    view = session_view(transcript.path)
     return render.document(
         "session.html", session=view, part=None, shown=view.turns, session_parts=()
     )

@@ -7,37 +7,21 @@ result stays: loading the session answers it, as for kode's own.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
-from kode.broken_json import object_of
-from kode.messages import Part, Role, Thinking, ToolCall, ToolResult
-from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, timestamp
+from kode.plugin import Transcript, object_of
+from kode.plugin.entries import AnyEntry, CompactionEntry, Header, Import, MessageEntry, timestamp
+from kode.plugin.messages import Part, Role, Thinking, ToolCall, ToolResult
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAME_CHARS = 64
+LOOKED_AT_LINES = 50
 
 Line = Mapping[str, Any]
-
-
-Agent = Literal["Claude Code", "Codex"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Foreign:
-    """A session of another agent."""
-
-    agent: Agent
-    session: str
-    cwd: str
-    model: str
-    provider: str
-    entries: tuple[AnyEntry, ...]
-    faults: tuple[str, ...] = ()
-    """What was left out, in plain words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +46,34 @@ def read_lines(data: bytes) -> tuple[list[Line], int]:
         else:
             found.append(value)
     return found, damaged
+
+
+def beginning(data: bytes) -> list[Line]:
+    """The lines in which a file shows whose it is."""
+    return read_lines(b"\n".join(data.split(b"\n", LOOKED_AT_LINES)[:LOOKED_AT_LINES]))[0]
+
+
+def transcript_of(
+    agent: str,
+    session: str,
+    entries: Sequence[AnyEntry],
+    left_out: Mapping[str, int],
+    *,
+    cwd: str,
+    model: str,
+    provider: str,
+) -> Transcript:
+    """A session of another agent; `left_out` says what is missing in it, and how often."""
+    header = Header(
+        id="",
+        created_at=entries[0].at if entries else "",
+        cwd=cwd,
+        model=model,
+        provider=provider,
+        imported_from=Import(agent=agent, session=session, file="", digest=""),
+    )
+    faults = tuple(f"{what}: {count}" for what, count in left_out.items() if count)
+    return Transcript(header=header, entries=entries, faults=faults)
 
 
 def texts(value: Any) -> str:

@@ -5,15 +5,16 @@ A model's message may be split over several lines; results are messages of the u
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from kode.messages import Part, Role, Text, ToolResult
-from kode.session.entries import CompactionEntry, RewindEntry
-from kode.session.foreign.lines import (
-    Agent,
-    Foreign,
+from kode.plugin import Transcript
+from kode.plugin.entries import CompactionEntry, RewindEntry
+from kode.plugin.messages import Part, Role, Text, ToolResult
+from kode.plugins.imports.lines import (
     Line,
     Said,
     a_text,
+    beginning,
     call_of,
     entries_of,
     first_time,
@@ -21,9 +22,10 @@ from kode.session.foreign.lines import (
     texts,
     thought,
     time_of,
+    transcript_of,
 )
 
-AGENT: Agent = "Claude Code"
+AGENT = "Claude Code"
 _HARNESS = (
     "<command-name>",
     "<command-message>",
@@ -36,12 +38,15 @@ _HARNESS = (
 """Prefixes of user messages that no person wrote."""
 
 
-def is_one(lines: Sequence[Line]) -> bool:
+def _is_one(lines: Sequence[Line]) -> bool:
     return any("sessionId" in line and "message" in line for line in lines)
 
 
-def read(data: bytes) -> Foreign:
-    """The session of a file for which `is_one` holds."""
+def read(path: Path) -> Transcript | None:
+    """The session in a file; None for one of somebody else. Raises: OSError."""
+    data = path.read_bytes()
+    if not _is_one(beginning(data)):
+        return None
     lines, damaged = read_lines(data)
     spoken = [line for line in lines if _is_spoken(line)]
     on_path = _on_path(lines, spoken)
@@ -59,14 +64,14 @@ def read(data: bytes) -> Foreign:
         "messages of abandoned branches, kept for a search only": len(abandoned),
         "results without a call, left out": orphans + more,
     }
-    return Foreign(
-        agent=AGENT,
-        session=next((id for line in lines if (id := a_text(line, "sessionId"))), ""),
+    return transcript_of(
+        AGENT,
+        next((id for line in lines if (id := a_text(line, "sessionId"))), ""),
+        entries,
+        counts,
         cwd=next((cwd for line in lines if (cwd := a_text(line, "cwd"))), ""),
         model=next((m for m in reversed(models) if isinstance(m, str) and m[:1] != "<"), ""),
         provider="anthropic",
-        entries=tuple(entries),
-        faults=tuple(f"{what}: {count}" for what, count in counts.items() if count),
     )
 
 

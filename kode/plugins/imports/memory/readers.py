@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from kode import paths
-from kode.errors import MemoryRefused
-from kode.memory.foreign.entries import MAX_ENTRY_CHARS, Agent, Foreign, Reading
-from kode.memory.foreign.markdown import Block, blocks, without_head
-from kode.memory.proposals import About
+from kode.plugin import ForeignEntry as Entry
+from kode.plugin import ForeignReading as Reading
+from kode.plugin import paths
+from kode.plugin.errors import MemoryRefused
+from kode.plugins.imports.memory.markdown import Block, blocks, without_head
 
+Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
+About = Literal["user", "project"]
 NAME_CHARS = 40
 
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
@@ -40,9 +42,9 @@ def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Read
         # Claude Code writes one fact per file, with its reason and application below.
         about = "user" if kind[1] in ("user", "feedback") else "project"
         whole = body.strip()
-        if whole and len(whole) <= MAX_ENTRY_CHARS:
+        if whole and len(whole) <= Entry.MAX_CHARS:
             line = body[: body.index(whole[0])].count("\n") + 1
-            return Reading(entries=(Foreign(text=whole, about=about, line=line),))
+            return Reading(entries=(Entry(text=whole, about=about, line=line),))
     if agent == "letta" and path.stem == "persona":
         return Reading(left=(f"all of it: {_PERSONA}",))
     return _markdown(path, body, about, is_index=agent == "claude" and path.name == "MEMORY.md")
@@ -57,7 +59,7 @@ def looks_like(value: object) -> Agent | None:
 
 
 def _markdown(path: Path, body: str, about: About, *, is_index: bool) -> Reading:
-    entries: list[Foreign] = []
+    entries: list[Entry] = []
     left: list[str] = []
     for block in blocks(body):
         pointer = _POINTER.search(block.bare) if is_index else None
@@ -66,7 +68,7 @@ def _markdown(path: Path, body: str, about: About, *, is_index: bool) -> Reading
         if _ONLY_IMPORTS.fullmatch(block.bare):
             left.append(f"line {block.line}: it imports {block.bare}, which you may import itself")
             continue
-        entries.append(Foreign(text=block.text, about=about, line=block.line))
+        entries.append(Entry(text=block.text, about=about, line=block.line))
     return Reading(entries=tuple(entries), left=tuple(left))
 
 
@@ -85,7 +87,7 @@ def _codex(body: str, about: About) -> Reading:
             continue
         is_personal = any(title.startswith("User ") for title in block.headings)
         entries.append(
-            Foreign(
+            Entry(
                 text=block.text,
                 about="user" if is_personal else about,
                 line=block.line,
@@ -126,7 +128,7 @@ def _letta(path: Path, value: object) -> Reading:
             f"{path} holds no memory blocks. Name an agent file (.af), or a list of blocks with "
             "`label` and `value`."
         )
-    entries: list[Foreign] = []
+    entries: list[Entry] = []
     left: list[str] = []
     for block in found:
         label, text = str(block["label"]), str(block["value"])
@@ -136,7 +138,7 @@ def _letta(path: Path, value: object) -> Reading:
         about: About = "user" if label == "human" else "project"
         reading = _markdown(path, without_head(text)[1], about, is_index=False)
         entries += (
-            Foreign(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
+            Entry(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
             for one in reading.entries
         )
     return Reading(entries=tuple(entries), left=tuple(left))
@@ -162,7 +164,7 @@ def _mem0(path: Path, value: object, today: date) -> Reading:
             f"{path} holds no memories of mem0. Name what `get_all` gave: a list, or an object "
             "with `results`."
         )
-    entries: list[Foreign] = []
+    entries: list[Entry] = []
     left: list[str] = []
     for number, row in enumerate(found, 1):
         place = f"memory {_name(row.get('id')) or number}"
@@ -173,7 +175,7 @@ def _mem0(path: Path, value: object, today: date) -> Reading:
         of_agent = row.get("agent_id") and not row.get("user_id")
         text = str(row["memory"]).strip()
         if text:
-            entries.append(Foreign(text=text, about="project" if of_agent else "user", place=place))
+            entries.append(Entry(text=text, about="project" if of_agent else "user", place=place))
     return Reading(entries=tuple(entries), left=tuple(left))
 
 

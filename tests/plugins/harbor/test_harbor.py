@@ -26,12 +26,13 @@ from harbor.models.task.config import MCPServerConfig
 from harbor.models.trajectories import Trajectory
 from harbor.models.trial.config import AgentConfig
 
-from kode.harbor import KodeAgent
+from kode.plugins.harbor import KodeAgent
 from kode.providers.boundary import Endpoint, from_status
 from tests.scripted_server import ScriptedServer
 
 KODE = Path(sys.executable).parent / "kode"
 PROGRAMS = ("bash", "sh", "mkdir", "cp", "cat", "tee", "chmod", "ln", "env")
+AGENT = "kode.plugins.harbor:KodeAgent"
 KEY = "sk-test-0123456789abcdef0123456789abcdef"
 
 
@@ -132,13 +133,15 @@ def run(agent: KodeAgent, folder: Folder, task: str = "Say hello") -> AgentConte
 
 def test_harbor_finds_the_agent_by_its_import_path(folder: Folder, wheel: Path) -> None:
     config = AgentConfig(
-        name="kode.harbor:KodeAgent", model_name="openai/gpt-x", kwargs={"wheel": str(wheel)}
+        name=AGENT,
+        model_name="openai/gpt-x",
+        kwargs={"wheel": str(wheel)},
     )
 
     agent = AgentFactory.create_agent_from_config(config, logs_dir=folder.logs)
 
     assert agent.name() == "kode"
-    assert agent.import_path() == "kode.harbor:KodeAgent"
+    assert agent.import_path() == "kode.plugins.harbor.agent:KodeAgent"
     assert agent.to_agent_info().model_info.provider == "openai"
 
 
@@ -302,7 +305,7 @@ def test_a_key_never_goes_to_an_address_that_nobody_named(
 
 
 def test_a_missing_key_is_said_before_a_container_is_built() -> None:
-    config = AgentConfig(name="kode.harbor:KodeAgent", model_name="anthropic/claude-x")
+    config = AgentConfig(name=AGENT, model_name="anthropic/claude-x")
 
     with pytest.raises(ValueError, match="wheel"):
         AgentFactory.run_preflight(config)
@@ -313,7 +316,9 @@ def test_a_missing_key_is_said_before_a_container_is_built() -> None:
 
 def test_a_missing_wheel_or_key_precedes_any_container(wheel: Path) -> None:
     config = AgentConfig(
-        name="kode.harbor:KodeAgent", model_name="anthropic/claude-x", kwargs={"wheel": str(wheel)}
+        name=AGENT,
+        model_name="anthropic/claude-x",
+        kwargs={"wheel": str(wheel)},
     )
 
     with pytest.raises(ValueError, match="ANTHROPIC_API_KEY"):

@@ -1,9 +1,9 @@
 """kode as an agent of Harbor, the framework that runs Terminal-Bench and similar benchmarks:
 installs and runs kode in a task's container, and reads its result.
 
-`harbor run --agent kode.harbor:KodeAgent` imports it; see docs/terminal-bench.md. Harbor's
-environment lacks kode's dependencies: import nothing here but Harbor and `kode.session`, which
-needs none.
+`harbor run --agent kode.plugins.harbor:KodeAgent` imports it; see docs/terminal-bench.md. Harbor's
+environment lacks kode's dependencies: import nothing here but Harbor and what reads a session.
+That needs none of them.
 """
 
 import contextlib
@@ -30,11 +30,9 @@ from harbor.models.model_api_format import ModelApiFormat
 from harbor.models.trajectories import Trajectory
 from pydantic import Field, field_validator
 
-from kode.errors import KodeError
-from kode.session.entries import AnyEntry, MessageEntry
-from kode.session.reading import ID, read
-from kode.session.spending import spending_of, total
-from kode.session.trajectory import read_trajectory
+from kode.plugin import Transcript, paths, session_files, spending_of, total_spent
+from kode.plugin.errors import KodeError
+from kode.plugins.harbor.trajectory import trajectory_of
 
 PYTHON = "3.13"
 """Fetched by uv: a Python in the container belongs to the task."""
@@ -288,7 +286,7 @@ class KodeAgent(BaseInstalledAgent):
         found = _newest_session(logs_dir)
         if found is None:
             return None
-        return Trajectory.model_validate(read_trajectory(found[0], self._version or "unknown"))
+        return Trajectory.model_validate(trajectory_of(found, self._version or "unknown"))
 
     def populate_context_post_run(self, context: AgentContext) -> None:
         """Reads what kode left in the logs; works even if it was killed or wrote nothing."""
@@ -300,8 +298,8 @@ class KodeAgent(BaseInstalledAgent):
             self.logger.warning("The session of kode cannot be read: %s", error)
             return
         if found is not None:
-            spending = spending_of(found[1])
-            spent = total(spending)
+            spending = spending_of(found.entries)
+            spent = total_spent(spending)
             context.n_input_tokens = spent.usage.input_tokens
             context.n_cache_tokens = spent.usage.cached_tokens
             context.n_output_tokens = spent.usage.output_tokens
@@ -323,17 +321,16 @@ class KodeAgent(BaseInstalledAgent):
             context.metadata = {name: result[name] for name in REPORTED if name in result} or None
 
 
-def _newest_session(home: Path) -> tuple[Path, list[AnyEntry]] | None:
-    """The newest session with messages: its file and entries; None if there is none.
+def _newest_session(home: Path) -> Transcript | None:
+    """The newest session with messages; None if there is none.
 
     Raises: SessionError, StorageError.
     """
-    sessions = (path for path in (home / "sessions").glob("*.jsonl") if ID.fullmatch(path.stem))
-    newest = max(sessions, default=None, key=lambda path: path.stem)
+    newest = max((name for _, name in session_files(home)), default=None)
     if newest is None:
         return None
-    _, entries, _ = read(newest)
-    return (newest, entries) if any(isinstance(e, MessageEntry) for e in entries) else None
+    found = Transcript.read(paths.session_file(home, newest))
+    return found if any(found.messages) else None
 
 
 def _result(text: str) -> dict[str, Any]:

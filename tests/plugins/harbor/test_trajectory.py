@@ -18,6 +18,7 @@ from kode.messages import (
     calls_of,
     user_message,
 )
+from kode.plugins.harbor.trajectory import trajectory_of as document_of
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
@@ -27,12 +28,11 @@ from kode.session.entries import (
     SystemEntry,
     UsageEntry,
 )
-from kode.session.reading import read
-from kode.session.trajectory import as_trajectory, read_trajectory
+from kode.session.transcript import Transcript
 from tests.session.stories import answer, asks, new_session, results, whole_story
 
 SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((Path(__file__).parent / "data/atif.schema.json").read_text())
+    json.loads((Path(__file__).parent / "atif.schema.json").read_text())
 )
 """Of ATIF 1.8: what Harbor's own model says of itself, without its words."""
 
@@ -45,7 +45,7 @@ def entry_of(message: Message, **more: Any) -> MessageEntry:
 
 
 def trajectory_of(*entries: AnyEntry) -> dict[str, Any]:
-    document = as_trajectory(HEADER, entries, "0.1.0")
+    document = document_of(Transcript(header=HEADER, entries=entries), "0.1.0")
     SCHEMA.validate(document)
     return document
 
@@ -53,14 +53,14 @@ def trajectory_of(*entries: AnyEntry) -> dict[str, Any]:
 def test_a_stored_session_becomes_a_document_fitting_the_schema(
     tmp_path: Path,
 ) -> None:
-    header, entries, _ = read(whole_story(tmp_path).path)
+    transcript = Transcript.read(whole_story(tmp_path).path)
 
-    document = as_trajectory(header, entries, "1.2.3")
+    document = document_of(transcript, "1.2.3")
 
     SCHEMA.validate(document)
     sources = [step["source"] for step in document["steps"]]
     assert sources == ["system", "user", "agent", "agent", "user", "agent"]
-    assert document["session_id"] == header.id
+    assert document["session_id"] == transcript.header.id
     assert document["agent"]["version"] == "1.2.3"
     assert document["agent"]["model_name"] == "m"
 
@@ -77,8 +77,8 @@ def test_results_stand_in_their_asking_step_in_order() -> None:
     asked = document["steps"][1]
     assert [call["tool_call_id"] for call in asked["tool_calls"]] == ["c1", "c2"]
     assert asked["observation"]["results"] == [
-        {"source_call_id": "c2", "content": "second"},
         {"source_call_id": "c1", "content": "first"},
+        {"source_call_id": "c2", "content": "second"},
     ]
     assert asked["reasoning_content"] == "hm"
     assert document["steps"][2]["message"] == "hurry"
@@ -192,7 +192,7 @@ def test_a_session_without_a_message_has_no_trajectory(tmp_path: Path) -> None:
     session.close()
 
     with pytest.raises(SessionError, match="nothing to export"):
-        as_trajectory(session.header, session.entries, "0")
+        document_of(Transcript(header=session.header, entries=session.entries), "0")
 
 
 texts = st.text(max_size=8)
@@ -246,7 +246,7 @@ def test_a_subagent_has_its_own_trajectory_by_reference(tmp_path: Path) -> None:
     (agents / "broken").mkdir()
     (agents / "broken/transcript.jsonl").write_bytes(b"")
 
-    document = read_trajectory(session.path, "0.1.0")
+    document = document_of(Transcript.read(session.path), "0.1.0")
 
     SCHEMA.validate(document)
     children = {one["trajectory_id"]: one for one in document["subagent_trajectories"]}

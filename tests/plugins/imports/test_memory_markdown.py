@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.memory.foreign.entries import MAX_ENTRY_CHARS
-from kode.memory.foreign.markdown import blocks, without_head
+from kode.memory.foreign import Entry
+from kode.plugins.imports.memory.markdown import blocks, without_head
 
 GUIDE = """\
 # The project
@@ -123,4 +123,4 @@ def test_no_word_of_a_text_is_lost(lines):
     headings = [line for line in text.split("\n") if line.startswith("#")]
 
     assert kept >= set(re.findall(r"word\d+", text)) - set(re.findall(r"word\d+", str(headings)))
-    assert all(len(block.text) < MAX_ENTRY_CHARS + 100 for block in blocks(text) if "-" not in text)
+    assert all(len(block.text) < Entry.MAX_CHARS + 100 for block in blocks(text) if "-" not in text)

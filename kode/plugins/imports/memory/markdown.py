@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kode.memory.foreign.entries import MAX_ENTRY_CHARS
+from kode.plugin import ForeignEntry
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -104,7 +104,11 @@ class _Walk:
             head, _, rest = raw[marker.end() if marker else 0 :].partition("\n")
             text = f"{head}\n{textwrap.dedent(rest)}".strip()
             nested = [one for one in item.children if one.type in ("bullet_list", "ordered_list")]
-            if len(text) > MAX_ENTRY_CHARS and nested and item.children[0].type == "paragraph":
+            if (
+                len(text) > ForeignEntry.MAX_CHARS
+                and nested
+                and item.children[0].type == "paragraph"
+            ):
                 # Too long for one entry: its parts, each with the line that introduces them.
                 above = _block(item.children[0].children[0].content, under, 0, inside).text
                 yield from (block for one in nested for block in self._items(one, above, inside))

@@ -2,16 +2,17 @@
 conversation per line, in a wrapper with the kind of line; the oldest have no wrapper."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from kode.messages import Part, Text, ToolResult
-from kode.session.entries import CompactionEntry
-from kode.session.foreign.lines import (
-    Agent,
-    Foreign,
+from kode.plugin import Transcript
+from kode.plugin.entries import CompactionEntry
+from kode.plugin.messages import Part, Text, ToolResult
+from kode.plugins.imports.lines import (
     Line,
     Said,
     a_text,
+    beginning,
     call_of,
     entries_of,
     first_time,
@@ -19,9 +20,10 @@ from kode.session.foreign.lines import (
     texts,
     thought,
     time_of,
+    transcript_of,
 )
 
-AGENT: Agent = "Codex"
+AGENT = "Codex"
 _HARNESS = (
     "<environment_context>",
     "<user_instructions>",
@@ -35,13 +37,16 @@ _HARNESS = (
 _WRAPPERS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
 
 
-def is_one(lines: Sequence[Line]) -> bool:
+def _is_one(lines: Sequence[Line]) -> bool:
     wrapped = any(line.get("type") in _WRAPPERS and "payload" in line for line in lines)
     return wrapped or any("id" in line and "instructions" in line for line in lines[:1])
 
 
-def read(data: bytes) -> Foreign:
-    """The session of a file for which `is_one` holds."""
+def read(path: Path) -> Transcript | None:
+    """The session in a file; None for one of somebody else. Raises: OSError."""
+    data = path.read_bytes()
+    if not _is_one(beginning(data)):
+        return None
     lines, damaged = read_lines(data)
     items = list(_unwrap(lines, first_time(lines)))
     meta = next((item for kind, item, _ in items if kind == "session_meta"), {})
@@ -53,14 +58,14 @@ def read(data: bytes) -> Foreign:
         "damaged lines, skipped": damaged,
         "results without a call, left out": orphans,
     }
-    return Foreign(
-        agent=AGENT,
-        session=a_text(meta, "id"),
+    return transcript_of(
+        AGENT,
+        a_text(meta, "id"),
+        entries,
+        counts,
         cwd=next(filter(None, folders), ""),
         model=model,
         provider="openai",
-        entries=tuple(entries),
-        faults=tuple(f"{what}: {count}" for what, count in counts.items() if count),
     )
 
 

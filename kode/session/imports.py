@@ -1,35 +1,26 @@
 """Makes a session of kode's own of another agent's file. What was said in it is text from outside:
 memory of a conversation that continues it waits for the person.
+
+Plug-ins read the files: see `Plugin.imports`.
 """
 
 import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kode import durable, paths
-from kode.errors import SessionError
+from kode import durable, installed, paths
+from kode.errors import ConfigError, KodeError, SessionError
 from kode.messages import Usage
-from kode.session.entries import (
-    AnyEntry,
-    Header,
-    Import,
-    MessageEntry,
-    TaintEntry,
-    TurnEntry,
-    line_of,
-)
-from kode.session.foreign import claude_code, codex
-from kode.session.foreign.lines import Foreign, read_lines
+from kode.session.entries import AnyEntry, Import, MessageEntry, TaintEntry, TurnEntry, line_of
 from kode.session.index import files
 from kode.session.log import new_session_id
-from kode.session.messages import effective, turns_of
+from kode.session.messages import effective
+from kode.session.transcript import Transcript
 
-LOOKED_AT_LINES = 50
-"""In which a file shows whose it is."""
 HEADER_BYTES = 16_384
 
 
@@ -74,59 +65,73 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     """Imports one file, and notes it in `known` (see `imported`); one that is known is left as it
     is.
 
-    Raises: SessionError for one that is no session of an agent kode can read, or an empty one;
-    StorageError.
+    Raises: SessionError for one that is no session of an agent a plug-in can read, or an empty one;
+    ConfigError where no plug-in reads any, or a faulty one; StorageError.
     """
     with durable.storage_errors(path, "read"):
         data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     if digest in known:
         return Taken(session=known[digest], path=path, known=True)
-    foreign = _read(path, data)
-    turns = turns_of(effective(foreign.entries))
-    if not any(isinstance(entry, MessageEntry) for entry in foreign.entries):
+    agent, found = _read(path)
+    said = sum(isinstance(entry, MessageEntry) for entry in effective(found.entries))
+    if not said:
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
-    header = Header(
-        id=_session_id(home, foreign.entries[0].at),
-        created_at=foreign.entries[0].at,
-        cwd=foreign.cwd,
-        model=foreign.model,
-        provider=foreign.provider,
+    began = found.entries[0].at
+    origin = found.header.imported_from
+    header = replace(
+        found.header,
+        id=_session_id(home, began),
+        created_at=began,
         imported_from=Import(
-            agent=foreign.agent,
-            session=foreign.session,
+            agent=agent,
+            session=origin.session if origin is not None else found.header.id,
             file=str(path.resolve()),
             digest=digest,
         ),
     )
-    taint = TaintEntry(source=f"a session of {foreign.agent}", at=header.created_at)
-    entries: tuple[AnyEntry, ...] = (taint, *foreign.entries, _end(foreign, turns))
+    turns = sum(turn.number > 0 and not turn.is_rewound for turn in found.turns)
+    taint = TaintEntry(source=f"a session of {agent}", at=began)
+    entries: tuple[AnyEntry, ...] = (taint, *found.entries, _end(found, turns))
     lines = [line_of(header), *map(line_of, entries)]
     durable.make_folder(paths.sessions_folder(home))
     durable.replace(paths.session_file(home, header.id), b"\n".join(lines) + b"\n")
     known[digest] = header.id
-    said = sum(isinstance(entry, MessageEntry) for entry in effective(foreign.entries))
     return Taken(
         session=header.id,
         path=path,
-        agent=foreign.agent,
+        agent=agent,
         turns=turns,
         messages=said,
-        faults=foreign.faults,
+        faults=found.faults,
     )
 
 
-def _read(path: Path, data: bytes) -> Foreign:
-    """Raises: SessionError."""
-    beginning, _ = read_lines(b"\n".join(data.split(b"\n", LOOKED_AT_LINES)[:LOOKED_AT_LINES]))
-    if claude_code.is_one(beginning):
-        return claude_code.read(data)
-    if codex.is_one(beginning):
-        return codex.read(data)
-    raise SessionError(f"{path} is not a session of Claude Code or Codex.")
+def _read(path: Path) -> tuple[str, Transcript]:
+    """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
+    agents = installed.added("imports")
+    for agent, (plugin, where) in agents.items():
+        read = installed.load(plugin, where)
+        try:
+            with durable.storage_errors(path, "read"):
+                found = read(path)
+        except KodeError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"The plug-in {plugin.name} cannot read {path}: {type(error).__name__}: {error}. "
+                f"Update it, or turn it off: `kode plugin disable {plugin.name}`."
+            ) from error
+        if isinstance(found, Transcript):
+            return agent, found
+    if not agents:
+        raise ConfigError(
+            "No plug-in that is on imports sessions. `kode plugin list` shows those that are off."
+        )
+    raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")
 
 
-def _end(foreign: Foreign, turns: int) -> TurnEntry:
+def _end(found: Transcript, turns: int) -> TurnEntry:
     """So that a list need not read the whole file. What it cost was another agent's."""
     return TurnEntry(
         number=turns,
@@ -136,7 +141,7 @@ def _end(foreign: Foreign, turns: int) -> TurnEntry:
         duration_ms=0,
         total_usage=Usage(),
         total_cost_usd=0.0,
-        at=foreign.entries[-1].at,
+        at=found.entries[-1].at,
     )
 
 

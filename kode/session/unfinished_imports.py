@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kode import durable, paths
+from kode import durable, installed, paths
 from kode.errors import SessionError, StorageError
-from kode.session.foreign.take import Taken, imported, take
+from kode.session.imports import Taken, imported, take
 
 
 @contextlib.contextmanager
@@ -43,7 +43,12 @@ def cut_short(home: Path) -> list[Path]:
 
 def finish(home: Path, marker: Path) -> Iterator[Taken | int]:
     """Completes an import: first the number of its files, then what becomes of each. Nothing for
-    one that still runs. Raises: StorageError; then it is not tried again."""
+    one that still runs; one that no plug-in can read now is left to a later start.
+
+    Raises: StorageError, and then it is not tried again; ConfigError for a faulty plug-in.
+    """
+    if not installed.added("imports"):
+        return
     with contextlib.suppress(OSError), marker.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         files = _files_in(file.read())

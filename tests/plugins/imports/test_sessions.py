@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode import paths
+from kode import installed, paths
 from kode.cli.commands.session import main
-from kode.errors import SessionError
+from kode.errors import ConfigError, SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
-from kode.session import log, upkeep
+from kode.session import log, unfinished_imports, upkeep
 from kode.session.entries import CompactionEntry, MessageEntry
-from kode.session.foreign.take import Taken, imported, session_files
-from kode.session.foreign.take import take as take_known
+from kode.session.imports import Taken, imported, session_files
+from kode.session.imports import take as take_known
 from kode.session.index import list_sessions
 from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
@@ -342,3 +342,39 @@ def test_the_command_imports_folders_and_says_what_became_of_each(
     assert main(["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "passed over: 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 3
+
+
+def test_a_disabled_plugin_leaves_its_unfinished_import_for_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KODE_HOME", str(tmp_path))
+    with unfinished_imports.begun(tmp_path, [CODEX]):
+        (marker,) = unfinished_imports.cut_short(tmp_path)
+        kept = marker.read_bytes()
+    marker.write_bytes(kept)
+    config = paths.config_file(tmp_path)
+    config.write_text('{"plugins": {"imports": {"enabled": false}}}')
+
+    installed.forget()
+    assert list(unfinished_imports.finish(tmp_path, marker)) == []
+    assert marker.exists()
+    with pytest.raises(ConfigError):
+        main(["import", str(CODEX)])
+
+    config.unlink()
+    installed.forget()
+    count, taken = unfinished_imports.finish(tmp_path, marker)
+    assert (count, isinstance(taken, Taken) and taken.agent) == (1, "Codex")
+    assert not marker.exists()
+
+
+def test_a_faulty_reader_is_no_file_that_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> None:
+        raise KeyError(path)
+
+    monkeypatch.setattr("kode.plugins.imports.claude_code.read", fail)
+
+    with pytest.raises(ConfigError, match="imports"):
+        take(tmp_path, CODEX)

@@ -11,10 +11,9 @@ from datetime import date, datetime
 from pathlib import Path
 
 from kode import paths
+from kode.memory import foreign
 from kode.memory.base import BaseMemory
-from kode.memory.foreign import places, readers
-from kode.memory.foreign.entries import MAX_ENTRY_CHARS, NAMES, Agent, Foreign, Reading
-from kode.memory.foreign.places import Source
+from kode.memory.foreign import Entry, Source
 from kode.memory.history import new_batch
 from kode.memory.proposals import Proposal, Proposals
 from kode.memory.scan import scan
@@ -25,7 +24,6 @@ from kode.prompts.agents_files import read_agents_files
 SHOWN_CHARS = 100
 LISTED = 20
 _DIGEST = re.compile(r"\(digest ([0-9a-f]{12})\)\Z")
-_NAMELESS: Sequence[Agent] = ("agents", "file")
 _BULLET = re.compile(r"[-*+] +")
 
 
@@ -43,7 +41,7 @@ class _Taken:
 async def move_in(
     system: BaseMemory,
     path: Path | None,
-    agent: Agent | None,
+    agent: str | None,
     *,
     dry_run: bool,
     confirm: Callable[[str], bool] | None,
@@ -52,11 +50,13 @@ async def move_in(
     once the person agrees. Raises as `take`."""
     now = datetime.now().astimezone()
     if path is not None:
-        sources = places.named(path.absolute(), agent)
+        sources = foreign.named(path.absolute(), agent)
         return await take(system, sources, named=True, dry_run=dry_run, now=now)
-    sources = [one for one in places.usual(system.project) if agent in (None, one.agent)]
+    known = foreign.agents()
+    asked = {agent: known[agent]} if agent else known
+    sources = [source for one in asked.values() for source in one.usual(system.project)]
     if not sources:
-        whose = NAMES[agent] if agent else "another agent"
+        whose = known[agent].title if agent else "another agent"
         return f"Nothing of {whose} was found. Name the file: `kode memory import FILE`."
     if agent is None and not dry_run:
         listed = _describe(system.project, sources, now.date())
@@ -111,10 +111,10 @@ def _describe(project: Path, sources: Sequence[Source], today: date) -> str:
     """What there is to import, one line per file, and how."""
     lines = []
     for source in sources:
-        count = len(_entries(source, today).entries)
+        count = len(foreign.read(source, today).entries)
         entries = plural(count, "entry", "entries")
         about = _doubled(project, source) or entries
-        lines.append(f"{NAMES[source.agent]}  {short_path(source.path)}: {about}")
+        lines.append(f"{foreign.agents()[source.agent].title}  {short_path(source.path)}: {about}")
     agents = dict.fromkeys(source.agent for source in sources)
     hows = [f"  kode memory import --from {agent}" for agent in agents]
     return "\n".join([*lines, "import with:", *hows])
@@ -144,9 +144,10 @@ class _Known:
 
 
 def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:
-    reading = _entries(source, now.date())
+    agent = foreign.agents()[source.agent]
+    reading = foreign.read(source, now.date())
     taken = _Taken(source, notes=[f"left out, {what}" for what in reading.left])
-    of = "" if source.agent in _NAMELESS else f" of {NAMES[source.agent]}"
+    of = "" if agent.is_format else f" of {agent.title}"
     for entry in reading.entries:
         where = _where(source, entry)
         finding = scan(entry.text)
@@ -154,17 +155,17 @@ def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken
             at = _where(source, entry, entry.text.count("\n", 0, finding.start))
             taken.notes.append(f"refused, {at}: {finding.category} ({finding.what})")
             continue
-        if len(entry.text) > MAX_ENTRY_CHARS:
+        if len(entry.text) > Entry.MAX_CHARS:
             taken.notes.append(
                 f"refused, {where}: {len(entry.text):,} characters, and a fact may have "
-                f"{MAX_ENTRY_CHARS:,}"
+                f"{Entry.MAX_CHARS:,}"
             )
             continue
         proposal = Proposal(
             id="",
             text=entry.text,
             about=entry.about,
-            client=NAMES[source.agent],
+            client=agent.title,
             project=str(paths.project_root(Path(entry.project)) if entry.project else project),
             at=now.isoformat(timespec="seconds"),
         )
@@ -182,11 +183,6 @@ def _digest(proposal: Proposal) -> str:
     return hashlib.sha256(key).hexdigest()[:12]
 
 
-def _entries(source: Source, today: date) -> Reading:
-    text = places.read(source.path)
-    return readers.read(source.agent, source.path, text, source.about, today)
-
-
 def _doubled(project: Path, source: Source) -> str:
     """A remark on a file that kode reads as instructions anyway; "" for others."""
     real = source.path.resolve()
@@ -197,7 +193,7 @@ def _doubled(project: Path, source: Source) -> str:
     return "kode reads it in this project as instructions already"
 
 
-def _where(source: Source, entry: Foreign, below: int = 0) -> str:
+def _where(source: Source, entry: Entry, below: int = 0) -> str:
     """`~/.claude/CLAUDE.md:12`, or its place in an export."""
     path = short_path(source.path)
     line = f":{entry.line + below}" if entry.line else ""

@@ -4,33 +4,21 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from kode import paths
-from kode.errors import MemoryRefused
-from kode.memory.foreign.entries import AGENTS, Agent
-from kode.memory.foreign.readers import looks_like
-from kode.memory.proposals import About
-from kode.memory.stored import read_import
+from kode.plugin import ForeignSource as Source
+from kode.plugin import paths
+from kode.plugins.imports.memory.readers import About, Agent, looks_like
 
-MAX_BYTES = 16_000_000
 _INSTRUCTIONS: Mapping[str, Agent] = {
     "CLAUDE.md": "claude",
     "CLAUDE.local.md": "claude",
     "AGENTS.md": "agents",
 }
 _OF_CODEX = ("memory_summary.md", "rollout_summaries", "raw_memories.md")
+MAX_BYTES = 16_000_000
+"""Of a JSON file that is looked into."""
 _TEXTS = (".md", ".markdown", ".mdc", ".txt")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """A file to take entries from."""
-
-    agent: Agent
-    path: Path
-    about: About = "project"
 
 
 def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]:
@@ -60,43 +48,18 @@ def usual(cwd: Path, *, environ: Mapping[str, str] = os.environ) -> list[Source]
     return [source for source in found if source.path.is_file()]
 
 
-def named(path: Path, agent: Agent | None) -> list[Source]:
-    """The file, or the files in a folder, that a person names; `agent` if they say whose it is.
-
-    Raises: MemoryRefused for a file of no known agent.
-    """
+def named(path: Path, agent: Agent) -> list[Source]:
+    """The file, or the files of this agent in a folder."""
     if path.is_dir():
-        owner = agent or _owner(path)
-        found = _folder(owner, path) if owner else []
-        if not found:
-            raise MemoryRefused(
-                f"{path} holds no memory that kode knows. Name its files, or say whose it is with "
-                f"`--from`: {', '.join(AGENTS[:-1])}."
-            )
-        return found
-    if not path.is_file():
-        raise MemoryRefused(f"{path} is not there. Name a file or a folder.")
+        return _folder(agent, path)
     own = (Path.home() / ".claude", Path.home() / ".codex")
     about: About = "user" if path.parent in own else "project"
-    owner = agent or _of_file(path)
-    if owner is None:
-        raise MemoryRefused(
-            f"kode does not know whose memory {path} is. Say it with `--from`: "
-            f"{', '.join(AGENTS[:-1])}."
-        )
-    return [Source(agent=owner, path=path, about=about)]
+    return [Source(agent=agent, path=path, about=about)]
 
 
-def is_own_export(path: Path) -> bool:
-    """Whether a file may be an export of kode's, which is imported directly: anything but Markdown,
-    an agent file and another agent's JSON. The content of a Markdown file does not matter: anybody
-    may have written it, so it goes through the review."""
-    return path.is_file() and path.suffix not in (".af", *_TEXTS) and _of_file(path) is None
-
-
-def read(path: Path) -> str:
-    """The text with line feeds. Raises: MemoryRefused, as `read_import`."""
-    return read_import(path, MAX_BYTES).replace("\r\n", "\n")
+def owner(path: Path) -> Agent | None:
+    """Whose a file or a folder is, by its name, place or content; None if nobody's."""
+    return _of_folder(path) if path.is_dir() else _of_file(path)
 
 
 def _folder(agent: Agent, folder: Path) -> list[Source]:
@@ -116,7 +79,7 @@ def _files(agent: Agent, folder: Path) -> Iterator[Path]:
         yield from sorted(folder.glob("*.md"))
 
 
-def _owner(folder: Path) -> Agent | None:
+def _of_folder(folder: Path) -> Agent | None:
     if any((folder / name).exists() for name in _OF_CODEX):
         return "codex"
     if (folder / "system").is_dir():
@@ -132,11 +95,12 @@ def _of_file(path: Path) -> Agent | None:
         return "letta"
     if path.suffix in _TEXTS:
         is_kept = path.parent.name in ("memory", "memories")
-        return (_owner(path.parent) if is_kept else None) or "file"
+        return (_of_folder(path.parent) if is_kept else None) or "file"
     if path.suffix == ".json":
         try:
-            return looks_like(json.loads(read(path)))
-        except (ValueError, RecursionError, MemoryRefused):
+            if path.stat().st_size <= MAX_BYTES:
+                return looks_like(json.loads(path.read_bytes()))
+        except (OSError, ValueError, RecursionError):
             return None
     return None
 

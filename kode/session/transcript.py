@@ -1,0 +1,272 @@
+"""A session as whoever looks back on it reads it: turns, and in each what happened, every call with
+its result. Nothing is left out; what no longer counts is marked.
+
+What the model gets is another view of the same entries: see `messages.py`.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from kode import paths
+from kode.broken_json import object_of
+from kode.errors import KodeError
+from kode.messages import (
+    Image,
+    ServerItem,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    failure_of,
+    images_of,
+    results_of,
+)
+from kode.session.entries import (
+    AnyEntry,
+    Header,
+    MessageEntry,
+    RestoreEntry,
+    RewindEntry,
+    SystemEntry,
+    TrimEntry,
+    TurnEntry,
+    is_turn,
+)
+from kode.session.messages import UNKNOWN_RESULT, effective
+from kode.session.reading import read
+
+AGENTS_FILE = "transcript.jsonl"
+"""The session of a subagent, in its folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a tool with what came back."""
+
+    call: ToolCall
+    message: MessageEntry | None = None
+    """The message with its result; None while it runs, and after a crash."""
+
+    @property
+    def result(self) -> ToolResult | None:
+        """None without a `message`."""
+        answers = results_of(self.message) if self.message is not None else ()
+        return next((one for one in answers if one.call_id == self.call.id), None)
+
+    @property
+    def answer(self) -> ToolResult:
+        """The result; without one, that it is unknown, as the model is told."""
+        return self.result or failure_of(self.call, UNKNOWN_RESULT)
+
+    @property
+    def pictures(self) -> tuple[Image, ...]:
+        """Those that came with the result."""
+        if self.message is None or results_of(self.message)[0].call_id != self.call.id:
+            return ()  # of several results in one message the first has them
+        return images_of(self.message)
+
+
+Part = Text | Image | Thinking | ServerItem | Call
+Gone = Literal["", "rewound", "undone", "trimmed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """An entry of the session; results are with their calls and no items of their own."""
+
+    entry: AnyEntry
+    parts: tuple[Part, ...] = ()
+    """Those of a message, in order; () for any other entry."""
+    gone: Gone = ""
+    """Why it no longer counts, if so: it was rewound; a compaction, pruning, or the system prompt
+    after one, was undone; or the person trimmed what came before a message."""
+
+    @property
+    def message(self) -> MessageEntry | None:
+        """The entry, if it is a message."""
+        return self.entry if isinstance(self.entry, MessageEntry) else None
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of a reply, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Call))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Everything from one message of the person to the next."""
+
+    number: int
+    """From 1, in the session as it was then: after a rewind a number comes again. 0 is what
+    precedes the first message."""
+    entries: tuple[AnyEntry, ...]
+    """All of the file, results included; never empty."""
+    items: tuple[Item, ...]
+
+    @property
+    def id(self) -> str:
+        """The id of its first entry."""
+        return self.entries[0].id
+
+    @property
+    def at(self) -> str:
+        return self.entries[0].at
+
+    @property
+    def end(self) -> TurnEntry | None:
+        """None while it runs, and after a crash."""
+        ends = (one for one in reversed(self.entries) if isinstance(one, TurnEntry))
+        return next(ends, None)
+
+    @property
+    def is_rewound(self) -> bool:
+        return self.number > 0 and self.items[0].gone == "rewound"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """A session to look back on."""
+
+    header: Header
+    entries: Sequence[AnyEntry]
+    """As in the file."""
+    faults: tuple[str, ...] = ()
+    """A plain sentence for each thing that could not be read."""
+    path: Path | None = None
+    """The file; None for a session without one."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Transcript":
+        """The session in a file. Raises: SessionError for a file of a newer version; StorageError.
+
+        Takes no lock: an unfinished line is ignored.
+        """
+        header, entries, faults = read(path)
+        return cls(header=header, entries=entries, faults=tuple(faults), path=path)
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """Oldest first."""
+        items = {item.entry.id: item for item in self._items()}
+        groups: list[tuple[int, list[AnyEntry]]] = []
+        counted = 0
+        before: dict[str, int] = {}
+        """Entry → the number of turns before it."""
+        for entry in self.entries:
+            before[entry.id] = counted
+            if is_turn(entry):
+                counted += 1
+                groups.append((counted, [entry]))
+            elif groups:
+                groups[-1][1].append(entry)
+            else:
+                groups.append((0, [entry]))
+            if isinstance(entry, RewindEntry):
+                counted = before.get(entry.to, counted)
+        return tuple(
+            Turn(
+                number=number,
+                entries=tuple(entries),
+                items=tuple(items[one.id] for one in entries if one.id in items),
+            )
+            for number, entries in groups
+        )
+
+    @property
+    def items(self) -> Iterator[Item]:
+        """Those of all turns."""
+        return (item for turn in self.turns for item in turn.items)
+
+    @property
+    def messages(self) -> Iterator[tuple[MessageEntry, Item]]:
+        """Each message that still counts, with its item. A compaction hides none of them."""
+        return ((one.message, one) for one in self.items if one.message and not one.gone)
+
+    def subagents(self) -> Mapping[str, Sequence["Transcript"]]:
+        """Those recorded beside the file: the call that started them → their sessions, oldest
+        first; the name of a subagent is that of its file's folder. Unreadable ones are left out."""
+        found: dict[str, list[Transcript]] = {}
+        if self.path is None:
+            return found
+        # A subagent's own are in its folder, a session's in the folder of its name.
+        is_own = self.path.name == AGENTS_FILE
+        folder = self.path.parent if is_own else self.path.with_suffix("")
+        for path in sorted(paths.agents_folder(folder).glob(f"*/{AGENTS_FILE}")):
+            call = ""
+            with contextlib.suppress(OSError):
+                described = object_of((path.parent / "agent.json").read_bytes())
+                call = str((described or {}).get("call_id", ""))
+            with contextlib.suppress(KodeError):
+                found.setdefault(call, []).append(Transcript.read(path))
+        return found
+
+    def _items(self) -> Iterator[Item]:
+        kept = {entry.id for entry in effective(self.entries)}
+        undone = {
+            one.of for one in self.entries if isinstance(one, RestoreEntry) and one.id in kept
+        }
+        trimmed = _trimmed(self.entries, kept)
+        results = _results(self.entries, kept)
+        for at, entry in enumerate(self.entries):
+            gone: Gone = ""
+            if entry.id not in kept and not isinstance(entry, RewindEntry):
+                about = entry.after if isinstance(entry, SystemEntry) else entry.id
+                gone = "undone" if about in undone else "rewound"
+            elif at < trimmed:
+                gone = "trimmed"
+            if not isinstance(entry, MessageEntry):
+                yield Item(entry=entry, gone=gone)
+            elif entry.role != "tool":
+                yield Item(entry=entry, parts=tuple(_parts(entry, results)), gone=gone)
+
+
+Results = Mapping[tuple[str, str], MessageEntry]
+
+
+def _parts(message: MessageEntry, results: Results) -> Iterator[Part]:
+    for part in message.parts:
+        match part:
+            case ToolCall():
+                yield Call(call=part, message=results.get((message.id, part.id)))
+            case ToolResult():
+                pass
+            case _:
+                yield part
+
+
+def _trimmed(entries: Sequence[AnyEntry], kept: Set[str]) -> int:
+    """How many entries at the beginning were trimmed."""
+    count = 0
+    index: dict[str, int] = {}
+    """Message → its place."""
+    for at, entry in enumerate(entries):
+        if entry.id not in kept:
+            continue
+        if isinstance(entry, MessageEntry):
+            index[entry.id] = at
+        elif isinstance(entry, TrimEntry):
+            count = at if entry.kept_from is None else max(count, index.get(entry.kept_from, 0))
+    return count
+
+
+def _results(entries: Sequence[AnyEntry], kept: Set[str]) -> Results:
+    """(message, id of a call in it) → the message with the result, however late it came. Servers
+    use an id again: a result belongs to the last call that has none. One that was rewound while its
+    call was not is left out."""
+    found: dict[tuple[str, str], MessageEntry] = {}
+    waiting: dict[str, str] = {}
+    for entry in entries:
+        if not isinstance(entry, MessageEntry):
+            continue
+        waiting.update((call.id, entry.id) for call in calls_of(entry))
+        for result in results_of(entry):
+            asked = waiting.get(result.call_id)
+            if asked is not None and (entry.id in kept or asked not in kept):
+                del waiting[result.call_id]
+                found[asked, result.call_id] = entry
+    return found
