@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import SubagentRecord, paths, read_session, session_files, subagent_records
-from kode.plugin.entries import AnyEntry, Header
+from kode.plugin import SubagentRecord, Transcript, paths, session_files, subagent_records
 from kode.plugin.errors import SessionError, StorageError
 
 MAX_DEPTH = 8
@@ -57,10 +56,9 @@ def find(session_folder: Path, address: str) -> SubagentRecord | None:
     return found
 
 
-def transcript(record: SubagentRecord) -> tuple[Header, list[AnyEntry]] | None:
+def transcript(record: SubagentRecord) -> Transcript | None:
     """A subagent's transcript; None if it is missing."""
     try:
-        header, entries, _ = read_session(record.transcript)
+        return Transcript.read(record.transcript)
     except (SessionError, StorageError):
         return None
-    return header, entries

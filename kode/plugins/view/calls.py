@@ -7,14 +7,13 @@ A diff comes from the call itself; the previous content of a replaced file comes
 import difflib
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from kode.plugin import FileChanges, builtin_tools, object_of, readable_arguments
-from kode.plugin.entries import AnyEntry, MessageEntry
-from kode.plugin.messages import ToolCall, ToolResult, shorten
+from kode.plugin import FileChanges, TranscriptCall, builtin_tools, object_of, readable_arguments
+from kode.plugin.messages import ToolResult, shorten
 
 SUBJECT_CHARS = 200
 MAX_DIFF_LINES = 20_000
@@ -38,28 +37,17 @@ class Call:
     kind: Literal["call"] = "call"
 
 
-def results_of(entries: Sequence[AnyEntry]) -> Mapping[str, ToolResult]:
-    found: dict[str, ToolResult] = {}
-    for entry in entries:
-        if isinstance(entry, MessageEntry) and entry.role == "tool":
-            for part in entry.parts:
-                if isinstance(part, ToolResult):
-                    found.setdefault(part.call_id, part)
-    return found
-
-
 class Calls:
     """Converts calls for display, in one pass over a session."""
 
-    def __init__(self, cwd: str, results: Mapping[str, ToolResult], changed: FileChanges) -> None:
+    def __init__(self, cwd: str, changed: FileChanges) -> None:
         self._cwd = cwd
-        self._results = results
         self._changed = changed
         self._seen: Counter[tuple[int, str]] = Counter()
 
-    def shown(self, call: ToolCall, turn: int, at: str) -> Call:
+    def shown(self, made: TranscriptCall, turn: int, at: str) -> Call:
+        call, result = made.call, made.result
         arguments = object_of(call.arguments) or {}
-        result = self._results.get(call.id)
         path = arguments.get("path")
         diff: list[tuple[Sign, str]] = []
         if call.name == "edit_file":

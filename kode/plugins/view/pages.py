@@ -17,6 +17,7 @@ from kode.plugin import (
     Page,
     Place,
     SessionSummary,
+    Transcript,
     fault_reports,
     list_sessions,
     paths,
@@ -101,7 +102,9 @@ class _Pages:
         )
 
     def session(self, request: Request) -> Response:
-        view = session_view(session_path(self._place.home, request.path_params["id"]))
+        view = session_view(
+            Transcript.read(session_path(self._place.home, request.path_params["id"]))
+        )
         entry = request.query_params.get("at", "")
         for position, turn in enumerate(view.turns):
             if any(one.id == entry for one in turn.entries):

@@ -3,12 +3,11 @@
 Nothing here needs a server.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import FileChanges, Transcript, extras, paths, read_session, session_path
-from kode.plugin.entries import AnyEntry, Header
+from kode.plugin import FileChanges, Transcript, extras, paths, session_path
+from kode.plugin.entries import Header
 from kode.plugin.errors import SessionError
 from kode.plugins.view import agents
 from kode.plugins.view.agents import Agent
@@ -30,18 +29,18 @@ class SessionView:
     """The session, if this is one of its subagents."""
 
 
-def session_view(path: Path) -> SessionView:
-    """A session from its file. Raises: SessionError, StorageError."""
-    header, entries, faults = read_session(path)
-    folder = path.with_suffix("")
-    turns = turns_of(header, entries, FileChanges.of_session(folder))
+def session_view(transcript: Transcript) -> SessionView:
+    """A session for display. Raises: StorageError."""
+    assert transcript.path is not None  # it was read
+    folder = transcript.path.with_suffix("")
+    turns = turns_of(transcript, FileChanges.of_session(folder))
     return SessionView(
-        title=next((turn.asked for turn in turns if turn.asked), f"Session {header.id}"),
-        header=header,
+        title=next((turn.asked for turn in turns if turn.asked), f"Session {transcript.header.id}"),
+        header=transcript.header,
         turns=tuple(turns),
         spending=session_spending(turns),
-        updated_at=_last_used(header, entries),
-        faults=tuple(faults),
+        updated_at=_last_used(transcript),
+        faults=transcript.faults,
         tree=agents.tree(paths.agents_folder(folder)),
     )
 
@@ -50,17 +49,16 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     """A subagent's transcript. Raises: SessionError if it is missing."""
     session_path(home, session_id)
     record = agents.find(paths.session_folder(home, session_id), address)
-    kept = agents.transcript(record) if record else None
-    if record is None or kept is None:
+    transcript = agents.transcript(record) if record else None
+    if record is None or transcript is None:
         raise SessionError(f"Session {session_id} keeps no transcript of such a subagent.")
-    header, entries = kept
-    turns = turns_of(header, entries, FileChanges())
+    turns = turns_of(transcript, FileChanges())
     return SessionView(
         title=record.goal,
-        header=header,
+        header=transcript.header,
         turns=tuple(turns),
         spending=session_spending(turns),
-        updated_at=_last_used(header, entries),
+        updated_at=_last_used(transcript),
         tree=agents.tree(paths.agents_folder(record.folder), address),
         agent_of=session_id,
     )
@@ -72,12 +70,12 @@ def session_document(transcript: Transcript) -> str:
     extras.require("view")
     from kode.plugins.view import render
 
-    assert transcript.path is not None  # it was read
-    view = session_view(transcript.path)
+    view = session_view(transcript)
     return render.document(
         "session.html", session=view, part=None, shown=view.turns, session_parts=()
     )
 
 
-def _last_used(header: Header, entries: Sequence[AnyEntry]) -> str:
-    return entries[-1].at if entries else header.created_at
+def _last_used(transcript: Transcript) -> str:
+    entries = transcript.entries
+    return entries[-1].at if entries else transcript.header.created_at

@@ -3,16 +3,14 @@
 Unlike what the model gets, this is the entire file: rewound parts are included and marked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from kode.plugin import FileChanges
-from kode.plugin import effective_entries as effective
+from kode.plugin import FileChanges, Transcript, TranscriptCall, TranscriptItem
 from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
-    Header,
     HookEntry,
     MessageEntry,
     PlanEntry,
@@ -30,10 +28,9 @@ from kode.plugin.entries import (
     UnboundEntry,
     UndoEntry,
     UsageEntry,
-    is_turn,
 )
-from kode.plugin.messages import Image, ServerItem, Text, Thinking, ToolCall, ToolResult, shorten
-from kode.plugins.view.calls import Call, Calls, relative, results_of
+from kode.plugin.messages import Image, ServerItem, Text, Thinking, shorten
+from kode.plugins.view.calls import Call, Calls, relative
 
 ASKED_CHARS = 100
 
@@ -74,7 +71,7 @@ class Turn:
     asked: str = ""
     """The beginning of the message, on one line."""
     items: list[Item] = field(default_factory=list)
-    entries: list[AnyEntry] = field(default_factory=list)
+    entries: Sequence[AnyEntry] = ()
     end: TurnEntry | None = None
     """None while it runs, and after a crash."""
     is_rewound: bool = False
@@ -82,32 +79,31 @@ class Turn:
     """(path, whether its change was undone) of each changed file."""
 
 
-def turns_of(header: Header, entries: Sequence[AnyEntry], changed: FileChanges) -> list[Turn]:
+def turns_of(transcript: Transcript, changed: FileChanges) -> list[Turn]:
     """The turns of a session, oldest first."""
-    kept = {entry.id for entry in effective(entries)}
-    calls = Calls(header.cwd, results_of(entries), changed)
-    turns: list[Turn] = []
-    counted = 0
-    numbers: dict[str, int] = {}
-    """Entry → the number of turns before it."""
-    for entry in entries:
-        numbers[entry.id] = counted
-        if is_turn(entry):
-            counted += 1
-            turns.append(Turn(number=counted, id=entry.id, at=entry.at, asked=_prompt_start(entry)))
-        elif not turns:
-            turns.append(Turn(number=0, id=entry.id, at=entry.at))
-        turn = turns[-1]
-        turn.entries.append(entry)
-        if isinstance(entry, RewindEntry):
-            counted = numbers.get(entry.to, counted)
-            title = f"Rewound to before turn {counted + 1}"
-            turn.items.append(Event(title=title, at=entry.at))
-        turn.items += _items(entry, turn.number, calls, kept)
-        if isinstance(entry, TurnEntry):
-            turn.end = entry
-        turn.is_rewound = turn.number > 0 and turn.id not in kept
-    _set_files(turns, header.cwd, changed)
+    calls = Calls(transcript.header.cwd, changed)
+    started = {
+        entry.id: one.number + (number > 0)
+        for one in transcript.turns
+        for number, entry in enumerate(one.entries)
+    }
+    """Entry → the turn that a rewind to it would bring next."""
+    turns = [
+        Turn(
+            number=one.number,
+            id=one.id,
+            at=one.at,
+            asked=_prompt_start(one.entries[0]) if one.number else "",
+            items=[
+                shown for item in one.items for shown in _items(item, one.number, calls, started)
+            ],
+            entries=one.entries,
+            end=one.end,
+            is_rewound=one.is_rewound,
+        )
+        for one in transcript.turns
+    ]
+    _set_files(turns, transcript.header.cwd, changed)
     return [turn for turn in turns if turn.number or turn.items]
 
 
@@ -131,18 +127,22 @@ def _set_files(turns: Sequence[Turn], cwd: str, changed: FileChanges) -> None:
             turn.files += tuple((relative(path, cwd), is_undone) for path in names)
 
 
-def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator[Item]:
-    at = entry.at
+def _items(
+    item: TranscriptItem, turn: int, calls: Calls, started: Mapping[str, int]
+) -> Iterator[Item]:
+    entry, at = item.entry, item.entry.at
+    undone = "" if item.gone in ("", "trimmed") else " (undone)"
     match entry:
         case MessageEntry():
-            yield from _said(entry, turn, calls)
+            yield from _said(item, entry, turn, calls)
+        case RewindEntry():
+            title = f"Rewound to before turn {started.get(entry.to, turn + 1)}"
+            yield Event(title=title, at=at)
         case CompactionEntry():
             title = f"Compacted: a summary stands for {entry.tokens_before:,} tokens"
-            undone = "" if entry.id in kept else " (undone)"
             parts = (entry.plan, entry.summary, "\n".join(entry.dropped))
             yield Event(title=title + undone, at=at, detail="\n\n".join(filter(None, parts)))
         case PruneEntry():
-            undone = "" if entry.id in kept else " (undone)"
             yield Event(title=f"Old outputs of calls dropped from the context{undone}", at=at)
         case TrimEntry():
             yield Event(title="Trimmed: what is above is no longer sent to the model", at=at)
@@ -164,17 +164,15 @@ def _items(entry: AnyEntry, turn: int, calls: Calls, kept: set[str]) -> Iterator
             yield Event(title="The server did not take thinking back", at=at, detail=entry.reason)
         case SystemEntry() | ToldEntry() | StateEntry() | RequestEntry() | UsageEntry():
             pass
-        case TurnEntry() | RewindEntry() | PluginEntry():
+        case TurnEntry() | PluginEntry():
             pass
         case _:
             assert_never(entry)
 
 
-def _said(entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
-    if entry.role == "tool":
-        return  # beside the calls
+def _said(item: TranscriptItem, entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
     who: Literal["You", "kode"] = "You" if entry.role == "user" else "kode"
-    for part in entry.parts:
+    for part in item.parts:
         match part:
             case Text():
                 if part.text.strip():
@@ -184,13 +182,11 @@ def _said(entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
                     yield Words(who=who, text=part.text, at=entry.at, source="thinking")
             case Image():
                 yield Words(who=who, text=part.description, at=entry.at, source="picture")
-            case ToolCall():
+            case TranscriptCall():
                 yield calls.shown(part, turn, entry.at)
             case ServerItem():
                 if part.text:
                     yield Words(who=who, text=part.text, at=entry.at, source="server")
-            case ToolResult():
-                pass
             case _:
                 assert_never(part)
     if entry.stop == "malformed_call":

@@ -20,6 +20,7 @@ from kode.session.change_log import Change, Group
 from kode.session.checkpoints import Checkpoints, FileChanges
 from kode.session.entries import CompactionEntry, RewindEntry, SystemEntry, UsageEntry
 from kode.session.requests import request_entry, system_text
+from kode.session.transcript import Transcript
 from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
@@ -186,7 +187,8 @@ def test_a_change_belongs_to_the_turn_naming_its_file(tmp_path):
     session.close()
     group = Group(number=0, turn=1, files={file: [Change(turn=1, path=file, before=None)]})
 
-    talk, write = turns_of(session.header, session.entries, FileChanges(groups=(group,)))
+    transcript = Transcript(header=session.header, entries=session.entries)
+    talk, write = turns_of(transcript, FileChanges(groups=(group,)))
 
     assert (talk.number, talk.is_rewound, talk.files) == (1, True, ())
     assert (write.number, write.files) == (1, (("a.txt", False),))
