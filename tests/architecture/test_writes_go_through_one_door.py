@@ -38,7 +38,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "ends.py": {
         "forget": "the note beside a log that kode removes, itself and not what it leads to"
     },
-    "harbor.py": {"populate_context_post_run": NAMED},
+    "plugins/harbor/agent.py": {"populate_context_post_run": NAMED},
     "memory/cache.py": {"_open": HOME, "throw_away": HOME},
     "memory/history.py": {"_seal": HOME, "forget": HOME, "making": HOME},
     "memory/notes/database.py": {
@@ -63,7 +63,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
     "session/content_store.py": {"_put": HOME, "drop_oldest": HOME},
-    "session/foreign/unfinished.py": {"begun": HOME},
+    "session/unfinished_imports.py": {"begun": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
     "session/upkeep.py": {"delete": HOME},
     "subagents/records.py": {"_remove_unborn": HOME},

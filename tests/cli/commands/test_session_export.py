@@ -9,6 +9,7 @@ from kode import installed, paths
 from kode.cli.commands.session import main
 from kode.errors import ConfigError
 from kode.installed import ExportFile, Plugin
+from kode.session.transcript import Transcript
 from tests.session.stories import new_session, plain_turn
 
 Adding = Callable[..., str]
@@ -19,7 +20,7 @@ PACKED = ExportFile(data=b"packed", contains=["your words"], then="`tally {path}
 def session_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Adding:
     """A session beside a plug-in that has the format `tally`, made by this function."""
 
-    def adding(export: Callable[[Path], str | ExportFile]) -> str:
+    def adding(export: Callable[[Transcript], str | ExportFile]) -> str:
         tally = Plugin(name="tally", summary="counts", exports={"tally": "somewhere:export"})
         monkeypatch.setattr(installed, "plugins", lambda: (tally,))
         monkeypatch.setattr(installed, "load", lambda plugin, where: export)
@@ -34,20 +35,20 @@ def session_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Adding:
 def test_a_format_of_a_plugin_is_printed(
     session_with: Adding, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session_id = session_with(lambda path: f"the session {path.stem}")
+    session_id = session_with(lambda transcript: f"the session {transcript.header.id}")
     assert main(["export", session_id, "--format", "tally"]) == 0
     assert capsys.readouterr().out == f"the session {session_id}\n"
 
 
 def test_an_export_to_a_file_needs_its_name(session_with: Adding) -> None:
     with pytest.raises(ConfigError, match="--format tally FILE"):
-        main(["export", session_with(lambda path: PACKED), "--format", "tally"])
+        main(["export", session_with(lambda transcript: PACKED), "--format", "tally"])
 
 
 def test_a_text_is_not_written_to_a_file(session_with: Adding, tmp_path: Path) -> None:
     file = tmp_path / "file"
     with pytest.raises(ConfigError, match="stdout"):
-        main(["export", session_with(lambda path: "text"), str(file), "--format", "tally"])
+        main(["export", session_with(lambda transcript: "text"), str(file), "--format", "tally"])
     assert not file.exists()
 
 
@@ -55,7 +56,7 @@ def test_a_file_is_written_after_a_yes(
     session_with: Adding, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
-    argv = ["export", session_with(lambda path: PACKED), str(file), "--format", "tally"]
+    argv = ["export", session_with(lambda transcript: PACKED), str(file), "--format", "tally"]
     with pytest.raises(ConfigError, match="--yes"):
         main(argv)
     assert not file.exists()
@@ -69,7 +70,7 @@ def test_a_file_is_written_after_a_yes(
 def test_a_format_of_kode_is_not_replaced(
     session_with: Adding, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session_id = session_with(lambda path: "mine")
+    session_id = session_with(lambda transcript: "mine")
     json = Plugin(name="tally", summary="counts", exports={"json": "somewhere:export"})
     monkeypatch.setattr(installed, "plugins", lambda: (json,))
     assert main(["export", session_id, "--format", "json"]) == 0
