@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kode.fleet import records
+from kode.plugins.fleet import records
 from kode.memory import history
 from kode.messages import Text
 from kode.sealed import is_intact, seal

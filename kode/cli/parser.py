@@ -12,7 +12,7 @@ COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
     "fleet": (
-        "kode.cli.commands.fleet",
+        "kode.plugins.fleet.command",
         "run many tasks from a durable queue and collect the changes",
     ),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),

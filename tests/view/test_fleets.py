@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from kode import paths
-from kode.fleet.queue import Queue, create, open_worker
-from kode.fleet.records import Finished, Fleet, Started, Task
+from kode.plugins.fleet.queue import Queue, create, open_worker
+from kode.plugins.fleet.records import Finished, Fleet, Started, Task
 from tests.view.conftest import HOSTILE, Browser
 from tests.view.reading import assert_harmless
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kode import durable, paths
 from kode.broken_json import object_of
-from kode.fleet.records import Fleet, Task
+from kode.plugins.fleet.records import Fleet, Task
 from kode.messages import calls_of, text_of
 from kode.programs import start_program
 from kode.session.entries import MessageEntry, TurnEntry

@@ -15,8 +15,8 @@ from typing import Literal
 
 from kode import durable, paths
 from kode.errors import UserError
-from kode.fleet.queue import Queue
-from kode.fleet.state import TaskState, is_good
+from kode.plugins.fleet.queue import Queue
+from kode.plugins.fleet.state import TaskState, is_good
 from kode.session.git import GitError, run_git
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kode import paths
-from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
+from kode.plugins.fleet.ray_flags import add_ray_flags, executor_of
 from kode.cli.flags import MODES, amount, seconds, whole, working_directory
 from kode.cli.parser import Parser, command_of
-from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
+from kode.plugins.fleet.lines import conclusion, json_lines, lines, table
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_line, to_json
 from kode.contracts import MODE_CALLED
@@ -21,8 +21,8 @@ from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
     from kode.contracts import PermissionMode
-    from kode.fleet.executors import Executor
-    from kode.fleet.queue import Queue
+    from kode.plugins.fleet.executors import Executor
+    from kode.plugins.fleet.queue import Queue
 
 COMMANDS = {
     "run": "start a fleet: one task per line, or a template over repositories",
@@ -93,9 +93,9 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
     executor = executor_of(arguments)
-    from kode.fleet.queue import create
-    from kode.fleet.records import Fleet
-    from kode.fleet.tasks import Usual, tasks_of
+    from kode.plugins.fleet.queue import create
+    from kode.plugins.fleet.records import Fleet
+    from kode.plugins.fleet.tasks import Usual, tasks_of
     from kode.session.entries import timestamp
     from kode.session.log import new_session_id
 
@@ -159,8 +159,8 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
 def _take_over(queue: "Queue", mode: "PermissionMode | None") -> "Queue":
     """The open tasks of a queue that another home made, as a queue of this one, in the mode that
     the person gives. Shows them. Raises: ConfigError where none is given; StorageError."""
-    from kode.fleet.owner import taken_over
-    from kode.fleet.queue import create
+    from kode.plugins.fleet.owner import taken_over
+    from kode.plugins.fleet.queue import create
     from kode.session.log import new_session_id
 
     tasks = [one.task for one in queue.state.open_tasks()]
@@ -185,8 +185,8 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--index", type=int, metavar="N", help="only this task, from 0")
     parser.add_argument("--jobs", type=whole, metavar="N", default=1, help="tasks at once (1)")
     arguments = parser.parse(argv)
-    from kode.fleet.state import is_good
-    from kode.fleet.worker import work
+    from kode.plugins.fleet.state import is_good
+    from kode.plugins.fleet.worker import work
 
     queue = _open(arguments)
     if not queue.is_own():
@@ -209,7 +209,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--json", action="store_true", help="a JSON object a task")
     arguments = parser.parse(argv)
-    from kode.fleet.report import rows_of
+    from kode.plugins.fleet.report import rows_of
 
     queue = _open(arguments)
     rows = rows_of(queue)
@@ -226,7 +226,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
 def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     arguments = parser.parse(argv)
-    from kode.fleet.child import end_orphans
+    from kode.plugins.fleet.child import end_orphans
 
     queue = _open(arguments)
     for started in queue.cancel():
@@ -241,7 +241,7 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.fleet.collect import Way, choose, collect, patches
+    from kode.plugins.fleet.collect import Way, choose, collect, patches
 
     _add_queue(parser)
     add = parser.add_argument
@@ -282,7 +282,7 @@ def _drive(queue: "Queue", executor: "Executor", arguments: argparse.Namespace) 
     if not as_json:
         print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
     code = _until_stopped(executor(queue, json_lines(queue) if as_json else lines(queue)))
-    from kode.fleet.report import summary_of
+    from kode.plugins.fleet.report import summary_of
 
     queue.refresh()
     summary = summary_of(queue)
@@ -308,7 +308,7 @@ def _until_stopped(working: Any) -> int:
 
 
 def _rows(arguments: argparse.Namespace) -> "list[Any]":
-    from kode.fleet.tasks import rows_of, rows_over
+    from kode.plugins.fleet.tasks import rows_of, rows_over
 
     if arguments.template is not None:
         if arguments.tasks is not None or not arguments.repos:
@@ -330,7 +330,7 @@ def _rows(arguments: argparse.Namespace) -> "list[Any]":
 
 
 def _warn_of_changes(sources: set[str]) -> None:
-    from kode.fleet.trees import has_changes
+    from kode.plugins.fleet.trees import has_changes
     from kode.session.git import GitError
 
     for source in sorted(sources):
@@ -355,7 +355,7 @@ def _add_queue(parser: Parser) -> None:
 
 
 def _add_executor(parser: Parser) -> None:
-    from kode.fleet.executors import EXECUTORS
+    from kode.plugins.fleet.executors import EXECUTORS
 
     add = parser.add_argument
     add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
@@ -364,6 +364,6 @@ def _add_executor(parser: Parser) -> None:
 
 
 def _open(arguments: argparse.Namespace) -> "Queue":
-    from kode.fleet.queue import open_queue
+    from kode.plugins.fleet.queue import open_queue
 
     return open_queue(paths.home(), arguments.queue)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from kode import extras
 
 if TYPE_CHECKING:
-    from kode.fleet.queue import Queue
-    from kode.fleet.worker import Show
+    from kode.plugins.fleet.queue import Queue
+    from kode.plugins.fleet.worker import Show
 
 
 class Executor(Protocol):
@@ -28,14 +28,14 @@ class Executor(Protocol):
 
 async def local(queue: "Queue", show: "Show") -> None:
     """In this process."""
-    from kode.fleet.worker import work
+    from kode.plugins.fleet.worker import work
 
     await work(queue, show, jobs=queue.fleet.jobs)
 
 
 EXECUTORS: Mapping[str, str] = {
-    "local": "kode.fleet.executors:local",
-    "ray": "kode.fleet.ray:work_on_ray",
+    "local": "kode.plugins.fleet.executors:local",
+    "ray": "kode.plugins.fleet.ray:work_on_ray",
 }
 """Name → module and function, imported when it is used."""
 

@@ -8,16 +8,16 @@ from kode.cli.screen.output import print_line, to_json
 from kode.messages import columns, plural
 
 if TYPE_CHECKING:
-    from kode.fleet.queue import Queue
-    from kode.fleet.records import Record
-    from kode.fleet.report import Row
-    from kode.fleet.state import TaskState
-    from kode.fleet.worker import Show
+    from kode.plugins.fleet.queue import Queue
+    from kode.plugins.fleet.records import Record
+    from kode.plugins.fleet.report import Row
+    from kode.plugins.fleet.state import TaskState
+    from kode.plugins.fleet.worker import Show
 
 
 def json_lines(queue: "Queue") -> "Show":
     """Prints a line of JSON for each start, release and end."""
-    from kode.fleet.report import row_of
+    from kode.plugins.fleet.report import row_of
 
     def show(one: "TaskState", record: "Record") -> None:
         print_line(to_json({"type": record.type, **row_of(queue, one).as_json()}))
@@ -27,7 +27,7 @@ def json_lines(queue: "Queue") -> "Show":
 
 def lines(queue: "Queue") -> "Show":
     """Prints one line per task that ended or was released."""
-    from kode.fleet.report import row_of
+    from kode.plugins.fleet.report import row_of
 
     def show(one: "TaskState", record: "Record") -> None:
         if record.type == "started":
@@ -80,8 +80,8 @@ def table(rows: "Sequence[Row]") -> list[str]:
 
 def conclusion(queue: "Queue") -> str:
     """The state of a fleet, and what to do next."""
-    from kode.fleet.collect import choose
-    from kode.fleet.report import summary_of
+    from kode.plugins.fleet.collect import choose
+    from kode.plugins.fleet.report import summary_of
 
     of = summary_of(queue)
     parts = [f"{of.good} of {of.tasks} tasks succeeded"]

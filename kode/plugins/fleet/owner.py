@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.contracts import PermissionMode
-from kode.fleet.records import Fleet, Task
+from kode.plugins.fleet.records import Fleet, Task
 
 SIGNATURE = "signature"
 """In the folder of a queue: the HMAC-SHA256 of its tasks under the key of the home that made it."""

@@ -22,8 +22,8 @@ from typing import IO
 
 from kode import durable, paths
 from kode.errors import SessionError, UserError
-from kode.fleet.owner import is_own, sign
-from kode.fleet.records import (
+from kode.plugins.fleet.owner import is_own, sign
+from kode.plugins.fleet.records import (
     VERSION,
     Alive,
     Cancelled,
@@ -38,7 +38,7 @@ from kode.fleet.records import (
     line_of,
     parse_line,
 )
-from kode.fleet.state import LEASE_S, TaskState, is_free, is_good, state_of
+from kode.plugins.fleet.state import LEASE_S, TaskState, is_free, is_good, state_of
 from kode.session.log import new_session_id
 from kode.shared_budget import SharedBudget
 

@@ -21,10 +21,10 @@ from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from kode import __version__, paths
 from kode.errors import KodeError, UserError
-from kode.fleet.child import END_GRACE_S
-from kode.fleet.queue import Queue, host, open_queue
-from kode.fleet.state import TaskState
-from kode.fleet.worker import POLL_S, Show, work
+from kode.plugins.fleet.child import END_GRACE_S
+from kode.plugins.fleet.queue import Queue, host, open_queue
+from kode.plugins.fleet.state import TaskState
+from kode.plugins.fleet.worker import POLL_S, Show, work
 
 RETRIES = 3
 """How often a task is handed to Ray again that did not come to an end."""

@@ -9,7 +9,7 @@ from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kode.fleet.executors import Executor
+    from kode.plugins.fleet.executors import Executor
 
 RAY = "ray"
 
@@ -35,7 +35,7 @@ def add_ray_flags(parser: Parser) -> None:
 
 def executor_of(arguments: argparse.Namespace) -> "Executor":
     """The executor that the flags name. Raises: ConfigError for flags that do not fit it."""
-    from kode.fleet.executors import find_executor
+    from kode.plugins.fleet.executors import find_executor
 
     given = _given(arguments)
     if given and arguments.executor != RAY:

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kode.fleet.queue import Queue
-from kode.fleet.records import Verdict
-from kode.fleet.state import TaskState, is_good
+from kode.plugins.fleet.queue import Queue
+from kode.plugins.fleet.records import Verdict
+from kode.plugins.fleet.state import TaskState, is_good
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kode.fleet.records import (
+from kode.plugins.fleet.records import (
     Alive,
     Cancelled,
     Finished,

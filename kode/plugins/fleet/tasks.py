@@ -15,8 +15,8 @@ from kode import paths
 from kode.config.faults import must_be
 from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.errors import ConfigError
-from kode.fleet.records import NAME, Isolation, Task
-from kode.fleet.trees import head_of
+from kode.plugins.fleet.records import NAME, Isolation, Task
+from kode.plugins.fleet.trees import head_of
 from kode.programs import find_program
 from kode.session.git import GitError
 

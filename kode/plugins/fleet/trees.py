@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.errors import UserError
-from kode.fleet.records import PATCH, Task
+from kode.plugins.fleet.records import PATCH, Task
 from kode.programs import find_program
 from kode.session import git
 from kode.session.git import GitError, run_git

@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 
 from kode import durable, paths
 from kode.errors import KodeError, StorageError, UserError
-from kode.fleet import child
-from kode.fleet.child import Seen
-from kode.fleet.queue import SPENT, Queue, Worker, host, open_worker
-from kode.fleet.records import (
+from kode.plugins.fleet import child
+from kode.plugins.fleet.child import Seen
+from kode.plugins.fleet.queue import SPENT, Queue, Worker, host, open_worker
+from kode.plugins.fleet.records import (
     PATCH,
     Finished,
     Leased,
@@ -28,8 +28,8 @@ from kode.fleet.records import (
     Status,
     Verdict,
 )
-from kode.fleet.state import LEASE_S, TaskState
-from kode.fleet.trees import Tree, Trees
+from kode.plugins.fleet.state import LEASE_S, TaskState
+from kode.plugins.fleet.trees import Tree, Trees
 from kode.session.entries import timestamp
 from kode.tools import processes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.fleet.queue import Queue, create
-from kode.fleet.records import Fleet, Isolation, Task
+from kode.plugins.fleet.queue import Queue, create
+from kode.plugins.fleet.records import Fleet, Isolation, Task
 from tests.needs import skip_without
 
 Make = Callable[..., Queue]

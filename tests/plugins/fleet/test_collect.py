@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.collect import Way, choose, collect, patches
-from kode.fleet.queue import Queue, create, open_worker
-from kode.fleet.records import PATCH, Finished, Fleet
-from kode.fleet.trees import Trees
-from tests.fleet.conftest import git, task
+from kode.plugins.fleet.collect import Way, choose, collect, patches
+from kode.plugins.fleet.queue import Queue, create, open_worker
+from kode.plugins.fleet.records import PATCH, Finished, Fleet
+from kode.plugins.fleet.trees import Trees
+from tests.plugins.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow
 

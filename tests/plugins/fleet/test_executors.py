@@ -3,11 +3,11 @@ import sys
 import pytest
 
 from kode.errors import ConfigError
-from kode.fleet.executors import find_executor
+from kode.plugins.fleet.executors import find_executor
 
 
 def test_an_executor_says_what_is_to_be_installed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "kode.fleet.ray", raising=False)
+    monkeypatch.delitem(sys.modules, "kode.plugins.fleet.ray", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"kode\[ray\]"):
         find_executor("ray")

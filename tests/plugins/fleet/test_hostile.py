@@ -11,11 +11,11 @@ import pytest
 from kode import paths
 from kode.cli.main import main
 from kode.errors import EXIT_NOT_STARTED, UserError
-from kode.fleet import child
-from kode.fleet.owner import SIGNATURE
-from kode.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
-from kode.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
-from tests.fleet.conftest import Make, task
+from kode.plugins.fleet import child
+from kode.plugins.fleet.owner import SIGNATURE
+from kode.plugins.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
+from kode.plugins.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
+from tests.plugins.fleet.conftest import Make, task
 
 DATA = Path(__file__).parent / "data" / "hostile_fields.jsonl"
 FIELDS = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -97,7 +97,7 @@ def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
 ) -> None:
     queue = make("a")
     lease = json.loads(line_of(LINES["leased"]))
-    monkeypatch.setattr("kode.fleet.queue.host", lambda: lease["host"])
+    monkeypatch.setattr("kode.plugins.fleet.queue.host", lambda: lease["host"])
     (queue.folder / "workers" / lease["worker"]).mkdir(parents=True)
     (queue.folder / LOG).write_text(json.dumps(lease) + "\n")
 

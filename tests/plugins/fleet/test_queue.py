@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kode.errors import SessionError, UserError
-from kode.fleet.queue import LOG, Queue, Worker, create, open_queue, open_worker
-from kode.fleet.records import Finished, Leased, Released
-from kode.fleet.state import CLOCKS_DIFFER_S
-from tests.fleet.conftest import Make
+from kode.plugins.fleet.queue import LOG, Queue, Worker, create, open_queue, open_worker
+from kode.plugins.fleet.records import Finished, Leased, Released
+from kode.plugins.fleet.state import CLOCKS_DIFFER_S
+from tests.plugins.fleet.conftest import Make
 
 
 def end(lease: Leased, status: str = "success", **fields: object) -> Finished:

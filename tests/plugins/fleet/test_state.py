@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.fleet.records import (
+from kode.plugins.fleet.records import (
     Alive,
     Cancelled,
     Finished,
@@ -20,7 +20,7 @@ from kode.fleet.records import (
     line_of,
     parse_line,
 )
-from kode.fleet.state import CLOCKS_DIFFER_S, LEASE_S, State, is_free, state_of
+from kode.plugins.fleet.state import CLOCKS_DIFFER_S, LEASE_S, State, is_free, state_of
 
 TASKS = [
     Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")

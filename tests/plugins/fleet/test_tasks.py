@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kode.errors import ConfigError
-from kode.fleet.records import Task
-from kode.fleet.tasks import Usual, rows_of, rows_over, tasks_of
-from tests.fleet.conftest import git
+from kode.plugins.fleet.records import Task
+from kode.plugins.fleet.tasks import Usual, rows_of, rows_over, tasks_of
+from tests.plugins.fleet.conftest import git
 from tests.needs import needs
 
 

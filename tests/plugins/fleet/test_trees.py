@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.records import PATCH, Isolation, Task
-from kode.fleet.trees import Trees
-from tests.fleet.conftest import git, task
+from kode.plugins.fleet.records import PATCH, Isolation, Task
+from kode.plugins.fleet.trees import Trees
+from tests.plugins.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow
 

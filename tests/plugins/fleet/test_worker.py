@@ -10,15 +10,15 @@ import pytest
 
 from kode import paths
 from kode.errors import StorageError
-from kode.fleet import child
-from kode.fleet.queue import Queue, host, open_worker
-from kode.fleet.records import Finished, Leased, Record, Started
-from kode.fleet.state import CLOCKS_DIFFER_S, TaskState
-from kode.fleet.trees import Trees
-from kode.fleet.worker import MAX_KILLS, work
+from kode.plugins.fleet import child
+from kode.plugins.fleet.queue import Queue, host, open_worker
+from kode.plugins.fleet.records import Finished, Leased, Record, Started
+from kode.plugins.fleet.state import CLOCKS_DIFFER_S, TaskState
+from kode.plugins.fleet.trees import Trees
+from kode.plugins.fleet.worker import MAX_KILLS, work
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
-from tests.fleet.conftest import Make
+from tests.plugins.fleet.conftest import Make
 from tests.session.stories import turn_entry
 
 
