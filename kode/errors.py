@@ -190,3 +190,8 @@ class Interrupted(KodeError):
     """Stopped by the person before there was a turn to save."""
 
     exit_code = EXIT_INTERRUPTED
+
+
+class GitError(Exception):
+    """git is missing, took too long, or refused. The text says which, in a few words. Not a
+    KodeError: the caller either does without git or says what to do next."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kode.errors import GitError as GitError
 from kode.programs import find_program
 
 TIMEOUT_S = 20.0
@@ -45,10 +46,6 @@ _NOT_PASSED_ON = (
     "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
 )
-
-
-class GitError(Exception):
-    """git is missing, took too long, or refused. The text says which, in a few words."""
 
 
 def run_git(

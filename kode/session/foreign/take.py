@@ -21,11 +21,11 @@ from kode.session.entries import (
     TaintEntry,
     TurnEntry,
     line_of,
+    new_session_id,
 )
 from kode.session.foreign import claude_code, codex
 from kode.session.foreign.lines import Foreign, read_lines
 from kode.session.index import files
-from kode.session.log import new_session_id
 from kode.session.messages import effective, turns_of
 
 LOOKED_AT_LINES = 50
