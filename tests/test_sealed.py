@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kode.plugins.fleet import records
 from kode.memory import history
 from kode.messages import Text
+from kode.plugins.fleet import records
 from kode.sealed import is_intact, seal
 from kode.session import change_log, entries
 

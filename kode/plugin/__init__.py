@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kode import extras as extras
     from kode import fault_reports as fault_reports
     from kode import paths as paths
+    from kode import programs as programs
+    from kode import sealed as sealed
+    from kode.assembly import run_check as run_check
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from kode.config import given_prices as given_prices
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
+    from kode.config.faults import must_be as must_be
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
@@ -70,7 +74,6 @@ if TYPE_CHECKING:
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
-    from kode.programs import depth as depth
     from kode.providers.models import pricing as pricing
     from kode.providers.offered import ServedModels as ServedModels
     from kode.providers.offered import offered_models as offered_models
@@ -78,6 +81,8 @@ if TYPE_CHECKING:
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
     from kode.results import result_object as result_object
+    from kode.session.git import environment as _git_environment
+    from kode.session.git import run_git as run_git
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
@@ -103,11 +108,14 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending as Spending
     from kode.session.spending import Spent as Spent
     from kode.session.spending import Step as Step
+    from kode.session.spending import last_turn as last_turn
     from kode.session.spending import requests_by_folder as requests_by_folder
     from kode.session.spending import spending_of as spending_of
     from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
     from kode.session.upkeep import fork as _fork_session
+    from kode.shared_budget import SharedBudget as SharedBudget
+    from kode.tools import processes as processes
 
     kode_version = _kode_version
     set_up = _set_up
@@ -122,6 +130,7 @@ if TYPE_CHECKING:
     MemoryHistory = _MemoryHistory
     MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
     fitting_picture = _fitting_picture
+    git_environment = _git_environment
     SessionSummary = _SessionSummary
     session_files = _session_files
     find_session = _find_session
@@ -149,7 +158,6 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
-    "depth": "kode.programs:depth",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
@@ -166,8 +174,10 @@ HOMES = {
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
     "frame_memory": "kode.memory.frame:wrap",
+    "git_environment": "kode.session.git:environment",
     "given_prices": "kode.config:given_prices",
     "kode_version": "kode:__version__",
+    "last_turn": "kode.session.spending:last_turn",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
@@ -181,6 +191,7 @@ HOMES = {
     "message_bytes": "kode.session.requests:message_bytes",
     "messages_said": "kode.session.messages:said",
     "money": "kode.cli.screen.lines:money",
+    "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
     "offered_models": "kode.providers.offered:offered_models",
@@ -198,6 +209,8 @@ HOMES = {
     "Plugin": "kode.installed:Plugin",
     "pricing": "kode.providers.models:pricing",
     "print_either": "kode.cli.screen.output:print_either",
+    "processes": "kode.tools.processes",
+    "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
     "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",
@@ -211,6 +224,9 @@ HOMES = {
     "requests_of": "kode.session.sent:requests_of",
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
+    "run_check": "kode.assembly:run_check",
+    "run_git": "kode.session.git:run_git",
+    "sealed": "kode.sealed",
     "Sent": "kode.session.sent:Sent",
     "sent_pieces": "kode.session.sent:pieces",
     "SentPiece": "kode.session.sent:Piece",
@@ -220,6 +236,7 @@ HOMES = {
     "session_path": "kode.session.reading:session_path",
     "SessionSummary": "kode.session.index:Summary",
     "set_up": "kode.cli.commands.init:main",
+    "SharedBudget": "kode.shared_budget:SharedBudget",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",

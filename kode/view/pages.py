@@ -17,11 +17,11 @@ from kode import paths
 from kode.config import Config, given_prices
 from kode.errors import KodeError, MemoryRefused, SessionError
 from kode.fault_reports import write_report
+from kode.memory.precedence import LABELS
+from kode.plugins.cost.figures import session_cost
 from kode.plugins.fleet.queue import open_queue, queues
 from kode.plugins.fleet.report import Summary as FleetSummary
 from kode.plugins.fleet.report import rows_of, summary_of
-from kode.memory.precedence import LABELS
-from kode.plugins.cost.figures import session_cost
 from kode.providers.models import pricing
 from kode.session import index
 from kode.session.index import Summary

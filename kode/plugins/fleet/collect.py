@@ -1,9 +1,10 @@
-"""What tasks have changed, as one patch, branch or commit each. Their patch files are all that this
-needs, so work trees and the machines they were on may be gone.
+"""Collects the changes of tasks as one patch, branch or commit each. It needs only their patch
+files, so the worktrees may be gone, and the machines they were on too.
 
-A branch begins where its task began. Commits go on top of the branch that is checked out, in the
-order of the tasks; git merges each with what came before, and one that conflicts is left out and
-named. Files of the working tree change at the very end, and only where that overwrites nothing.
+A branch starts at the commit its task started from. Commits are added to the checked-out branch in
+task order; git merges each into the previous ones, and a commit that conflicts is skipped and
+reported. Files in the working tree change only at the very end, and nothing uncommitted is
+overwritten.
 """
 
 import os
@@ -13,50 +14,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode import durable, paths
-from kode.errors import UserError
+from kode.plugin import durable, paths, run_git
+from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.queue import Queue
 from kode.plugins.fleet.state import TaskState, is_good
-from kode.session.git import GitError, run_git
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
-UNDO = ("apply", "--cached", "--reverse", "--check")
-"""Works where all of a patch is there already."""
+APPLIED = ("apply", "--cached", "--reverse", "--check")
+"""Succeeds if the whole patch is already applied."""
 Way = Literal["patch", "branch", "commit"]
-KODE = {
+KODE_IDENTITY = {
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "kode"), ("EMAIL", "kode@localhost"))
 }
-"""Who commits where git does not know the person."""
+"""Variables that name author and committer if git does not know the person."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What became of one task's changes."""
+    """The result of collecting one task."""
 
     task: str
-    done: str = ""
-    """A branch or a commit; "" where it was left out."""
+    ref: str = ""
+    """The branch or commit; "" if the task was skipped."""
     conflicts: tuple[str, ...] = ()
     """Files that git could not merge."""
-    why: str = ""
-    """Why it was left out, a sentence."""
+    reason: str = ""
+    """Why the task was skipped, as a sentence."""
 
 
 @dataclass
 class _Repository:
-    """What is to be committed in one repository."""
+    """A repository that receives commits."""
 
     root: Path
     head: str
-    who: Mapping[str, str]
-    """What git is to be started with so that it can commit."""
+    """The commit that the next one goes on top of."""
+    identity: Mapping[str, str]
+    """Variables that git needs to commit; empty if it knows the person."""
 
 
-def choose(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskState]:
-    """The tasks whose changes are collected: those named, else those that ended well, with
-    `all_ended` the others too. Raises: UserError for a name that no task has."""
+def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[TaskState]:
+    """The tasks to collect, of those with changes: the named ones, else those that succeeded and
+    with `include_failed` also those that failed. Raises: UserError for an unknown name."""
     tasks = queue.state.tasks
     unknown = [name for name in names if name not in tasks]
     if unknown:
@@ -65,92 +66,94 @@ def choose(queue: Queue, names: Sequence[str], *, all_ended: bool) -> list[TaskS
             f"{queue.fleet.id}` lists them."
         )
     return [
-        one
-        for one in tasks.values()
-        if one.finished is not None and one.finished.patch
-        if one.task.id in names or (not names and (all_ended or is_good(one.finished)))
+        state
+        for state in tasks.values()
+        if state.finished is not None and state.finished.patch
+        if state.task.id in names or (not names and (include_failed or is_good(state.finished)))
     ]
 
 
 def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskState, bytes]]:
-    """The changes of each task. Raises: UserError for one that lies elsewhere; StorageError."""
-    for one in tasks:
-        assert one.finished is not None
-        path = queue.folder / one.finished.patch
-        # A link or a pipe in a queue from elsewhere would show a file of this machine, or hang.
-        is_own = path.resolve() == queue.folder.resolve() / one.finished.patch
+    """The patch of each task. Raises: UserError for a patch outside the queue; StorageError."""
+    for state in tasks:
+        assert state.finished is not None
+        path = queue.folder / state.finished.patch
+        # In a queue from elsewhere, a link would expose a file of this machine, and a pipe hang.
+        is_own = path.resolve() == queue.folder.resolve() / state.finished.patch
         if path.exists() and not (is_own and path.is_file()):
             raise UserError(f"{path} is not a file of this queue, so it is not read. Remove it.")
         with durable.storage_errors(path, "read"):
-            yield one, path.read_bytes()
+            yield state, path.read_bytes()
 
 
 def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collected]:
-    """Makes a branch or a commit of each task's changes. What cannot be done is said, and the rest
-    is done. Raises: StorageError; UserError where there is nothing that could be committed to."""
+    """Makes a branch or a commit of each task's changes. Skips a task that cannot be collected; its
+    result says why. Raises: StorageError; UserError if the checked-out branch cannot be moved to
+    the new commits."""
     repositories: dict[Path, _Repository] = {}
     results = []
-    for one, patch in patches(queue, tasks):
-        source = Path(one.task.source)
+    for state, patch in patches(queue, tasks):
+        source = Path(state.task.source)
         root = paths.repository_root(source) if source.is_dir() else None
         if root is None:
-            why = f"{one.task.source} is not a repository here. Use its patch: --as patch."
-            results.append(Collected(task=one.task.id, why=why))
+            reason = f"{state.task.source} is not a repository here. Use its patch: --as patch."
+            results.append(Collected(task=state.task.id, reason=reason))
             continue
         try:
             if root not in repositories:
                 repositories[root] = _repository(root)
-            done = _add(queue, repositories[root], one, patch, way)
+            result = _commit(queue, repositories[root], state, patch, way)
         except GitError as error:
-            done = Collected(task=one.task.id, why=f"{error}.")
-        results.append(done)
+            result = Collected(task=state.task.id, reason=f"{error}.")
+        results.append(result)
     for repository in repositories.values() if way == "commit" else ():
-        _move(repository)
+        _fast_forward(repository)
     return results
 
 
 def _repository(root: Path) -> _Repository:
-    """Raises: GitError where nothing is committed yet."""
+    """Raises: GitError if the repository has no commit."""
     head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
     try:
         run_git(root, ["var", "GIT_COMMITTER_IDENT"])
     except GitError:
-        return _Repository(root, head, KODE)
+        return _Repository(root, head, KODE_IDENTITY)
     return _Repository(root, head, {})
 
 
-def _add(
-    queue: Queue, repository: _Repository, one: TaskState, patch: bytes, way: Way
+def _commit(
+    queue: Queue, repository: _Repository, state: TaskState, patch: bytes, way: Way
 ) -> Collected:
     """Raises: GitError."""
-    root, id = repository.root, one.task.id
-    begins_at = one.task.base or repository.head if way == "branch" else repository.head
-    tree, conflicts = _tree_with(root, begins_at, patch)
+    root, id = repository.root, state.task.id
+    parent = state.task.base or repository.head if way == "branch" else repository.head
+    tree, conflicts = _apply(root, parent, patch)
     if conflicts:
-        return Collected(task=id, conflicts=conflicts, why="It conflicts with the branch.")
-    if tree == run_git(root, ["rev-parse", f"{begins_at}^{{tree}}"]).decode().strip():
-        return Collected(task=id, why="All its changes are already there.")
-    made = ["commit-tree", tree, "-p", begins_at]
-    message = _message(queue, one)
-    commit = run_git(root, made, given=message, environ=repository.who).decode().strip()
+        return Collected(task=id, conflicts=conflicts, reason="It conflicts with the branch.")
+    if tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
+        return Collected(task=id, reason="All its changes are already there.")
+    command = ["commit-tree", tree, "-p", parent]
+    message = _message(queue, state)
+    commit = run_git(root, command, given=message, environ=repository.identity).decode().strip()
     if way == "commit":
         repository.head = commit
-        return Collected(task=id, done=commit)
+        return Collected(task=id, ref=commit)
     branch = f"kode/{queue.fleet.id}/{id}"
     try:
-        # The zeros: it must not be there yet.
+        # The zeros mean that the branch must not exist.
         run_git(root, ["update-ref", f"refs/heads/{branch}", commit, "0" * len(commit)])
     except GitError:
-        return Collected(task=id, why=f"There is already a branch {branch}. Delete it, or keep it.")
-    return Collected(task=id, done=branch)
+        reason = f"There is already a branch {branch}. Delete it, or keep it."
+        return Collected(task=id, reason=reason)
+    return Collected(task=id, ref=branch)
 
 
-def _tree_with(root: Path, begins_at: str, patch: bytes) -> tuple[str, tuple[str, ...]]:
-    """The tree of a commit with a patch applied, merged where its surroundings have changed; or the
-    files that conflict. Raises: GitError."""
+def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]:
+    """Applies a patch to a commit, with a three-way merge if the files have changed. Returns the
+    new tree, or the files that conflict. Raises: GitError."""
     with tempfile.TemporaryDirectory(prefix="kode-collect-") as folder:
         environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        run_git(root, ["read-tree", begins_at], environ=environ)
+        run_git(root, ["read-tree", commit], environ=environ)
         try:
             run_git(root, APPLY, given=patch, environ=environ)
         except GitError:
@@ -159,16 +162,17 @@ def _tree_with(root: Path, begins_at: str, patch: bytes) -> tuple[str, tuple[str
             if names:
                 return "", tuple(map(os.fsdecode, names))
             try:
-                run_git(root, UNDO, given=patch, environ=environ)
+                run_git(root, APPLIED, given=patch, environ=environ)
             except GitError:
-                why = "the patch does not apply: the files it makes or needs are not as they were"
-                raise GitError(why) from None
+                raise GitError(
+                    "the patch does not apply: files it creates or needs have changed"
+                ) from None
         return run_git(root, ["write-tree"], environ=environ).decode().strip(), ()
 
 
-def _move(repository: _Repository) -> None:
-    """Moves the branch that is checked out, with its files, to the new commits. Raises: UserError
-    where that would overwrite what is in no commit."""
+def _fast_forward(repository: _Repository) -> None:
+    """Moves the checked-out branch and the working tree to the new commits. Raises: UserError if
+    that would overwrite uncommitted changes."""
     try:
         run_git(repository.root, ["merge", "--ff-only", "--quiet", repository.head])
     except GitError as error:
@@ -178,7 +182,8 @@ def _move(repository: _Repository) -> None:
         ) from None
 
 
-def _message(queue: Queue, one: TaskState) -> bytes:
-    title, _, rest = one.task.task.strip().partition("\n")
-    body = f"{title[:72]}\n\n{one.task.task.strip()}\n" if rest or len(title) > 72 else f"{title}\n"
-    return f"{body}\nKode-Session: {one.session}\nKode-Fleet: {queue.fleet.id}\n".encode()
+def _message(queue: Queue, state: TaskState) -> bytes:
+    text = state.task.task.strip()
+    title, _, rest = text.partition("\n")
+    body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
+    return f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()

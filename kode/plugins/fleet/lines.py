@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import print_line, to_json
-from kode.messages import columns, plural
+from kode.plugin import one_line, print_either
+from kode.plugin.messages import columns, plural
 
 if TYPE_CHECKING:
     from kode.plugins.fleet.queue import Queue
@@ -16,26 +15,28 @@ if TYPE_CHECKING:
 
 
 def json_lines(queue: "Queue") -> "Show":
-    """Prints a line of JSON for each start, release and end."""
+    """Prints a line of JSON whenever a task is started, released or finished."""
     from kode.plugins.fleet.report import row_of
 
-    def show(one: "TaskState", record: "Record") -> None:
-        print_line(to_json({"type": record.type, **row_of(queue, one).as_json()}))
+    def show(state: "TaskState", record: "Record") -> None:
+        row = row_of(queue, state).as_json()
+        print_either({"type": record.type, **row}, (), as_json=True)
 
     return show
 
 
 def lines(queue: "Queue") -> "Show":
-    """Prints one line per task that ended or was released."""
+    """Prints a line whenever a task is released or finished."""
     from kode.plugins.fleet.report import row_of
 
-    def show(one: "TaskState", record: "Record") -> None:
+    def show(state: "TaskState", record: "Record") -> None:
         if record.type == "started":
             return
         states = queue.state.tasks.values()
         ended = sum(other.finished is not None for other in states)
-        line = "  ".join(_cells(row_of(queue, one)))
-        print_line(clean(f"{ended:>{len(str(len(states)))}}/{len(states)}  {line}"))
+        line = "  ".join(_cells(row_of(queue, state)))
+        counted = f"{ended:>{len(str(len(states)))}}/{len(states)}"
+        print_either(None, [f"{counted}  {line}"], as_json=False)
 
     return show
 
@@ -51,9 +52,9 @@ def _time(row: "Row") -> str:
 def _cells(row: "Row") -> list[str]:
     files = plural(len(row.files), "file") if row.files else ""
     verify = {"passed": "verified", "failed": "check failed", "": ""}[row.verify]
-    again = f"{row.starts} starts" if row.starts > 1 else ""
+    restarts = f"{row.starts} starts" if row.starts > 1 else ""
     unknown = f"result unknown: {row.unknown[-1]}" if row.unknown else ""
-    what = row.error if row.error and row.status != "success" else row.text
+    text = row.error if row.error and row.status != "success" else row.text
     cells = [
         row.task,
         row.status,
@@ -61,10 +62,10 @@ def _cells(row: "Row") -> list[str]:
         files,
         _cost(row),
         _time(row),
-        again,
+        restarts,
         one_line(unknown)[:60],
     ]
-    return [*(cell for cell in cells if cell), one_line(what)[:80]]
+    return [*(cell for cell in cells if cell), one_line(text)[:80]]
 
 
 def table(rows: "Sequence[Row]") -> list[str]:
@@ -72,9 +73,9 @@ def table(rows: "Sequence[Row]") -> list[str]:
     titles = ("task", "session", "status", "verify", "files", "cost", "tokens", "time", "host")
     cells: list[tuple[str, ...]] = [titles]
     for row in rows:
-        what = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
-        used = (_cost(row), str(row.tokens or ""), _time(row))
-        cells.append((*what, *used, one_line(row.host or "")))
+        state = (row.task, row.session or "", row.status, row.verify, str(len(row.files) or ""))
+        usage = (_cost(row), str(row.tokens or ""), _time(row))
+        cells.append((*state, *usage, one_line(row.host or "")))
     return columns(cells)
 
 
@@ -83,18 +84,19 @@ def conclusion(queue: "Queue") -> str:
     from kode.plugins.fleet.collect import choose
     from kode.plugins.fleet.report import summary_of
 
-    of = summary_of(queue)
-    parts = [f"{of.good} of {of.tasks} tasks succeeded"]
-    parts += [f"{of.bad} failed"] if of.bad else []
-    parts += [f"{of.running} running"] if of.running else []
-    parts += [f"{of.waiting} waiting"] if of.waiting else []
-    text = f"{', '.join(parts)}. ${of.cost_usd:.4f}, {of.tokens:,} tokens."
-    if of.stopped:
-        text += f" {of.stopped}"
-    if of.damaged:
-        text += f" {of.damaged} lines of {of.folder}/log.jsonl cannot be read and are left out."
-    if (of.waiting or of.running) and not queue.state.cancelled:
-        return f"{text} Continue with: kode fleet resume {of.id}"
-    if choose(queue, (), all_ended=True):
-        text += f" The changes: kode fleet collect {of.id}"
+    summary = summary_of(queue)
+    parts = [f"{summary.good} of {summary.tasks} tasks succeeded"]
+    parts += [f"{summary.bad} failed"] if summary.bad else []
+    parts += [f"{summary.running} running"] if summary.running else []
+    parts += [f"{summary.waiting} waiting"] if summary.waiting else []
+    text = f"{', '.join(parts)}. ${summary.cost_usd:.4f}, {summary.tokens:,} tokens."
+    if summary.stopped:
+        text += f" {summary.stopped}"
+    if summary.damaged:
+        log = f"{summary.folder}/log.jsonl"
+        text += f" {summary.damaged} lines of {log} cannot be read and are ignored."
+    if (summary.waiting or summary.running) and not queue.state.cancelled:
+        return f"{text} Continue with: kode fleet resume {summary.id}"
+    if choose(queue, (), include_failed=True):
+        text += f" The changes: kode fleet collect {summary.id}"
     return text

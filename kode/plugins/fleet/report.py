@@ -1,4 +1,4 @@
-"""What a person or a program sees of a queue: where it stands, and a row of each task."""
+"""The status and results of a queue, for people and programs: a summary, and a row per task."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,14 +10,14 @@ from kode.plugins.fleet.state import TaskState, is_good
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One task; docs/fleet.md says what each field means."""
+    """One task; docs/fleet.md explains the fields."""
 
     task: str
     session: str | None
     status: str
-    """`waiting`, `leased`, `running`, `interrupted`; or how it ended."""
+    """`waiting`, `leased`, `running` or `interrupted`; for a task that has ended, how it ended."""
     patch: str | None
-    """Absolute."""
+    """The absolute path of the patch."""
     files: tuple[str, ...]
     verify: Verdict
     cost_usd: float | None
@@ -30,7 +30,7 @@ class Row:
     error: str | None
     tree: str | None
     text: str
-    """What was asked."""
+    """The task's message."""
     answer: str
 
     def as_json(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A whole queue."""
+    """A whole queue; `as_json` gives what the last line of `kode fleet run` prints."""
 
     id: str
     folder: str
@@ -48,28 +48,28 @@ class Summary:
     waiting: int
     running: int
     good: int
-    """Ended well, and not found wanting."""
+    """Tasks that succeeded and did not fail their check."""
     bad: int
     cost_usd: float
-    """Of the tasks that have ended and whose price is known."""
+    """Of the finished tasks, as far as prices are known."""
     tokens: int
     stopped: str
-    """Why nothing more is started; "" where it is."""
+    """Why no more tasks are started; "" if they are."""
     damaged: int
-    """Lines of its log that cannot be read."""
+    """Lines of the log that cannot be read."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def row_of(queue: Queue, one: TaskState) -> Row:
-    """The row of one task, as it stands."""
-    end = one.finished
-    by = one.lease or one.started_by
+def row_of(queue: Queue, state: TaskState) -> Row:
+    """The row of one task."""
+    end = state.finished
+    lease = state.lease or state.started_by
     return Row(
-        task=one.task.id,
-        session=one.session or None,
-        status=_status(queue, one),
+        task=state.task.id,
+        session=state.session or None,
+        status=_status(queue, state),
         patch=str(queue.folder / end.patch) if end is not None and end.patch else None,
         files=end.files if end is not None else (),
         verify=end.verify if end is not None else "",
@@ -77,37 +77,41 @@ def row_of(queue: Queue, one: TaskState) -> Row:
         tokens=end.tokens if end is not None else 0,
         steps=end.steps if end is not None else 0,
         seconds=end.seconds if end is not None else 0.0,
-        host=by.host if by is not None else None,
-        starts=one.starts,
-        unknown=one.unknown,
-        error=(end.error or end.verify_said or None) if end is not None else one.reason or None,
-        tree=(end.tree or None) if end is not None else one.started.tree if one.started else None,
-        text=one.task.task,
+        host=lease.host if lease is not None else None,
+        starts=state.starts,
+        unknown=state.unknown,
+        error=(end.error or end.verify_said or None) if end is not None else state.reason or None,
+        tree=(end.tree or None)
+        if end is not None
+        else state.started.tree
+        if state.started
+        else None,
+        text=state.task.task,
         answer=end.answer if end is not None else "",
     )
 
 
-def _status(queue: Queue, one: TaskState) -> str:
-    if one.finished is not None:
-        return one.finished.status
-    if one.lease is not None and not queue.is_gone(one.lease):
-        return one.standing
+def _status(queue: Queue, state: TaskState) -> str:
+    if state.finished is not None:
+        return state.finished.status
+    if state.lease is not None and not queue.is_gone(state.lease):
+        return state.phase
     if queue.state.cancelled:
         return "cancelled"
-    return "interrupted" if one.starts else "waiting"
+    return "interrupted" if state.starts else "waiting"
 
 
 def rows_of(queue: Queue) -> list[Row]:
-    """A row a task, in the order of the file."""
-    return [row_of(queue, one) for one in queue.state.tasks.values()]
+    """The row of every task, in the order of the task file."""
+    return [row_of(queue, state) for state in queue.state.tasks.values()]
 
 
 def summary_of(queue: Queue) -> Summary:
-    """The whole queue, as it stands."""
+    """The summary of a queue."""
     states = list(queue.state.tasks.values())
-    ends = [one.finished for one in states if one.finished is not None]
+    ends = [state.finished for state in states if state.finished is not None]
     good = sum(map(is_good, ends))
-    running = sum(_status(queue, one) in ("leased", "running") for one in states)
+    running = sum(_status(queue, state) in ("leased", "running") for state in states)
     return Summary(
         id=queue.fleet.id,
         folder=str(queue.folder),

@@ -1,9 +1,9 @@
-"""Where every task stands: a function of the records, whoever wrote them and however many are
-missing at the end.
+"""The state of every task: a pure function of the log's records, whoever wrote them and wherever
+the log ends.
 
-What keeps a task from being lost or finished twice is here, not with the writers: only the lease
-that counts can start, release or finish a task, a task that has ended takes no lease, and any other
-record changes nothing.
+The rules that keep a task from being lost or finished twice are here, not in the writers: only the
+current lease can start, release or finish a task, a finished task cannot be leased, and any other
+record is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,39 +24,40 @@ from kode.plugins.fleet.records import (
 )
 
 LEASE_S = 120.0
-"""A lease counts so long without a word from its worker."""
-CLOCKS_DIFFER_S = 30.0
-"""By so much may the clocks of two hosts differ."""
+"""How long a lease lasts unless its worker renews it."""
+CLOCK_SKEW_S = 30.0
+"""How far the clocks of two hosts may differ."""
 
-Standing = Literal["waiting", "leased", "running", "ended"]
+Phase = Literal["waiting", "leased", "running", "ended"]
 
 
 @dataclass
 class TaskState:
-    """One task."""
+    """The state of one task."""
 
     task: Task
     lease: Leased | None = None
-    """The one that counts; None while nobody has the task."""
+    """The current lease; None if no worker has the task."""
     session: str = ""
-    """Chosen with the first lease."""
+    """The session id, chosen with the first lease; "" before."""
     started: Started | None = None
     """The latest start."""
     started_by: Leased | None = None
     """The lease of that start."""
-    is_cut: bool = False
-    """Whether its latest start was neither given back nor came to an end; so is one that runs."""
+    has_open_start: bool = False
+    """Whether the latest start has neither been released nor finished: it is running, or its worker
+    was killed."""
     starts: int = 0
     kills: int = 0
-    """How often something else has ended its process."""
+    """How often a signal from outside has ended its process."""
     unknown: tuple[str, ...] = ()
-    """Calls of all starts whose effect nobody knows."""
+    """Calls of all starts whose effect is unknown."""
     finished: Finished | None = None
     reason: str = ""
-    """Why it is to be continued."""
+    """Why it was released or reopened."""
 
     @property
-    def standing(self) -> Standing:
+    def phase(self) -> Phase:
         if self.finished is not None:
             return "ended"
         if self.lease is None:
@@ -67,19 +68,20 @@ class TaskState:
 
 @dataclass
 class State:
-    """All tasks of a queue, in the order of its file."""
+    """The state of a queue."""
 
     tasks: dict[str, TaskState] = field(default_factory=dict)
+    """By id, in the order of the task file."""
     until: dict[str, float] = field(default_factory=dict)
-    """Worker → how long its leases count."""
+    """Worker → when its leases expire, in seconds since the epoch."""
     cancelled: bool = False
     failures: int = 0
-    """In a row, since a person last had the queue worked on."""
+    """Failures in a row since the queue was last resumed."""
     budget_usd: float | None = None
-    """The latest."""
+    """The budget of the last `Resumed` that set task."""
 
-    def take(self, record: Record) -> None:
-        """Takes one record in. One that does not count changes nothing."""
+    def apply(self, record: Record) -> None:
+        """Applies one record. A record that does not count changes nothing."""
         match record:
             case Alive(worker=worker, until=until):
                 self.until[worker] = max(until, self.until.get(worker, 0.0))
@@ -89,66 +91,69 @@ class State:
                 self.failures = 0
                 self.budget_usd = self.budget_usd if budget_usd is None else budget_usd
             case _:
-                one = self.tasks.get(record.task)
-                if one is not None:
-                    self._take_of(one, record)
+                task = self.tasks.get(record.task)
+                if task is not None:
+                    self._apply_to(task, record)
 
-    def _take_of(
-        self, one: TaskState, record: Leased | Started | Released | Finished | Reopened
+    def _apply_to(
+        self, task: TaskState, record: Leased | Started | Released | Finished | Reopened
     ) -> None:
         if isinstance(record, Reopened):
-            if one.finished is not None and not self.cancelled:
-                one.reason = one.finished.error or f"Its check failed: {one.finished.verify_said}"
-                one.finished = None
-        elif one.finished is not None:
+            if task.finished is not None and not self.cancelled:
+                task.reason = (
+                    task.finished.error or f"Its check failed: {task.finished.verify_said}"
+                )
+                task.finished = None
+        elif task.finished is not None:
             return
         elif isinstance(record, Leased):
-            one.lease = record
-            one.session = one.session or record.session
+            task.lease = record
+            task.session = task.session or record.session
             self.until[record.worker] = max(record.until, self.until.get(record.worker, 0.0))
-        elif one.lease is None or one.lease.lease != record.lease:
+        elif task.lease is None or task.lease.lease != record.lease:
             return
         elif isinstance(record, Started):
-            one.started, one.started_by, one.is_cut = record, one.lease, True
-            one.starts += 1
-            one.unknown += record.unknown
+            task.started, task.started_by, task.has_open_start = record, task.lease, True
+            task.starts += 1
+            task.unknown += record.unknown
         elif isinstance(record, Released):
-            one.lease, one.reason, one.is_cut = None, record.reason, False
-            one.kills += record.killed
+            task.lease, task.reason, task.has_open_start = None, record.reason, False
+            task.kills += record.killed
         else:
-            one.finished, one.lease, one.is_cut = record, None, False
+            task.finished, task.lease, task.has_open_start = record, None, False
             self.failures = 0 if is_good(record) else self.failures + 1
 
     def holds(self, lease: Leased) -> bool:
-        """Whether a lease counts: its task has not ended, and nobody else has taken it."""
-        one = self.tasks[lease.task]
-        return one.lease is not None and one.lease.lease == lease.lease
+        """Whether a lease is the current one of its task, which has not ended."""
+        task = self.tasks[lease.task]
+        return task.lease is not None and task.lease.lease == lease.lease
 
     def open_tasks(self) -> Iterator[TaskState]:
-        """Those that have not ended."""
-        return (one for one in self.tasks.values() if one.finished is None)
+        """The tasks that have not ended."""
+        return (task for task in self.tasks.values() if task.finished is None)
 
 
 def state_of(tasks: Iterable[Task], records: Iterable[Record]) -> State:
-    """Where every task stands after these records."""
+    """The state of the tasks after these records."""
     state = State({task.id: TaskState(task) for task in tasks})
     for record in records:
-        state.take(record)
+        state.apply(record)
     return state
 
 
 def is_good(finished: Finished) -> bool:
-    """Whether a task succeeded and its result was not found wanting."""
+    """Whether a task succeeded and its check, if it has one, did not fail."""
     return finished.status == "success" and finished.verify != "failed"
 
 
 def is_free(
-    one: TaskState, until: Mapping[str, float], now: float, is_gone: Callable[[Leased], bool]
+    task: TaskState, until: Mapping[str, float], now: float, is_gone: Callable[[Leased], bool]
 ) -> bool:
-    """Whether a task can be taken: it has not ended, and nobody has it, or who had it is gone.
-    `is_gone` says what is known of a worker beside its lease: False where nothing is."""
-    if one.finished is not None:
+    """Whether a task can be leased: it has not ended, and it has no lease, or one that has expired
+    or whose worker is gone. `is_gone` tells whether the worker of a lease is known to be gone;
+    `now` is in seconds since the epoch."""
+    if task.finished is not None:
         return False
-    if one.lease is None or is_gone(one.lease):
+    if task.lease is None or is_gone(task.lease):
         return True
-    return until.get(one.lease.worker, 0.0) + CLOCKS_DIFFER_S < now
+    return until.get(task.lease.worker, 0.0) + CLOCK_SKEW_S < now

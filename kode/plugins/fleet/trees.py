@@ -1,12 +1,12 @@
-"""A work tree of its own for each task, and what was changed in it as a patch.
+"""A worktree for each task, and the task's changes in it as a patch.
 
-    clone      a clone of the source's repository, or of an address, no branch checked out
-    worktree   a linked worktree of it: commands in the sandbox cannot write to its index, and see
-               nothing of its history where the repository lies in the hidden part of a home
-    copy       the files as they are now, what is in no commit included
-    none       the source itself: no patch, and tasks share it
+    clone      a clone of the source's repository or of an address, without a branch
+    worktree   a linked worktree: sandboxed commands cannot write to its index, and cannot see its
+               history if the repository is in a hidden part of the home folder
+    copy       the files as they are, including uncommitted changes
+    none       the source itself, which tasks share: no patch
 
-git runs as everywhere in kode: without hooks, filters or other programs that a repository names.
+As everywhere in kode, git runs without hooks, filters or other programs that a repository names.
 """
 
 import contextlib
@@ -17,25 +17,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import durable, paths
-from kode.errors import UserError
+from kode.plugin import durable, git_environment, paths, programs, run_git
+from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.records import PATCH, Task
-from kode.programs import find_program
-from kode.session import git
-from kode.session.git import GitError, run_git
 
 MAKE_TIMEOUT_S = 1800.0
 """For a clone, a checkout or a copy of a large project."""
 MAX_FILES_NAMED = 200
+"""How many changed files a result lists; the patch has all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     root: Path
     cwd: Path
-    """Where the task works: the root, or the part of it that the task is about."""
+    """Where the task works: the root, or the source's folder in it."""
     base: str
-    """The commit or tree that changes are seen against; "" where the tree is shared."""
+    """The commit or tree to compare changes with; "" if the source is shared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +69,8 @@ class Trees:
         return Tree(root=root, cwd=cwd, base=base) if cwd.is_dir() else None
 
     def write_patch(self, task: Task, tree: Tree) -> tuple[str, ...]:
-        """Writes what differs from the base into the task's folder, and names the files; of none,
-        there is no patch. What the project ignores is no part of it.
+        """Writes the changes since the base into the task's folder as a patch, unless there are
+        none, and returns the changed files. Ignored files are not included.
 
         Raises: UserError; StorageError.
         """
@@ -96,8 +94,8 @@ class Trees:
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
     def remove(self, task: Task) -> None:
-        """Removes a task's tree; what is in no patch of it is gone then. One that cannot be removed
-        stays."""
+        """Removes a task's tree, with everything that is not in its patch. A tree that cannot be
+        removed stays."""
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
@@ -165,19 +163,19 @@ class Trees:
 
 
 def head_of(folder: Path) -> str:
-    """The commit that a folder's repository is at; "" where there is none. Raises: GitError."""
+    """The commit checked out in a folder; "" without a repository. Raises: GitError."""
     if paths.repository_root(folder) is None:
         return ""
     return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
 
 
 def has_changes(folder: Path) -> bool:
-    """Whether a repository has changes that are in no commit. Raises: GitError."""
+    """Whether a repository has uncommitted changes to tracked files. Raises: GitError."""
     return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
 
 
 def _part(task: Task) -> Path:
-    """The part of the tree that a task is about: the source may be a folder of a repository."""
+    """The source's path in its repository, of which it may be a part."""
     source = Path(task.source)
     if not source.is_dir():
         return Path()
@@ -185,11 +183,11 @@ def _part(task: Task) -> Path:
 
 
 def _run(name: str, *arguments: str) -> None:
-    """Runs a program on what the person has named. Raises: GitError with what it said."""
-    program = find_program(name)
+    """Runs a program on a source the person named. Raises: GitError with its first error line."""
+    program = programs.find_program(name)
     if program is None:
         raise GitError(f"{name} is not installed")
-    environ = {**git.environment(), "GIT_ALLOW_PROTOCOL": "file:https:ssh:git"}
+    environ = {**git_environment(), "GIT_ALLOW_PROTOCOL": "file:https:ssh:git"}
     try:
         done = subprocess.run(
             [program, *arguments],

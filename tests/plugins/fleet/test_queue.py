@@ -9,7 +9,7 @@ import pytest
 from kode.errors import SessionError, UserError
 from kode.plugins.fleet.queue import LOG, Queue, Worker, create, open_queue, open_worker
 from kode.plugins.fleet.records import Finished, Leased, Released
-from kode.plugins.fleet.state import CLOCKS_DIFFER_S
+from kode.plugins.fleet.state import CLOCK_SKEW_S
 from tests.plugins.fleet.conftest import Make
 
 
@@ -79,7 +79,7 @@ def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
 def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
     queue = make("a", "b")
     now = time.time()
-    for name, until in (("a", now + 3600), ("b", now - CLOCKS_DIFFER_S - 1)):
+    for name, until in (("a", now + 3600), ("b", now - CLOCK_SKEW_S - 1)):
         queue.record(
             Leased(
                 task=name,
@@ -106,7 +106,7 @@ def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
     whole = log.read_bytes()
     log.write_bytes(whole + b'{"type": "finished", "task": "a", "le')
     other = again(queue)
-    assert other.state.tasks["a"].standing == "leased"
+    assert other.state.tasks["a"].phase == "leased"
     assert other.record(end(lease), under=lease)
     assert log.read_bytes().startswith(whole + b'{"task"')
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
@@ -121,7 +121,7 @@ def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
     other = again(queue)
     assert other.damaged == [2]
     assert other.record(end(lease), under=lease)
-    assert again(other).state.tasks["a"].standing == "ended"
+    assert again(other).state.tasks["a"].phase == "ended"
 
 
 def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
@@ -133,7 +133,7 @@ def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
         queue.record(end(lease, "error"), under=lease)
     assert queue.lease(worker) is None
     assert queue.stopped() == "2 tasks in a row failed."
-    queue.resume(None, failed_too=True)
+    queue.resume(None, reopen_failed=True)
     assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
 
 
@@ -149,7 +149,7 @@ def test_a_spent_budget_starts_nothing_until_it_is_raised(
     assert queue.lease(worker) is None
     assert "$1 is used up" in queue.stopped()
     other = again(queue)
-    other.resume(2.0, failed_too=False)
+    other.resume(2.0, reopen_failed=False)
     assert again(other).lease(worker) is not None
 
 
@@ -167,8 +167,8 @@ def test_a_cancelled_fleet_starts_nothing_more_and_stays_so(make: Make) -> None:
     queue = make("a")
     queue.cancel()
     assert again(queue).lease(worker_of(queue)) is None
-    with pytest.raises(UserError, match="was cancelled, and stays so"):
-        queue.resume(None, failed_too=False)
+    with pytest.raises(UserError, match="was cancelled and cannot continue"):
+        queue.resume(None, reopen_failed=False)
 
 
 def test_a_folder_holds_one_queue(make: Make) -> None:

@@ -20,7 +20,7 @@ from kode.plugins.fleet.records import (
     line_of,
     parse_line,
 )
-from kode.plugins.fleet.state import CLOCKS_DIFFER_S, LEASE_S, State, is_free, state_of
+from kode.plugins.fleet.state import CLOCK_SKEW_S, LEASE_S, State, is_free, state_of
 
 TASKS = [
     Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")
@@ -138,7 +138,7 @@ def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> No
     for what, name in steps:
         world.step(what, name)
     # A day later, one worker alone takes all that is left.
-    world.now += LEASE_S + CLOCKS_DIFFER_S + 1
+    world.now += LEASE_S + CLOCK_SKEW_S + 1
     for worker in world.workers.values():
         worker.is_alive = False
     for _ in TASKS:
@@ -146,7 +146,7 @@ def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> No
         world.step("start", "z1")
         world.step("finish", "z1")
     state = state_of(TASKS, world.log)
-    assert [one.standing for one in state.tasks.values()] == ["ended"] * len(TASKS)
+    assert [one.phase for one in state.tasks.values()] == ["ended"] * len(TASKS)
     assert world.ended == {task.id: 1 for task in TASKS}
 
 
@@ -208,7 +208,7 @@ def test_an_end_stays_whatever_is_written_after_it(records: list[Record]) -> Non
     state = State(state_of(TASKS, ()).tasks)
     for record in records:
         before = {one.task.id: one.finished for one in state.tasks.values()}
-        state.take(record)
+        state.apply(record)
         for name, end in before.items():
             assert end is None or state.tasks[name].finished is end
 
@@ -225,7 +225,7 @@ def test_a_failed_task_that_is_opened_again_keeps_its_session() -> None:
     )
     failed = replace(finished(lease), status="error")
     state = state_of(TASKS, [lease, started(lease), failed, Reopened(task="a")])
-    assert state.tasks["a"].standing == "waiting"
+    assert state.tasks["a"].phase == "waiting"
     assert state.tasks["a"].session == lease.session
 
 
