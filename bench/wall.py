@@ -36,12 +36,12 @@ from kode.permissions.gate import PersonGate
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tools.shell import shell
-from tests.e2e.attacks import jail
-from tests.e2e.attacks.campaign import Job, run
+from tests.attacks import jail
+from tests.attacks.campaign import Job, run
 from tests.workplaces import workplace
 
 EVERYDAY = Path(__file__).parent / "everyday"
-ATTACKS = Path(__file__).parents[1] / "tests/e2e/data/attacks.jsonl"
+ATTACKS = Path(__file__).parents[1] / "tests/attacks/data/lines.jsonl"
 RUNS = {"true": 20, "git_status": 20, "pytest": 5}
 COMMAND_S = 120
 SHOWN_CHARS = 300

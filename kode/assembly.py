@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +45,7 @@ from kode.extensions import familiar_calls
 from kode.extensions.extended_gate import ExtendedGate
 from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
+from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_values import Elicit
@@ -55,10 +56,8 @@ from kode.messages import Message, Usage
 from kode.permissions import gate as gate_module
 from kode.permissions.gate import Ask, path_denier
 from kode.permissions.rules import Rules, parse_all
-from kode.permissions.sensitive import is_named_like_keys
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
-from kode.prompts.agents_files import ProjectInstructions, read_agents_files
 from kode.providers import open_provider
 from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
@@ -77,6 +76,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.extensions.program import Ran
+    from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
     from kode.subagents.channel import Delegation
     from kode.subagents.protocol import Answer, Question, Start
@@ -269,7 +269,7 @@ def make_agent(
         outside = sandbox is None or (gate.mode == "full" and not forced)
         return None if outside or sandbox is None else sandbox.private_tmp()
 
-    place = replace(place, private_tmp=private_tmp)
+    place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
     keeper = Keeper(
         checkpoints=_open_checkpoints(config, place, session, start),
         turn=(lambda: session.turns) if start is None else (lambda: start.turn),
@@ -302,6 +302,9 @@ def make_agent(
         emit=emit,
         keep_first=keeper.keep_first,
     )
+    marks = Marks(
+        home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
+    )
     limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
@@ -317,7 +320,7 @@ def make_agent(
         render_system=lambda late: system_sections(
             base=config.system, append=config.append_system, late=late
         ),
-        opening=_opening_renderer(config, place.cwd, emit),
+        opening=_opening_renderer(config, place, marks, emit),
         effort=choice.effort,
         search=can_search(config, provider),
         small_model=small_model,
@@ -330,9 +333,7 @@ def make_agent(
         sandbox=sandbox,
         background=background,
         keeper=keeper,
-        marks=Marks(
-            home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
-        ),
+        marks=marks,
         report_bug=write_report,
     )
     return Made(agent=agent, hooks=hooks, checkpoints=keeper.checkpoints)
@@ -364,9 +365,11 @@ def make_extensions(
             sandboxed=config.sandbox.enabled is not False,
             required=config.sandbox.enabled is True,
             denied=path_denier(_rules(config), place),
+            trust_project=trust_project,
             elicit=elicit,
         ),
-        sandbox=None if config.sandbox.enabled is True else sandbox,
+        sandbox=sandbox,
+        required=config.sandbox.enabled is True,
         deferred=config.mcp.deferred,
         trust_project=trust_project,
         given=servers,
@@ -412,6 +415,13 @@ def _contents(config: Config, folder: Path) -> Contents:
         max_file_bytes=limits.max_file_mb * MEGABYTE,
         max_bytes=limits.max_session_mb * MEGABYTE,
     )
+
+
+@lru_cache(maxsize=8)
+def _named(project: Path) -> "Named":
+    from kode.sandbox.named import Named
+
+    return Named(project)
 
 
 def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
@@ -482,29 +492,29 @@ def _limits(config: Config) -> Limits:
     )
 
 
-def read_instructions(cwd: Path) -> ProjectInstructions:
-    """The project's current instructions for agents; see `prompts.agents_files`."""
-    return read_agents_files(
-        cwd,
-        paths.repository_root(cwd),
-        is_secret=lambda path: is_named_like_keys(path, is_folder=False),
-    )
-
-
-def _opening_renderer(config: Config, cwd: Path, emit: Emit) -> Callable[[int], tuple[str, ...]]:
+def _opening_renderer(
+    config: Config, place: Workplace, marks: Marks, emit: Emit
+) -> Callable[[int], tuple[str, ...]]:
     """The sections about the workplace, for the current day. Reads the project's instructions once,
-    here."""
-    repository = paths.repository_root(cwd)
-    instructions = read_instructions(cwd) if config.agents_files else None
-    if instructions is not None and instructions.warning:
-        emit(Notice(text=instructions.warning))
+    when they are first needed: a person is asked before about those that wait."""
+
+    @cache
+    def section() -> str:
+        if not config.agents_files:
+            return ""
+        instructions = read_instructions(place.home, place.cwd)
+        if instructions.warning:
+            emit(Notice(text=instructions.warning))
+        for source in instructions.sources:
+            marks.keep_loaded(source.path, source.text, source.sha256)
+        return instructions.section
 
     return lambda window: opening_sections(
         window=window,
-        cwd=cwd,
-        repository=repository,
+        cwd=place.cwd,
+        repository=paths.repository_root(place.cwd),
         today=datetime.now().astimezone().date(),
-        project_instructions=instructions.section if instructions else "",
+        project_instructions=section(),
     )
 
 

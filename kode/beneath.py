@@ -17,6 +17,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 TEMPORARY_PREFIX = ".kode-tmp-"
 """Prefix of files not yet renamed into place. A leftover of a crash is never read."""
@@ -36,6 +37,11 @@ class LinkInTheWay(OSError):
 
 def usual_mode(step: int) -> None:
     """The mode that a person's new folder has."""
+
+
+def private_mode(step: int) -> int:
+    """The mode of a folder that is kode's own."""
+    return 0o700
 
 
 @contextlib.contextmanager
@@ -107,17 +113,25 @@ def status(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
+def new_file(folder: int, name: str) -> BinaryIO:
+    """An empty private file to write to, in place of what stood under the name."""
+    remove(folder, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open(os.open(name, flags, 0o600, dir_fd=folder), "wb")
+
+
 def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
     """Puts a copy of a regular file of one folder into another, atomically; what stood there under
-    the name `to` is replaced."""
+    the name `to` is replaced. A pipe or a device is an OSError, and nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, reads, dir_fd=source), "rb") as file, _beside(folder, to) as temporary:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as made:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        with new_file(folder, temporary) as made:
             shutil.copyfileobj(file, made)
             made.flush()
             os.fchmod(made.fileno(), mode)
-            found = os.fstat(file.fileno())
             os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
@@ -158,8 +172,13 @@ def remove_empty(folders: Iterable[Path]) -> None:
     """Removes these folders, the innermost first, up to one that holds something."""
     with contextlib.suppress(OSError):
         for one in folders:
-            with open_folder(one.parent) as folder:
-                os.rmdir(one.name, dir_fd=folder)
+            remove_folder(one)
+
+
+def remove_folder(path: Path) -> None:
+    """Removes an empty folder."""
+    with open_folder(path.parent) as folder:
+        os.rmdir(path.name, dir_fd=folder)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
-from kode import beneath
+from kode import beneath, ends
 from kode.beneath import TEMPORARY_PREFIX
 from kode.errors import BusyError, StorageError
 
@@ -155,7 +155,7 @@ def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 
-def append_line(path: Path, line: bytes) -> None:
+def append_line(path: Path, line: bytes, *, note_end: bool = False) -> None:
     """Appends one line under a lock, creating the file (0600) if it is missing.
 
     A torn last line from a crash is first moved to `NAME.torn`, or the new line would be glued to
@@ -163,10 +163,10 @@ def append_line(path: Path, line: bytes) -> None:
 
     Raises: StorageError; then the file ends as it did before.
     """
-    append_lines(path, (line,))
+    append_lines(path, (line,), note_end=note_end)
 
 
-def append_lines(path: Path, lines: Sequence[bytes]) -> None:
+def append_lines(path: Path, lines: Sequence[bytes], *, note_end: bool = False) -> None:
     """Appends several lines with one sync; a crash may keep only the first ones."""
     if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
@@ -174,7 +174,7 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
-            append_to(file, line, path)
+            append_to(file, line, path, note_end=note_end)
         finally:
             unlock(file)
 
@@ -185,8 +185,9 @@ def open_for_append(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
-    """`append_line` on an open file whose lock the caller holds; raises OSError.
+def append_to(file: IO[bytes], line: bytes, path: Path, *, note_end: bool = False) -> None:
+    """`append_line` on an open file whose lock the caller holds; raises OSError. With `note_end` a
+    later loss of the file's end is found: see `ends`.
 
     A write that fails half way is truncated, so that the file keeps only whole lines.
     """
@@ -204,6 +205,8 @@ def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(file.fileno(), end)
         raise
+    if note_end:
+        ends.note(path, end + len(line) + 1)
 
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
@@ -310,11 +313,23 @@ def set_aside(path: Path) -> Path:
     Raises: StorageError.
     """
     with storage_errors(path, "set aside"):
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        aside = path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+        aside = _aside(path)
         os.rename(path, aside)
         sync_folder(path.parent)
         return aside
+
+
+def keep_aside(path: Path, data: bytes) -> Path:
+    """Saves what a damaged file holds under such a name, before it is rewritten. Raises:
+    StorageError."""
+    aside = _aside(path)
+    replace(aside, data)
+    return aside
+
+
+def _aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
 
 
 def remove_stale_temporaries(folder: Path) -> None:

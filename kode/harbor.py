@@ -9,6 +9,7 @@ needs none.
 import contextlib
 import json
 import shlex
+import tempfile
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -44,6 +45,7 @@ UNASKED = ("--allow", "shell", "--allow", "read", "--allow", "edit")
 """Mode `full` still asks about files with keys. In a container they are the task's own."""
 
 RESULT = "result.json"
+TASK = "task.txt"
 REPORTED = (
     "status",
     "error",
@@ -200,25 +202,34 @@ class KodeAgent(BaseInstalledAgent):
     async def run(
         self, instruction: str, environment: BaseEnvironment, context: AgentContext
     ) -> None:
-        await self.exec_as_agent(environment, self._prepare_home())
+        await self._prepare_home(environment, instruction)
         env = {
             **self.model_connection.env,
             **self.mcp_header_env.env,
             "KODE_HOME": str(self._home),
         }
-        await self.exec_as_agent(environment, self._command(instruction), env=env)
+        await self.exec_as_agent(environment, self._command(), env=env)
 
-    def _prepare_home(self) -> str:
-        """The command that creates kode's folder, with its settings and skills."""
+    async def _put(self, environment: BaseEnvironment, text: str, name: str) -> None:
+        """Writes a file into kode's folder: command lines can be listed by others."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+            file.flush()
+            target = str(self._home / name)
+            await self._upload_agent_owned_file(environment, Path(file.name), target)
+        await self.exec_as_agent(environment, f"chmod 600 {shlex.quote(target)}")
+
+    async def _prepare_home(self, environment: BaseEnvironment, task: str) -> None:
+        """Creates kode's folder, with its settings, its skills and the task."""
         home = shlex.quote(str(self._home))
         commands = [f"mkdir -p -m 700 {home}"]
-        if settings := self._settings():
-            text = shlex.quote(json.dumps(settings))
-            commands.append(f"(umask 077; printf '%s' {text} > {home}/config.json)")
         if self.skills_dir:
             skills = shlex.quote(self.skills_dir)
             commands.append(f"mkdir -p {home}/skills && cp -R {skills}/. {home}/skills/")
-        return " && ".join(commands)
+        await self.exec_as_agent(environment, " && ".join(commands))
+        if settings := self._settings():
+            await self._put(environment, json.dumps(settings), "config.json")
+        await self._put(environment, task, TASK)
 
     def _settings(self) -> dict[str, Any]:
         """kode's settings, with the task's servers. Raises: ValueError."""
@@ -246,7 +257,7 @@ class KodeAgent(BaseInstalledAgent):
         headers = {name: f"${{{variable}}}" for name, variable in variables.items()}
         return {"type": "http", "url": server.url, "headers": headers}
 
-    def _command(self, instruction: str) -> str:
+    def _command(self) -> str:
         """`kode run` with the task on stdin; its result goes to a file, and to Harbor."""
         if not self.model_name:
             raise ValueError("kode needs a model. Name one with --model PROVIDER/NAME.")
@@ -262,8 +273,8 @@ class KodeAgent(BaseInstalledAgent):
             flags += ["--deny", "fetch"]
         result = shlex.quote(str(self.environment_logs_dir / RESULT))
         return (
-            f"{ON_PATH}; printf '%s' {shlex.quote(instruction)} | "
-            f"kode run - {shlex.join(flags)} {self.build_cli_flags()} | tee {result}"
+            f"{ON_PATH}; kode run - {shlex.join(flags)} {self.build_cli_flags()} "
+            f"< {shlex.quote(str(self._home / TASK))} | tee {result}"
         )
 
     def _classify_exec_error(self, command: str, result: Any) -> base.NonZeroAgentExitCodeError:

@@ -68,7 +68,7 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
 
     durable.make_folder(folder)
     path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{SUFFIXES[looks.media_type]}"
-    if not path.exists():
+    if not path.exists() or path.read_bytes() != data:
         durable.replace(path, data)
     return Image(
         name=redact(name),
@@ -107,9 +107,13 @@ def bytes_of(image: Image) -> bytes | None:
         data = Path(image.kept_in).read_bytes()
     except (OSError, ValueError):
         return None
+    import hashlib
+
     looks = looks_of(data)
     same = looks is not None and looks.media_type == image.media_type
-    return data if same and len(data) == image.size_bytes else None
+    # Its name is its hash; a server may take a damaged picture, and the model see another one.
+    named = hashlib.sha256(data).hexdigest()[:32] == Path(image.kept_in).stem
+    return data if same and named and len(data) == image.size_bytes else None
 
 
 def kept_beside(image: Image, folder: Path) -> Image:

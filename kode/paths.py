@@ -63,9 +63,25 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
     return session_folder(home, session_id) / "outputs"
 
 
+def unfinished_folder(home: Path) -> Path:
+    """Where each piece of work that a crash must not cut short in silence has a file, from before
+    its first step until after its last."""
+    return home / "unfinished"
+
+
 def unfinished_undo(home: Path, session_id: str) -> Path:
     """A file that is there while an undo or a redo of the session is under way."""
-    return home / "unfinished" / session_id
+    return unfinished_folder(home) / session_id
+
+
+def unsent_task(home: Path, session_id: str) -> Path:
+    """What the person asked last, until the turn has ended."""
+    return unfinished_folder(home) / f"{session_id}.task"
+
+
+def unfinished_import(home: Path, name: str) -> Path:
+    """The files of an import of sessions, until all are imported."""
+    return unfinished_folder(home) / f"{name}.import"
 
 
 def plan_file(home: Path, session_id: str) -> Path:

@@ -35,6 +35,9 @@ class Workplace:
     private_tmp: Callable[[], Path | None] = lambda: None
     """The folder that commands see as `/tmp`; None where they see the machine's or none. The first
     call may try the sandbox."""
+    named: Callable[[], frozenset[str]] = frozenset
+    """Absolute paths in the project that settings of git, hooks and editors have programs run. May
+    read those settings."""
 
 
 NOWHERE = Workplace(

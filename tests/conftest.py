@@ -47,7 +47,7 @@ PROBED = tuple(
 )
 """Where the self-test of the sandbox is itself under test."""
 
-SLOW = (Path(__file__).parent / "e2e", FAULTS)
+SLOW = (Path(__file__).parent / "e2e", Path(__file__).parent / "attacks", FAULTS)
 """Folders whose tests start processes, nearly all of them."""
 
 

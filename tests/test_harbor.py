@@ -195,6 +195,19 @@ def test_a_run_reads_result_trajectory_tokens_and_cost(
 
 
 @pytest.mark.slow
+def test_no_command_holds_the_task(
+    folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with ScriptedServer([{"text": "Hello"}]) as server:
+        run(agent_in(folder, wheel, base_url=server.openai_url), folder)
+        (asked,) = server.requests
+
+    assert b"Say hello" in asked.body
+    assert all("Say hello" not in command for command, _ in folder.ran)
+
+
+@pytest.mark.slow
 def test_no_command_or_log_holds_a_key(
     folder: Folder, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +344,7 @@ def test_a_tasks_servers_settings_and_skills_reach_kodes_home(
         config={"context": {"window": 128_000}},
     )
 
-    asyncio.run(folder.exec(agent._prepare_home()))
+    asyncio.run(agent._prepare_home(folder, "go"))
 
     home = folder.logs / "kode"
     settings = json.loads((home / "config.json").read_text())
@@ -347,9 +360,9 @@ def test_a_tasks_servers_settings_and_skills_reach_kodes_home(
 def test_limits_and_a_restricted_network_become_flags(folder: Folder, wheel: Path) -> None:
     agent = agent_in(folder, wheel, max_steps=300, max_budget_usd=1.5)
 
-    plain = agent._command("go")
+    plain = agent._command()
     asyncio.run(agent.set_web_tools_disabled(True, folder))
-    restricted = agent._command("go")
+    restricted = agent._command()
 
     assert "--max-steps 300 --max-budget-usd 1.5" in plain
     assert "--deny" not in plain

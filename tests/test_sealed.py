@@ -1,5 +1,7 @@
 """A line that a disk or a copy has changed is found in every log, and an older one is read."""
 
+import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 from kode.memory import history
 from kode.messages import Text
 from kode.plugins.fleet import records
-from kode.sealed import is_intact, seal
+from kode.sealed import is_intact, opened, seal, sealed_object
 from kode.session import change_log, entries
 
 LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
@@ -75,3 +77,21 @@ def test_a_text_that_looks_like_a_checksum_is_none() -> None:
     text = 'look: ,"sum":"00000000"}'
     line = entries.line_of(entries.MessageEntry(role="user", parts=(Text(text=text),)))
     assert entries.parse_line(line).parts[0].text == text
+
+
+def test_no_flipped_bit_of_an_object_changes_its_content() -> None:
+    value = {"version": 1, "allow": ["shell(make:*)"], "more": {"größe": 1.5}}
+    data = json.dumps(sealed_object(value), indent=2).encode()
+    assert opened(json.loads(data)) == value
+    for at in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << bit
+            with contextlib.suppress(ValueError, AttributeError):
+                read = opened(json.loads(flipped))
+                # A member that is no longer called `sum` is one that no reader asks for.
+                assert {key: read[key] for key in value} == value
+
+
+def test_an_object_edited_by_hand_needs_no_checksum() -> None:
+    assert opened({"version": 1, "allow": ["fetch"]}) == {"version": 1, "allow": ["fetch"]}

@@ -62,11 +62,46 @@ def test_an_invalid_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
         with path.open("a") as file:
             file.write(f'{{"{name}": {amount}, "by": "one"}}\n')
     budget = SharedBudget(path)
+    budget.refresh()
+    assert (budget.limit_usd, budget.spent_usd, budget.damaged) == (1.0, 0.0, 2)
+    assert budget.stopped()
+    budget.set_limit(2.0)
     budget.check()
-    assert (budget.limit_usd, budget.spent_usd) == (1.0, 0.0)
 
 
 def test_one_that_only_looks_adds_nothing(tmp_path: Path) -> None:
     budget = SharedBudget(tmp_path / "spent.jsonl", only_looks=True)
     budget.add(1.0)
     assert not budget.path.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped"])
+def test_a_damaged_record_lets_nothing_more_be_spent(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "spent.jsonl"
+    one = SharedBudget(path, by="one")
+    one.set_limit(1.0)
+    one.add(0.5)
+    whole = path.read_bytes()
+    lines = {"cut": whole.splitlines(keepends=True)[0], "emptied": b""}
+    path.write_bytes(lines.get(damage, whole.replace(b"1.0", b"9.0")))
+
+    other = SharedBudget(path)
+    with pytest.raises(LimitError):
+        other.check()
+    one.add(0.1)
+    with pytest.raises(LimitError):
+        SharedBudget(path).check()
+    SharedBudget(path).set_limit(3.0)
+    other.check()
+
+
+def test_a_doubled_record_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "spent.jsonl"
+    one = SharedBudget(path, by="one")
+    one.set_limit(1.0)
+    one.add(0.5)
+    path.write_bytes(path.read_bytes() * 2)
+
+    other = SharedBudget(path)
+    other.check()
+    assert other.spent_usd == 0.5

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from kode import installed
 from kode.cli import elsewhere
-from kode.cli.parser import COMMANDS, nearest
+from kode.cli.parser import COMMANDS, OTHER_NAMES, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -34,13 +34,6 @@ commands:
 
 Without a key, try `kode demo`. To set one up: `kode init`.
 """
-
-
-OTHER_NAMES = {
-    "exec": COMMANDS["run"][0],
-    "resume": "kode.cli.commands.resume:by_id",
-}
-"""Commands under their names in other agents."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -123,8 +116,7 @@ def _dispatch(argv: list[str]) -> int:
         return answer(os.environ["COMP_LINE"])
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help"):
-        listed = {name: what for name, (_, what) in COMMANDS.items()}
-        listed |= {name: command.summary for name, (_, command) in _of_plugins().items()}
+        listed = {name: what for name, (_, what) in (COMMANDS | of_plugins()).items()}
         width = max(map(len, listed))
         lines = (f"  {name:<{width}}  {what}" for name, what in listed.items())
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
@@ -135,8 +127,8 @@ def _dispatch(argv: list[str]) -> int:
     if first in OTHER_NAMES:
         return _run(OTHER_NAMES[first], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
-        if first in (added := _of_plugins()):
-            plugin, command = added[first]
+        if first in of_plugins():
+            plugin, command = installed.added("commands")[first]
             return _finished(installed.load(plugin, command.run)(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     return _run("kode.cli.commands.interactive", argv)
@@ -148,18 +140,11 @@ def _instead(word: str, rest: list[str]) -> str:
         return f" {elsewhere.COMMANDS[word]}"
     if any(one.name == word and not one.enabled for one in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
-    if near := nearest(word, (*COMMANDS, *_of_plugins())):
+    if near := nearest(word, (*COMMANDS, *of_plugins())):
         return near
     if any(not argument.startswith("-") for argument in rest):
         return " Put a task of several words in quotes, or use `kode run`."
     return f" To run a task of one word: `kode run {word}`."
-
-
-def _of_plugins() -> dict[str, tuple[installed.Plugin, installed.Command]]:
-    """The commands that plug-ins add, under the names that are free."""
-    added = installed.added("commands")
-    taken = COMMANDS | OTHER_NAMES
-    return {name: one for name, one in added.items() if " " not in name and name not in taken}
 
 
 def _run(module: str, argv: Sequence[str]) -> int:

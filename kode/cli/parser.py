@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from kode import installed
 from kode.cli import elsewhere
 from kode.errors import EXIT_OK, ConfigError
 
@@ -86,6 +87,24 @@ KINDS: Mapping[str, Callable[[str], float]] = {
     "seconds": seconds,
     "amount": amount,
 }
+"""Numbers that a flag names as its `type`."""
+
+
+OTHER_NAMES = {
+    "exec": COMMANDS["run"][0],
+    "resume": "kode.cli.commands.resume:by_id",
+}
+"""Commands under their names in other agents."""
+
+
+def of_plugins() -> dict[str, tuple[str, str]]:
+    """The commands that plug-ins add under names that are free, as in `COMMANDS`."""
+    taken = COMMANDS.keys() | OTHER_NAMES.keys()
+    return {
+        name: (command.run, command.summary)
+        for name, (_, command) in installed.added("commands").items()
+        if " " not in name and name not in taken
+    }
 
 
 class Described(Exception):

@@ -43,11 +43,17 @@ from kode.contracts import (
 )
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
+from kode.conversation.memory import finish_approvals
 from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.plugged import Plugged
 from kode.conversation.prepared import named_in, names_offered, turn_of
-from kode.conversation.sessions import create_session, load_session, remove_stale_temporaries
+from kode.conversation.sessions import (
+    create_session,
+    finish_imports,
+    load_session,
+    remove_stale_temporaries,
+)
 from kode.engine.agent import Agent
 from kode.engine.context import (
     Context,
@@ -66,10 +72,11 @@ from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import Brought, in_use
 from kode.extensions.hook_moments import Hooks
 from kode.extensions.session import Extensions, Outside
-from kode.messages import Image, Text, Usage, first_of, plural, text_of
+from kode.messages import Image, Text, Usage, first_of, plural, shorten, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import FAMILIES, parse
 from kode.providers.models import retirement_note
+from kode.session import unsent
 from kode.session.checkpoints import Checkpoints
 from kode.session.entries import (
     TaintEntry,
@@ -157,6 +164,8 @@ class Conversation:
     interrupted: bool = False
     reported: str = ""
     """The last fault that was reported: of the last turn, or of the disk."""
+    unsent: str = ""
+    """What the person asked in a turn that was cut short before it began: goes with the next."""
     fresh_plan: bool = False
     """Whether the last turn ended with a plan."""
     unread_results: bool = False
@@ -246,6 +255,7 @@ class Conversation:
                 ),
             )
             await memory.open(context, self.session.state(memory.name))
+            await finish_approvals(memory, context)
             of_servers = await open_extensions(self)
             delegation = () if small else self._delegation_tools()
             offered = {tool.name for tool in of_servers}
@@ -273,6 +283,7 @@ class Conversation:
                 self._say_small()
             checkpoints = self.checkpoints if self.resumed else None
             self.in_background(remove_stale_temporaries(self.home, checkpoints, self.config))
+            self.in_background(finish_imports(self.home, self.emit))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
             if self.sharing is not None:
@@ -352,6 +363,15 @@ class Conversation:
         skill has changed since it was approved; UserError if a hook refuses the message, or a
         server's prompt needs more arguments; ServerError.
         """
+        text, self.unsent = unsent.joined(self.unsent, text), ""
+        unsent.keep(self.home, self.session, text)
+        try:
+            return await self._turn(text)
+        finally:
+            with contextlib.suppress(StorageError):  # it is known to be in the session
+                unsent.drop(self.home, self.session)
+
+    async def _turn(self, text: str) -> TurnEnded:
         if self.opened:  # else `open` does it
             await self._learn()
         await self.open()
@@ -650,6 +670,9 @@ class Conversation:
                 save_memory_state(self.agent, self.session)
             except StorageError as error:
                 self._report(error)
+        if not self.unsent:  # a first turn that was never run, after an error
+            with contextlib.suppress(StorageError):
+                unsent.drop(self.home, self.session)
         self.session.close()
         if self.session.id is None:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
@@ -658,6 +681,7 @@ class Conversation:
         self.resumed, self.opened, self.interrupted = resumed, False, False
         self.fresh_plan = False
         self.unread_results = resumed
+        self.unsent = unsent.left(self.home, session) if resumed else ""
         self.context = Context(session)
         if self.plugged is not None:
             self.plugged.now.session = session
@@ -674,6 +698,17 @@ class Conversation:
             small_model=self.agent.small_model,
         )
         self.emit(self.started())
+        self.say_unsent()
+
+    def say_unsent(self) -> None:
+        """Says what a crash kept from being begun, if anything."""
+        if self.unsent:
+            self.emit(
+                Notice(
+                    text="kode was stopped before it began with what you asked last. It is sent "
+                    f"with your next message: {shorten(self.unsent, 200)}"
+                )
+            )
 
     def _create_session(self) -> Session:
         provider = self.agent.provider

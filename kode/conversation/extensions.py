@@ -44,11 +44,19 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     talk.brought, hooks, around = found, talk.hooks, _around(agent.place)
     hooks.run = hook_runner(talk)
-    hooks.hooks = in_use(found.hooks)
+    # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
+    guards = tuple(
+        one.thing
+        for one in found.hooks
+        if one.standing == "changed" and one.thing.event == "PreToolUse"
+    )
+    hooks.hooks = (*in_use(found.hooks), *guards)
     if talk.extensions is not None:
-        project_s = [hook.item for hook in hooks.hooks if hook.item.scope == "project"]
+        project_s = [hook.item for hook in in_use(found.hooks) if hook.item.scope == "project"]
         await talk.extensions.ask_outside(project_s)
-    hooks.is_current = lambda hook: is_current(hook, around)
+    hooks.is_current = lambda hook: (
+        is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
+    )
     talk.agent = _extend(agent, found, hooks, diagnostics=talk.config.diagnostics)
     return of_servers
 
@@ -120,4 +128,4 @@ def _skill_tools(agent: Agent, found: Brought) -> tuple[Tool, ...]:
         return ()
     from kode.extensions.skill_tool import skill_tool
 
-    return (skill_tool(offered, agent.place.project),)
+    return (skill_tool(offered, agent.place.home, agent.place.project),)

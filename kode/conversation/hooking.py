@@ -13,8 +13,8 @@ from kode.engine.trial import Command, about, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Emit, TurnEnded
 from kode.extensions import trust
-from kode.extensions.hook_input import Event
-from kode.extensions.hook_moments import RunHook
+from kode.extensions.hook_input import Event, sample_line
+from kode.extensions.hook_moments import CHANGED, RunHook
 from kode.extensions.hooks import MAX_TIMEOUT_S, Hook
 from kode.extensions.program import Keep, Ran, run_program
 from kode.messages import Text
@@ -43,8 +43,17 @@ def hook_runner(talk: "Conversation") -> RunHook:
     """Returns how a session's hooks run: in the sandbox if there is one, with named variables only.
     A hook that must not run there is the person's own, and says so."""
 
+    one_at_a_time = asyncio.Lock()
+
     async def run(hook: Hook, given: bytes) -> Ran:
         now, emit = talk.agent, talk.emit
+        if hook.pins_loads and not talk.trust_project:
+            async with one_at_a_time:
+                try:
+                    if not await _is_as_approved(talk, hook):
+                        return Ran(exit_code=None, begun=False, fault=CHANGED)
+                except KodeError as error:
+                    return Ran(exit_code=None, begun=False, fault=f"was not run ({error})")
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(now.marks.among, None):
             talk.session.append(TaintEntry(source=source))
@@ -53,6 +62,33 @@ def hook_runner(talk: "Conversation") -> RunHook:
         return await run_hook(hook, given, now.place, now.sandbox, keep, required=required)
 
     return run
+
+
+async def _is_as_approved(talk: "Conversation", hook: Hook) -> bool:
+    """Whether a hook, and what it loads, is as a person approved it; asks if there is a person.
+
+    Raises: ConfigError if it loads too much; StorageError, BusyError.
+    """
+    place, sandbox = talk.agent.place, talk.agent.sandbox
+    while True:
+        approvals = await asyncio.to_thread(trust.load, place.home, place.project)
+        known = approvals.find(hook.item)
+        if known is None:  # revoked meanwhile
+            return False
+        if trust.state(hook.item, approvals) == "trusted":
+            if known.is_seen or not sandbox or not await asyncio.to_thread(sandbox.holds):
+                return True
+            line = sample_line(hook.event, hook.matcher, talk.hooks.common(), place.cwd)
+            ran = await run_hook(hook, line, place, sandbox)
+            if ran.opened is None:
+                return True
+            approvals = await asyncio.to_thread(
+                trust.pin_loads, place.home, place.project, hook.item, ran.opened
+            )
+            if trust.state(hook.item, approvals) == "trusted":
+                return True
+        if talk.extensions is None or not await talk.extensions.may_change(hook.item):
+            return False
 
 
 async def run_hook(
@@ -68,9 +104,10 @@ async def run_hook(
     project's hook runs only if a person approved just that. Raises nothing but CancelledError."""
     if not hook.sandboxed:
         sandbox = None
-    elif sandbox and not await asyncio.to_thread(sandbox.holds):
+    elif sandbox is None or not await asyncio.to_thread(sandbox.holds):
         if hook.item.scope == "project" and (required or not _may_leave(hook, place)):
-            fault = "was not run: there is no sandbox (`kode doctor`)"
+            why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+            fault = f"was not run: {why}, and nobody approved that it runs without"
             return Ran(exit_code=None, begun=False, fault=fault)
         sandbox = None
     return await run_program(
@@ -80,6 +117,7 @@ async def run_hook(
         timeout_s=min(hook.timeout_s, _longest_s(hook)),
         given=given,
         sandbox=sandbox,
+        records_opens=hook.pins_loads,
         keep=keep,
     )
 
@@ -110,7 +148,6 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit) -> Keep:
         try:
             changes = await asyncio.to_thread(attempt.changes)
             settled = await settle_changes(command, attempt, changes, may_ask=True)
-            agent.marks.record(one.path for one in settled.made)
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
         return tuple(about(agent.place.cwd, settled))

@@ -8,9 +8,12 @@ from pathlib import Path
 from kode import paths
 from kode.config import Config, MemoryConfig
 from kode.contracts import AskReply, MemoryContext, MemorySystem
-from kode.events import Emit
+from kode.errors import KodeError
+from kode.events import Emit, Notice
 from kode.memory import make_system
-from kode.memory.base import NullMemory
+from kode.memory.base import BaseMemory, NullMemory
+from kode.memory.guarded import inside
+from kode.messages import shorten
 
 
 def outside_context(
@@ -36,12 +39,30 @@ def outside_context(
 
 @asynccontextmanager
 async def open_configured(
-    settings: MemoryConfig, context: MemoryContext
+    settings: MemoryConfig, context: MemoryContext, *, settles: bool = True
 ) -> AsyncIterator[MemorySystem]:
-    """Opens the configured system, or a null one if memory is off. Raises: ConfigError."""
+    """Opens the configured system, or a null one if memory is off; unless `settles` is false,
+    compares it with its history. Raises: ConfigError."""
     system = make_system(settings) if settings.enabled else NullMemory()
     await system.open(context, {})
     try:
+        if settles and isinstance(system, BaseMemory):
+            await system.reconcile()
         yield system
     finally:
         await system.close(1.0)
+
+
+async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None:
+    """Completes approvals of entries that were cut short, and says so."""
+    system = inside(memory)
+    if not isinstance(system, BaseMemory) or context.read_only:
+        return
+    from kode.memory.approvals import finish
+
+    try:
+        for text in await finish(system):
+            said = f"You had approved it when kode was stopped; now it is remembered: {text}"
+            context.emit(Notice(text=shorten(said, 300)))
+    except KodeError as error:
+        context.emit(Notice(text=f"An approval that was cut short waits still. {error}"))

@@ -18,7 +18,7 @@ from kode.config import Config, Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.plugged import plug_in
-from kode.conversation.sessions import create_session, load_session
+from kode.conversation.sessions import create_session, load_session, remove_abandoned_layers
 from kode.engine.context import Context
 from kode.errors import ConfigError, StorageError, UserError
 from kode.events import Emit, Notice
@@ -29,6 +29,7 @@ from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
+from kode.session import unsent
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
@@ -44,6 +45,7 @@ async def open_conversation(
     ask: Ask | None,
     session_id: str | None = None,
     new_id: str | None = None,
+    task: str = "",
     keep_session: bool = True,
     attachments: tuple[Text, ...] = (),
     elicit: Elicit | None = None,
@@ -54,7 +56,8 @@ async def open_conversation(
     provider: Provider | None = None,
 ) -> Conversation:
     """Opens a new session in `cwd` (under `new_id`, if given), or the one named. Memory opens with
-    the first turn.
+    the first turn. `task` is that turn's text, if it is known: it is on disk before anything else
+    is done.
 
     `ask` puts a permission question to the person, `elicit` a form of an MCP server; None if nobody
     can be asked. With `trust_project`, the repository's extensions count as approved. `tools` are
@@ -75,6 +78,9 @@ async def open_conversation(
             session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
         else:
             session = load_session(home, session_id, emit)
+        cut = unsent.left(home, session)
+        if task:
+            unsent.keep(home, session, unsent.joined(cut, task))
         if depth(os.environ) and not session.tainted:
             # Messages here come from the agent that started this kode, whatever it has read.
             session.append(TaintEntry(source="the kode that started this one"))
@@ -131,9 +137,12 @@ async def open_conversation(
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
+        unsent=cut,
         unread_results=session_id is not None,
     )
     emit(conversation.started())
+    conversation.say_unsent()
+    conversation.in_background(remove_abandoned_layers(home))
     extensions.begin()
     sandbox = made.agent.sandbox
     if sandbox is not None and (why := sandbox.cannot_hold()):

@@ -47,12 +47,13 @@ async def turn_of(conversation: "Conversation", thing: Command | Skill, message:
     Raises: ToolError if it has changed since it was approved; StorageError.
     """
     talk, arguments = conversation, message.partition(" ")[2].strip()
+    home, project = talk.agent.place.home, talk.agent.place.project
     if isinstance(thing, Skill):
-        text = as_pinned(thing, talk.agent.place.project).instructions()
+        text = as_pinned(thing, home, project).instructions()
         text += f"\n\nARGUMENTS: {arguments}" if arguments else ""
         talk.attachments += (Text(text=text, source="instructions"),)
         return await talk.plain_turn(message)
-    command = reread(thing, talk.agent.place.project)
+    command = reread(thing, home, project)
     before, status = talk.gate.only, talk.status()
     talk.gate.only = command.allowed
     try:

@@ -2,18 +2,20 @@
 
 import asyncio
 import contextlib
-import os
+from functools import partial
 from pathlib import Path
 
 from kode import durable, paths
 from kode.assembly import kept_checkpoints
 from kode.config import Config
 from kode.contracts import Provider
+from kode.errors import StorageError
 from kode.events import Emit, Notice
-from kode.session import log
+from kode.messages import plural
+from kode.session import log, unsent
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
-from kode.session.index import folder_of
+from kode.session.index import folder_of, summarize
 from kode.session.log import Session
 from kode.session.upkeep import in_use
 
@@ -54,19 +56,61 @@ async def remove_stale_temporaries(
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
+async def remove_abandoned_layers(home: Path) -> None:
+    """Removes the layers of killed kodes in a thread; where there are none, none is started."""
+    from kode.sandbox import store
+
+    if found := store.with_stores(store.places(home)):
+        remove = partial(store.remove_abandoned, found)
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
+
+
+async def finish_imports(home: Path, emit: Emit) -> None:
+    """Completes imports of sessions that were cut short, and says so. Cancelled in between, it
+    leaves the rest to the next start."""
+    if not any(marker.suffix == ".import" for marker in _unfinished(home)):
+        return
+    from kode.session.foreign import unfinished
+    from kode.session.foreign.take import Taken
+
+    for marker in unfinished.cut_short(home):
+        steps, count = unfinished.finish(home, marker), 0
+        try:
+            while (one := await asyncio.to_thread(next, steps, None)) is not None:
+                if isinstance(one, Taken):
+                    count += not one.known
+                elif one:
+                    text = f"An import of {plural(one, 'session file')} was cut short: kode"
+                    emit(Notice(text=f"{text} imports the rest now."))
+        except StorageError as error:
+            emit(Notice(text=f"The import could not be completed. {error}", level="error"))
+        else:
+            if count:
+                emit(Notice(text=f"Imported {plural(count, 'more session')}.", level="info"))
+
+
+def _unfinished(home: Path) -> list[Path]:
+    with contextlib.suppress(OSError):  # nearly always there is none
+        return sorted(paths.unfinished_folder(home).iterdir())
+    return []
+
+
 def finish_undos(
     home: Path, cwd: Path, config: Config, own: str | None
 ) -> list[tuple[str, Undone]]:
     """Completes what undos and redos of this folder's other sessions left half done when they were
     killed; returns the id of each session with what was done. Raises: StorageError."""
-    names: list[str] = []
-    with contextlib.suppress(OSError):  # nearly always there is none
-        names = sorted(os.listdir(paths.unfinished_undo(home, "")))
     found = []
-    for name in names:
-        path = paths.session_file(home, name)
-        if not path.exists():
-            durable.remove(paths.unfinished_undo(home, name))
+    for marker in _unfinished(home):
+        name, path = marker.stem, paths.session_file(home, marker.stem)
+        if not path.exists() and marker.suffix != ".import":
+            durable.remove(marker)
+            continue
+        if marker.suffix == ".task" and not in_use(path):
+            if not unsent.of(home, name, summarize(path).turns):
+                durable.remove(marker)  # it was killed later in that turn
+            continue
+        if marker.suffix:
             continue
         is_here = name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path)
         if is_here and (undone := kept_checkpoints(config, home, name).finish()):

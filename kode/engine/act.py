@@ -192,7 +192,9 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         run.denials.append(Denial(tool=name, subject=subject, reason=reason))
     if untrusted:
         run.untrusted.append(untrusted)
-    agent.marks.record(output.files_changed, untrusted)
+    by_commands = agent.keeper.changed_by_commands
+    agent.marks.record((*output.files_changed, *by_commands), untrusted)
+    by_commands.clear()
     text = _within(agent, call, mask(output.text, agent.secrets), share, untrusted)
     room.left += max(0, share - _size(text))
     for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
@@ -297,6 +299,8 @@ async def _run_kept(
     state: str | None = None
     try:
         output = _as_output(await tool.run(context, arguments))
+        # At once: checkers that look at the edit may take long, and other sessions may begin.
+        agent.marks.record(output.files_changed)
         state = agent.seen_files.get(path) if path in output.files_changed else None
         if agent.sandbox is not None:
             await asyncio.to_thread(agent.sandbox.show, output.files_changed)

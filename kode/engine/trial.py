@@ -116,7 +116,7 @@ async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> To
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
     settled = await settle_changes(command, attempt, changes, may_ask=True)
-    changed = tuple(one.path for one in settled.made if not (one.ignored or one.in_git))
+    changed = tuple(one.path for one in settled.made if not (one.unlisted or one.in_git))
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
@@ -137,14 +137,16 @@ class Settled:
     """Path → why it could not be applied."""
     reason: str = ""
     """Why the gate dropped the others."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """See `contracts.Kept`."""
     diff: str = ""
     """Diff of the applied changes."""
 
     @property
     def dropped(self) -> tuple[FileChange, ...]:
-        """Changes that the gate dropped, except ignored files."""
+        """Changes that the gate dropped, except unlisted ones."""
         settled = {one.path for one in self.made} | self.left.keys()
-        return tuple(one for one in self.changes if not one.ignored and one.path not in settled)
+        return tuple(one for one in self.changes if not one.unlisted and one.path not in settled)
 
     @property
     def denied(self) -> str:
@@ -153,32 +155,46 @@ class Settled:
     @property
     def summary(self) -> str:
         """What a person must know of it, in few words; "" for nothing."""
-        lost = len(outermost(self.dropped))
+        lost = len(outermost(self.dropped)) + len(self.held)
         return f"{plural(lost, 'change')} not kept" if lost else ""
 
 
 async def settle_changes(
     command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
 ) -> Settled:
-    """Applies the changes that the gate allows; ignored files among the rest stay for the next
+    """Applies the changes that the gate allows; unlisted ones among the rest stay for the next
     command."""
     if not changes:
         return Settled()
-    shown = [one for one in changes if not one.ignored and not _is_record(one)]
+    shown = [one for one in changes if not one.unlisted and not _is_record(one)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
-    allowed = await command.agent.gate.check_changes(
-        command.tool, command.arguments, changes, diff, may_ask=may_ask
-    )
-    left = await _make_real(command.agent.keeper, attempt, allowed.changes)
-    made = tuple(one for one in allowed.changes if one.path not in left)
+    check = command.agent.gate.check_changes
+    allowed = await check(command.tool, command.arguments, changes, diff, may_ask=may_ask)
+    wanted = [*allowed.changes]
+    if ignored := {one.ignored for one in wanted if one.ignored}:
+        # A build is of no use in halves: what earlier commands left there may be allowed now, too.
+        earlier = await asyncio.to_thread(attempt.carried, ignored)
+        more = await check(command.tool, command.arguments, earlier, "", may_ask=False)
+        wanted += more.changes
+    keeper = command.agent.keeper
+    left = await _make_real(keeper, attempt, wanted)
+    made = tuple(one for one in wanted if one.path not in left)
+    changed = [one.path for one in made if not one.in_git]
+    command.agent.marks.record(changed, command.context.untrusted)
+    keeper.changed_by_commands.extend(changed)
     if command.agent.sandbox is not None:
         await asyncio.to_thread(command.agent.sandbox.show, [one.path for one in made])
-    real = {one.path for one in allowed.changes}
-    dropped = [one for one in changes if one.ignored and one.path not in real]
+    real = {one.path for one in wanted}
+    dropped = [one for one in changes if one.unlisted and one.path not in real]
     await asyncio.to_thread(attempt.carry_over, dropped)
-    whole = all(one.path in real and one.path not in left for one in changes if not one.ignored)
+    whole = all(one.path in real and one.path not in left for one in changes if not one.unlisted)
     return Settled(
-        changes=changes, made=made, left=left, reason=allowed.reason, diff=diff if whole else ""
+        changes=changes,
+        made=made,
+        left=left,
+        reason=allowed.reason,
+        held=allowed.held,
+        diff=diff if whole else "",
     )
 
 
@@ -187,8 +203,9 @@ async def _make_real(
 ) -> Mapping[str, str]:
     if not changes:
         return {}
-    async with keeper.keeping_files([one.path for one in changes]) as kept:
-        lost = {one.path for one in changes if one.path in kept.not_kept and not one.ignored}
+    files = await asyncio.to_thread(lambda: [path for o in changes for path in attempt.files(o)])
+    async with keeper.keeping_files(files) as kept:
+        lost = {one.path for one in changes if one.path in kept.not_kept}
         wanted = [one for one in changes if one.path not in lost]
         applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
         try:
@@ -217,8 +234,6 @@ def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
             settled = Settled(changes=changes, reason="It was started where nothing may change.")
             if keeps:
                 settled = await settle_changes(command, attempt, changes, may_ask=False)
-            made = [one.path for one in settled.made]
-            command.agent.marks.record(made, command.context.untrusted)
             for note in about(command.cwd, settled):
                 tell(note, "info")
         except (KodeError, OSError) as error:
@@ -284,7 +299,7 @@ def _text(path: Path) -> str | None:
 def about(cwd: Path, settled: Settled) -> list[str]:
     """What the model must know about a command's changes."""
     notes = []
-    real = [one for one in settled.made if not one.ignored]
+    real = [one for one in settled.made if not one.unlisted]
     dropped = settled.dropped
     if real:
         files = [one for one in real if not one.in_git]
@@ -293,6 +308,14 @@ def about(cwd: Path, settled: Settled) -> list[str]:
         notes.append(f"[It changed {' and '.join(what)}.]")
     if dropped:
         notes.append(f"[Not kept of what it changed: {_names(cwd, dropped)}. {settled.reason}]")
+    if settled.held:
+        names = ", ".join(first_of([_relative(cwd, one) for one in settled.held], MAX_NAMED))
+        flags = " ".join(first_of([*filter(None, settled.held.values())], MAX_NAMED))
+        notes.append(
+            f"[Git ignores {names}: only this session's next commands in the sandbox see what it "
+            "wrote there, not the file tools, and nobody once the session has ended."
+            + (f" It would be kept with {flags}.]" if flags else "]")
+        )
     for path, reason in settled.left.items():
         notes.append(f"[{_relative(cwd, path)} was left alone: {reason}.]")
     return notes

@@ -15,7 +15,7 @@ from kode.errors import ConfigError, ToolError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, places, read_text
 from kode.extensions.tool_names import rules_of
-from kode.extensions.trust import Item
+from kode.extensions.trust import Item, is_held
 from kode.messages import shorten
 from kode.permissions.rules import parse
 
@@ -84,7 +84,7 @@ def _command(name: str, place: Place, path: Path) -> Command:
     )
 
 
-def reread(command: Command, top: Path) -> Command:
+def reread(command: Command, home: Path, top: Path) -> Command:
     """Reads the command again from disk.
 
     Raises: ToolError if it has changed since this session began.
@@ -95,7 +95,8 @@ def reread(command: Command, top: Path) -> Command:
         now = _command(item.name, place, item.origin)
     except ConfigError as error:
         raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
-    if item.scope == "project" and now.item.content != item.content:
+    changed = item.scope == "project" and now.item.content != item.content
+    if changed or is_held(now.item, home, top):
         raise ToolError(
             f"The command /{item.name} has changed since this session began, so it is off until "
             "you approve it again: `kode trust list`."

@@ -6,6 +6,7 @@ own tool names.
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -58,10 +59,19 @@ _FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_fil
 _TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
-def line_of(event: Event, common: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
+def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
     """The line that a hook gets on stdin."""
     value = {**common, "hook_event_name": event, **fields}
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) -> bytes:
+    """A line about a call that does nothing, of the first tool that a matcher names."""
+    tool = next(iter(re.findall(r"\w+", matcher)), "Bash")
+    missing = str(cwd / "kode-sample")
+    given = {"command": "true", "file_path": missing, "path": missing, "content": ""}
+    fields = {"tool_name": tool, "tool_input": given, "tool_use_id": "sample"}
+    return line_of(event, common, fields)
 
 
 def name_of(tool: str, arguments: Mapping[str, Any]) -> str:

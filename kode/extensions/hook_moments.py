@@ -25,7 +25,10 @@ from kode.workplace import Workplace
 RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
 """`await run(hook, stdin)` runs a hook. Never raises but CancelledError."""
 
-CHANGED = "has changed since this session began, so it is off until you approve it again"
+CHANGED = (
+    "has changed since you approved it, or what it loads has, so it is off until you approve it "
+    "again (`kode trust approve`); if its settings or program changed, start kode again then"
+)
 
 
 @dataclass(kw_only=True)
@@ -182,7 +185,7 @@ class Hooks:
     async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
         given = self._masked_line(line_of(event, self.common(), fields))
         if not await asyncio.to_thread(self.is_current, hook):
-            ran = Ran(exit_code=None, fault=CHANGED)
+            ran = Ran(exit_code=None, begun=False, fault=CHANGED)
         elif self.run is None:
             ran = Ran(exit_code=None, begun=False, fault="could not be run here")
         else:

@@ -32,8 +32,13 @@ MAX_TIMEOUT_S = 600.0
 _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
-_VARIABLE = re.compile(r"^\$\{?\w+\}?/")
+_VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 _PLAIN_NAMES = re.compile(r"[\w|]*")
+
+
+JUDGES: tuple[Event, ...] = ("PreToolUse", "PermissionRequest")
+"""Events whose hooks decide whether something may be done. What others do, a command of the model
+could do as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,11 @@ class Hook:
     guard: bool = False
     """Whether what it watches is prevented if it cannot finish."""
     sandboxed: bool = True
+
+    @property
+    def pins_loads(self) -> bool:
+        """Whether its approval covers what it loads in the sandbox."""
+        return self.sandboxed and self.item.scope == "project" and self.event in JUDGES
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether its matcher fits one of these names. A matcher is a list of names separated by
@@ -152,11 +162,26 @@ def _hook(
         # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
-    if place.scope == "project":
-        folders = (place.folder, around.cwd, around.project)
-        content += "".join(f"\n{part}" for part in _programs(command, folders, place.top))
+    is_project_s = place.scope == "project"
+    folders = (place.folder, around.cwd, around.project) if is_project_s else (place.folder,)
+    covers = [path, *dict.fromkeys(_files_named(command, folders))]
+    if is_project_s:
+        programs = dict(_programs(command, folders, place.top))
+        content += "".join(f"\n{text}" for text in programs.values())
+        covers += [one for one in programs if one not in covers]
+    else:
+        for program in covers[1:]:
+            with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
+                content += f"\n=== {program}\n{read_text(program, place)}\n"
     return Hook(
-        item=Item(kind="hook", name=name, origin=path, scope=place.scope, content=content),
+        item=Item(
+            kind="hook",
+            name=name,
+            origin=path,
+            scope=place.scope,
+            content=content,
+            covers=tuple(map(str, covers)),
+        ),
         event=event,
         matcher=matcher,
         command=command,
@@ -166,9 +191,9 @@ def _hook(
     )
 
 
-def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[str]:
-    """The project files that a command line names, in full; for one in an agents' folder also all
-    files beside it, because scripts there load each other. Raises: ConfigError."""
+def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[tuple[Path, str]]:
+    """The project files that a command line names, each with its text; for one in an agents' folder
+    the folder, because scripts there load each other. Raises: ConfigError."""
     pinned: set[Path] = set()
     for path in _files_named(command, folders):
         if top not in path.parents or path in pinned:
@@ -177,10 +202,10 @@ def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[str]
         if _AGENT_FOLDERS & set(path.relative_to(top).parts[:-1]):
             if path.parent not in pinned:
                 pinned.add(path.parent)
-                yield folder_content(path.parent)
+                yield path.parent, folder_content(path.parent)
         else:
             place = Place(folder=top, scope="project", top=top)
-            yield f"=== {path.relative_to(top)}\n{read_text(path, place)}\n"
+            yield path, f"=== {path.relative_to(top)}\n{read_text(path, place)}\n"
 
 
 def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:

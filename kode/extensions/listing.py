@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kode.credentials import redact
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, Found, Kind, Thing
@@ -110,5 +111,5 @@ def _about(thing: Thing) -> tuple[str, str, tuple[str, ...]]:
         case Hook():
             marks = [name for name, on in (("guard", thing.guard),) if on]
             marks += ["outside the sandbox"] if not thing.sandboxed else []
-            return thing.command, "", tuple(marks)
+            return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

@@ -26,6 +26,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Server
+from kode.sealed import opened, sealed_object
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000
@@ -50,16 +51,19 @@ def login(server: Server, home: Path, tell: Tell | None) -> httpx2.Auth:
             redirect_uris=[here],
         )
 
+    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, known)
+
     async def redirect(page: str) -> None:
         if tell is None:
-            raise ServerError(f"it wants you to log in: `kode mcp test {server.name}`")
+            lost = f" ({tokens.path} was damaged and set aside)" if tokens.was_damaged else ""
+            raise ServerError(f"it wants you to log in{lost}: `kode mcp test {server.name}`")
         await returns.listen()
         tell(page)
 
     return OAuthClientProvider(
         server_url=server.url,
         client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[here]),
-        storage=_Tokens(paths.mcp_tokens_file(home, key), server.url, known),
+        storage=tokens,
         redirect_handler=redirect,
         callback_handler=returns.wait,
     )
@@ -74,6 +78,7 @@ class _Tokens:
     url: str
     known: OAuthClientInformationFull | None
     """kode's registration with the server, if its entry has one."""
+    was_damaged: bool = False
 
     async def get_tokens(self) -> OAuthToken | None:
         found: OAuthToken | None = self._read("tokens", OAuthToken)
@@ -96,24 +101,30 @@ class _Tokens:
         try:
             return None if held is None else kind.model_validate(held)
         except ValidationError:
-            durable.set_aside(self.path)
+            self._set_aside()
             return None
 
     def _write(self, part: str, value: Any) -> None:
         with durable.locked(self.path.parent):
             document = {**self._document(), "url": self.url, part: value}
-            durable.replace(self.path, json.dumps(document, indent=2).encode() + b"\n")
+            data = json.dumps(sealed_object(document), indent=2).encode()
+            durable.replace(self.path, data + b"\n")
 
     def _document(self) -> dict[str, Any]:
-        try:
-            found = object_of(self.path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        # The name is a short hash: tokens of another server must never be sent to this one.
-        if found is not None and found.get("url") == self.url:
-            return found
-        durable.set_aside(self.path)
+        with contextlib.suppress(ValueError):
+            try:
+                found = opened(object_of(self.path.read_bytes()) or {})
+            except FileNotFoundError:
+                return {}
+            # The name is a short hash: tokens of another server must never be sent to this one.
+            if found.get("url") == self.url:
+                return found
+        self._set_aside()
         return {}
+
+    def _set_aside(self) -> None:
+        durable.set_aside(self.path)
+        self.was_damaged = True
 
 
 @dataclass

@@ -20,9 +20,9 @@ from kode.tools.processes import WATCH
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limit of one message."""
-MAX_UNASKED_BYTES = 32 * 1024 * 1024
-MAX_UNASKED_LINES = 10_000
-"""Limit of what a server sends between two messages to it."""
+MAX_BURST_BYTES = 32 * 1024 * 1024
+MAX_BURST_LINES = 10_000
+"""Limit of what a server sends between two messages to it, asked for or not."""
 GRACE_S = 0.5
 """Time to exit by itself once its standard input is closed."""
 
@@ -44,8 +44,8 @@ class ServerProcess:
     fault: str = ""
     """Why its output was given up on; "" otherwise."""
     _errors: bytes = b""
-    _unasked_bytes: int = 0
-    _unasked_lines: int = 0
+    _burst_bytes: int = 0
+    _burst_lines: int = 0
     _reading_errors: "asyncio.Task[None] | None" = field(default=None)
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -53,14 +53,17 @@ class ServerProcess:
         assert self.process.stdout is not None
         rest = bytearray()
         while data := await self.process.stdout.read(_READ_BYTES):
-            self._unasked_bytes += len(data)
-            self._unasked_lines += data.count(b"\n")
+            self._burst_bytes += len(data)
+            self._burst_lines += data.count(b"\n")
             rest += data
-            if len(rest) > MAX_LINE_BYTES or self._unasked_bytes > MAX_UNASKED_BYTES:
-                self.fault = f"it sent {self._unasked_bytes >> 20} MB unasked"
+            if len(rest) > MAX_LINE_BYTES:
+                self.fault = f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB"
                 return
-            if self._unasked_lines > MAX_UNASKED_LINES:
-                self.fault = f"it sent {self._unasked_lines:,} messages unasked"
+            if self._burst_bytes > MAX_BURST_BYTES:
+                self.fault = f"it sent {self._burst_bytes >> 20} MB since kode last wrote to it"
+                return
+            if self._burst_lines > MAX_BURST_LINES:
+                self.fault = f"it sent {self._burst_lines:,} messages since kode last wrote to it"
                 return
             if b"\n" not in data:
                 continue
@@ -71,7 +74,7 @@ class ServerProcess:
     async def send(self, line: bytes) -> None:
         """Writes a line. Raises: OSError when the process is gone."""
         assert self.process.stdin is not None
-        self._unasked_bytes = self._unasked_lines = 0
+        self._burst_bytes = self._burst_lines = 0
         self.process.stdin.write(line + b"\n")
         await self.process.stdin.drain()
 

@@ -44,7 +44,7 @@ class Place:
     folder: Path
     scope: Scope
     top: Path
-    """The folder that its files' links must not leave: the project, or the person's home."""
+    """The project, or the person's home, around it."""
 
 
 def surroundings(cwd: Path, home: Path, user_home: Path) -> Surroundings:
@@ -101,13 +101,16 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
 def read_text(path: Path, place: Place) -> str:
     """The text of a file of a place.
 
-    Raises: ConfigError if it is unreadable, too large or not text, or a project's link to outside:
-        a repository must not choose which of the reader's files leak.
+    Raises: ConfigError if it is unreadable, too large or not text, or a project's link out of the
+        place: a repository must not choose which of the reader's files leak, nor load what the
+        person does not see beside it.
     """
     try:
         real = Path(os.path.realpath(path))
         if place.scope == "project" and place.top not in real.parents:
             raise ConfigError(f"{path} links outside the project")
+        if place.scope == "project" and not real.is_relative_to(os.path.realpath(place.folder)):
+            raise ConfigError(f"{path} links out of {place.folder}: replace the link with a copy")
         if not real.is_file():
             raise ConfigError(f"{path} is not a file")
         with real.open("rb") as file:

@@ -37,6 +37,8 @@ class Ran:
     stderr: str = ""
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
+    opened: tuple[str, ...] | None = None
+    """See `contracts.Wrapped`."""
     hits: tuple[str, ...] = ()
     """What the sandbox blocked, phrases that complete "it ..."."""
     notes: tuple[str, ...] = ()
@@ -52,16 +54,18 @@ async def run_program(
     timeout_s: float,
     given: bytes = b"",
     sandbox: Sandbox | None = None,
+    records_opens: bool = False,
     keep: Keep | None = None,
     gently: bool = True,
 ) -> Ran:
     """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
-    moment to exit at its limit. Raises nothing but CancelledError, after ending the program."""
+    moment to exit at its limit; `records_opens`: see `Sandbox.begin`. Raises nothing but
+    CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
         if sandbox is not None:
-            attempt = await asyncio.to_thread(sandbox.begin)
+            attempt = await asyncio.to_thread(sandbox.begin, records_opens=records_opens)
         ran = await _run(argv, cwd, environment, timeout_s, given, attempt, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
@@ -110,8 +114,10 @@ async def _run(
                 )
                 code = await process.wait()
         except TimeoutError:
-            return Ran(exit_code=None, fault=f"did not end within {timeout_s:g} s")
-        return Ran(exit_code=code, stdout=out, stderr=err)
+            opened = wrapped.opened() if wrapped is not None else None
+            return Ran(exit_code=None, fault=f"did not end within {timeout_s:g} s", opened=opened)
+        opened = wrapped.opened() if wrapped is not None else None
+        return Ran(exit_code=code, stdout=out, stderr=err, opened=opened)
     finally:
         group = process.pid if process is not None else processes.NO_GROUP
         if gently:

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kode import paths
-from kode.extensions import brought, mcp_config, trust
+from kode.credentials import redact
+from kode.extensions import brought, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
 
-FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items)
+FINDERS: tuple[Finder, ...] = (mcp_config.items, brought.items, instructions.items)
 
+LONGEST_KEY_LINES = 200
 SHOWN_LINES = 60
 """Lines of one item in the question; `kode trust show` shows everything."""
 
@@ -35,10 +37,9 @@ def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 async def review(
     home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
-) -> tuple[str, ...]:
+) -> tuple[Item, ...]:
     """Asks once about everything new or changed; without a person it stays off. `declined` holds
-    the digests that the person refused in this process, and is extended. Returns the names of what
-    stays off, as `kind NAME`.
+    the digests that the person refused in this process, and is extended. Returns what stays off.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -54,14 +55,32 @@ async def review(
         else:
             trust.approve(home, project, asked)
             pending = [item for item in pending if item not in asked]
-    return tuple(map(named, pending))
+    return tuple(pending)
+
+
+async def may_change(
+    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
+) -> bool:
+    """Whether an item that changed within a session may be used as it is now; asks once about each
+    change. `declined` as in `review`.
+
+    Raises: StorageError, BusyError if an approval cannot be saved.
+    """
+    asked = question([item], trust.load(home, project))
+    if ask is None or asked.preview in declined:
+        return False
+    if (await ask(asked)).choice == "no":
+        declined.add(asked.preview)
+        return False
+    trust.approve(home, project, [item])
+    return True
 
 
 async def may_run_outside(
     home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:
-    """Whether a server or hook may run although this machine has no sandbox; asks once about each,
-    until it changes. `declined` as in `review`.
+    """Whether a server or hook may run without a sandbox; asks once about each, until it changes.
+    `declined` as in `review`.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """
@@ -77,9 +96,9 @@ async def may_run_outside(
             subject=visible(named(wanted)),
             title="Run it without a sandbox",
             preview=visible(shown(wanted, approvals)),
-            reason="This machine has no sandbox (`kode doctor`), so it, and what it loads from the "
-            "project, can read your keys, change your files and use the network. Yes holds until "
-            "it changes; `kode trust` lists and revokes.",
+            reason="There is no sandbox here (`kode doctor`), or you turned it off: it, and "
+            "what it loads from the project, can read your keys, change files and use the network. "
+            "Yes holds until it changes; `kode trust` lists and revokes.",
             kind="trust",
             may_always=False,
             until_changed=True,
@@ -95,11 +114,15 @@ async def may_run_outside(
 def question(items: Sequence[Item], approvals: Approvals) -> Question:
     """The one question about several items: what each is, and what it may run."""
     changed = any(trust.state(item, approvals) == "changed" for item in items)
+    title = "Use this repository's extensions"
+    if any(trust.written_after(item, approvals) for item in items):
+        title = "Use what a session wrote that had read outside text"
+    elif changed:
+        title += ", which has changed since you approved it"
     return Question(
         tool="trust",
         subject=visible(", ".join(map(named, items))),
-        title="Use this repository's extensions"
-        + (", which has changed since you approved it" if changed else ""),
+        title=title,
         preview=visible("\n\n".join(shown(item, approvals) for item in items)),
         reason="It can run programs or steer the model. Yes holds until it changes; "
         "`kode trust` lists and revokes.",
@@ -110,14 +133,17 @@ def question(items: Sequence[Item], approvals: Approvals) -> Question:
 
 
 def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
-    """An item for a person: its content, or what changed in it."""
+    """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
     body = trust.diff(item, approvals) if state == "changed" else item.content
-    kept = body.rstrip("\n").split("\n")
-    if len(kept) > lines:
-        rest = f"… {len(kept) - lines} more lines: `kode trust show {item.name}`"
-        kept = [*kept[:lines], rest]
-    return "\n".join((f"{named(item)} ({state}, from {item.origin})", *kept))
+    every = body.rstrip("\n").split("\n")
+    # A key has several lines, so it is looked for before its end is cut off.
+    kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
+    if len(every) > lines:
+        kept.append(f"… {len(every) - lines} more lines: `kode trust show {item.name}`")
+    source = trust.written_after(item, approvals)
+    after = f", written after reading {source}" if source else ""
+    return "\n".join((f"{named(item)} ({state}, from {item.origin}{after})", *kept))
 
 
 def named(item: Item) -> str:

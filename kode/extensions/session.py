@@ -18,7 +18,7 @@ from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may_run_outside, review
+from kode.extensions.review import may_change, may_run_outside, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
 
@@ -50,13 +50,16 @@ class Extensions:
     ask: Ask | None
     open_server: Open
     sandbox: Sandbox | None = None
-    """What servers and hooks run in; None if they need none, or may not run without."""
+    """What servers and hooks run in; None if the person turned it off, which lets only their own
+    run without."""
+    required: bool = False
+    """Whether nothing may run without a sandbox, so that nobody is asked about it."""
     deferred: bool | Literal["auto"] = "auto"
     trust_project: bool = False
     given: Sequence[Entry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
-    """Names of unapproved extensions, which stay off."""
+    """What is not approved and stays off, as `kind NAME`."""
     servers: dict[str, McpServer] = field(default_factory=dict)
     reachable: tuple[Tool, ...] = ()
     """Every tool of the servers, and the pair for all: a session goes on with those that its
@@ -99,14 +102,17 @@ class Extensions:
 
     def _waits(self, server: McpServer) -> bool:
         """Whether it may need a yes first, because it cannot run in a sandbox."""
-        runs_here = "command" in server.entry.values
-        return runs_here and self.sandbox is not None and bool(self.sandbox.cannot_hold())
+        if "command" not in server.entry.values or self.required:
+            return False
+        if self.sandbox is None:
+            return server.entry.scope == "project"
+        return bool(self.sandbox.cannot_hold())
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
         this session: later ones are reached through `mcp_call`, if it is among them."""
         try:
-            self.untrusted = await review(
+            waiting = await review(
                 self.home,
                 self.cwd,
                 trust_project=self.trust_project,
@@ -116,10 +122,14 @@ class Extensions:
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
-            if self.untrusted:
+            self.untrusted = tuple(map(named, waiting))
+            # Of instructions their reader says it, also where nobody is asked.
+            off = [named(item) for item in waiting if item.kind != "instructions"]
+            if off:
+                once = "" if self.trust_project else ", --trust-project trusts it for once"
                 self._say(
-                    f"Not used, because not approved: {', '.join(self.untrusted)}. "
-                    "`kode trust approve` shows and approves, --trust-project trusts it for once."
+                    f"Not used, because not approved: {', '.join(off)}. "
+                    f"`kode trust approve` shows and approves{once}."
                 )
             self.begin()
         servers = list(self.servers.values())
@@ -138,8 +148,12 @@ class Extensions:
 
     async def ask_outside(self, items: Sequence[Item]) -> None:
         """Where there is no sandbox, asks once about each server or hook in use that would run
-        without one."""
-        if not items or self.sandbox is None or await asyncio.to_thread(self.sandbox.holds):
+        without one; where the person turned it off, about each of the repository."""
+        if self.sandbox is None:
+            items = [item for item in items if item.scope == "project"]
+        if not items or self.required:
+            return
+        if self.sandbox is not None and await asyncio.to_thread(self.sandbox.holds):
             return
         project, declined = paths.project_root(self.cwd), self._declined
         for item in items:
@@ -147,6 +161,14 @@ class Extensions:
                 await may_run_outside(self.home, project, item, ask=self.ask, declined=declined)
             except KodeError as error:
                 self.emit(Notice(text=f"{item.name} stays off. {error}"))
+
+    async def may_change(self, item: Item) -> bool:
+        """Whether a changed item may be used as it is now; asks once about each change.
+
+        Raises: StorageError, BusyError.
+        """
+        project = paths.project_root(self.cwd)
+        return await may_change(self.home, project, item, ask=self.ask, declined=self._declined)
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

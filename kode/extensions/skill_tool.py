@@ -13,6 +13,7 @@ from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ConfigError, ToolError
 from kode.extensions.places import Place, read_text
 from kode.extensions.skills import Skill, read_skill
+from kode.extensions.trust import is_held
 from kode.function_tool import tool
 
 DESCRIPTION = """\
@@ -20,8 +21,8 @@ Load a skill: instructions for a kind of task, from the list in the system promp
 one of its files instead. Its scripts are run with `shell`."""
 
 
-def skill_tool(skills: Sequence[Skill], top: Path) -> Tool:
-    """The tool for one session; `top` is the root of the project."""
+def skill_tool(skills: Sequence[Skill], home: Path, top: Path) -> Tool:
+    """The tool for one session; `home` is `$KODE_HOME`, `top` the root of the project."""
     known = {skill.item.name: skill for skill in skills}
 
     async def skill(
@@ -29,16 +30,17 @@ def skill_tool(skills: Sequence[Skill], top: Path) -> Tool:
         name: str,
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
-        loaded = as_pinned(_named(known, name), top)
+        loaded = as_pinned(_named(known, name), home, top)
         if file is not None:
             text = _file_of(loaded, file, top)
-            return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines")
+            read = (str(loaded.folder / file),)
+            return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
         return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
 
     return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
 
 
-def as_pinned(skill: Skill, top: Path) -> Skill:
+def as_pinned(skill: Skill, home: Path, top: Path) -> Skill:
     """Reads the skill again from disk.
 
     Raises: ToolError if it has changed since this session began: the person approved only that
@@ -50,7 +52,8 @@ def as_pinned(skill: Skill, top: Path) -> Skill:
         raise ToolError(
             f"The skill cannot be read any more: {error}. Continue without it."
         ) from None
-    if now.item.scope == "project" and now.item.content != skill.item.content:
+    changed = now.item.scope == "project" and now.item.content != skill.item.content
+    if changed or is_held(now.item, home, top):
         raise ToolError(
             f"The skill {skill.item.name} has changed since this session began, so it is off until "
             "the person approves it again (`kode trust`). Continue without it."
@@ -78,4 +81,4 @@ def _file_of(skill: Skill, file: str, top: Path) -> str:
 
 
 def _place(skill: Skill, top: Path) -> Place:
-    return Place(folder=skill.folder.parent, scope=skill.item.scope, top=top)
+    return Place(folder=skill.folder, scope=skill.item.scope, top=top)

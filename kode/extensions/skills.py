@@ -5,7 +5,7 @@ A skill's script runs like any other command, by the model and through the gate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.errors import ConfigError
@@ -79,7 +79,7 @@ def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
 
 def read_skill(folder: Path, place: Place) -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
-    text = read_text(folder / FILE, place)
+    text = read_text(folder / FILE, replace(place, folder=folder))
     document = front_matter.read(text)
     if document.problem:
         raise ConfigError(f"{folder / FILE}: {document.problem}")
@@ -93,7 +93,8 @@ def read_skill(folder: Path, place: Place) -> Skill:
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
-    content = folder_content(folder) if place.scope == "project" else text
+    is_whole = place.scope == "project"
+    content = folder_content(folder) if is_whole else text
     return Skill(
         item=Item(
             kind="skill",
@@ -101,6 +102,7 @@ def read_skill(folder: Path, place: Place) -> Skill:
             origin=folder,
             scope=place.scope,
             content=content,
+            covers=(str(folder if is_whole else folder / FILE),),
         ),
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         body=document.body,

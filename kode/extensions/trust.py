@@ -1,5 +1,7 @@
-"""What a person approved of a repository's extensions: pinned by full content, so that a change
-disables it until the new content is approved, with a diff.
+"""What a person approved of a repository's extensions: pinned by full content, with what it loads,
+so that a change disables it until the new content is approved, with a diff. What a session wrote
+that had read outside text needs approval wherever it lies, and may be a text that nobody is asked
+about else.
 
 The only place that decides what needs approval. Not here: finding extensions and asking about them.
 """
@@ -8,28 +10,45 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import durable, paths
-from kode.errors import ConfigError
+from kode.credentials import redact
+from kode.errors import ConfigError, StorageError
+from kode.extensions import loads
+from kode.extensions.loads import Loaded
 from kode.permissions.approvals import read_approvals, write_approvals
+from kode.session.marks import Record, record_of
 from kode.tools.diffs import unified_diff
+from kode.workplace import below
 
 Kind = Literal[
-    "mcp", "mcp-tool", "skill", "command", "agent", "hook", "mcp-outside", "hook-outside"
+    "mcp",
+    "mcp-tool",
+    "skill",
+    "command",
+    "agent",
+    "hook",
+    "instructions",
+    "mcp-outside",
+    "hook-outside",
 ]
 """`-outside`: that it may run without a sandbox, where there is none."""
 BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "hook-outside")
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
+NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
+"""What no finder lists once it is approved."""
 Scope = Literal["project", "home", "client"]
 State = Literal["trusted", "new", "changed"]
 
 MAX_FILES = 1_000
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
+MAX_KEPT_CHARS = 1024 * 1024
+"""Limit of a text that is kept to show a change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +62,11 @@ class Item:
     scope: Scope
     """Who brought it: the repository, the person's own home, or the program that started kode."""
     content: str
-    """Everything it can do: an approval covers only what is in here. For a folder,
-    `folder_content`."""
+    """Everything it can do, except for what it loads. For a folder, `folder_content`."""
+    covers: tuple[str, ...] = ()
+    """Files and folders that are in `content`, absolute."""
+    sha256: str = ""
+    """Of instructions: of the file's bytes, if all of its text is in the content; "" otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +78,34 @@ class Approved:
     origin: str
     digest: str
     content: str
+    """Without credentials: to show what changed."""
     approved_at: str
     """ISO 8601, UTC."""
+    loads: tuple[Loaded, ...] = ()
+    """What it was seen to load besides."""
+    folders: tuple[str, ...] = ()
+    """Where it looked for that."""
+    names: str = ""
+    """See `loads.names_in`; "" until it was seen."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is known what it loads, unless one of its files changed."""
+        return self.names != "" and self.names == loads.names_in(self.folders)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
     """What was approved for one project."""
 
+    project: Path = field(default_factory=Path)
     items: tuple[Approved, ...] = ()
     trust_project: bool = False
     """Whether the entire project counts as approved in this process (`--trust-project`)."""
     problem: str = ""
-    """A sentence if the approvals file was damaged; "" otherwise."""
+    """Sentences if the approvals file or the record of marks was damaged; "" otherwise."""
+    marks: Record | None = None
+    """Which files were written by sessions that had read outside text."""
 
     def find(self, item: Item) -> Approved | None:
         """The approval of this item, for any content."""
@@ -88,10 +125,10 @@ def digest(item: Item) -> str:
 
 def folder_content(folder: Path) -> str:
     """All files below a folder as one text: paths, modes, lengths and contents, in a fixed order.
-    Binary files and links are represented by what pins them.
+    Binary files are represented by what pins them.
 
-    Raises: ConfigError for what cannot be pinned: a link to a folder, a special file, or too much
-        data.
+    Raises: ConfigError for what cannot be pinned: a link to a folder or out of this one, a special
+        file, or too much data.
     """
     parts, size = [], 0
     for count, path in enumerate(_files_below(folder), 1):
@@ -114,26 +151,78 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     approved. Never raises."""
     path = paths.trust_file(home, project)
     items, problem = read_approvals(path, _decode, "this project's extensions are off")
-    return Approvals(items=items, trust_project=trust_project, problem=problem)
+    marks = record_of(home)
+    try:
+        damage = marks.read()
+    except StorageError as error:
+        damage = str(error)
+    problem = f"{problem} {damage}".strip()
+    return Approvals(
+        project=project, items=items, trust_project=trust_project, problem=problem, marks=marks
+    )
 
 
 def state(item: Item, approvals: Approvals) -> State:
-    """Whether an item may be used. Items from the person's own home or program are trusted; those
-    of a repository if approved with exactly this content. A tool of any server must match its pin,
-    even of the person's own, and nothing runs without a sandbox unless approved."""
-    its_own = item.scope != "project" or approvals.trust_project
-    if its_own and item.kind not in BESIDE:
+    """Whether an item may be used. Items from the person's own home or program and instructions are
+    trusted, unless `written_after` names a source; those of a repository if approved with exactly
+    this content. A tool of any server must match its pin, even of the person's own, and nothing
+    runs without a sandbox unless approved."""
+    its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
+    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
         return "trusted"
+    before = _text_before(item, approvals)
+    if before is not None:
+        return "trusted" if before == item.content else "changed"
     known = approvals.find(item)
     if known is None:
         return "new"
-    return "trusted" if known.digest == digest(item) else "changed"
+    is_same = known.digest == digest(item)
+    is_same = is_same and not any(loads.is_changed(one, approvals.project) for one in known.loads)
+    return "trusted" if is_same else "changed"
+
+
+def written_after(item: Item, approvals: Approvals) -> str:
+    """The outside text that a session had read which wrote one of an item's files; "" for none."""
+    if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
+        return ""
+    files: list[str] = []
+    for name in item.covers or (str(item.origin),):
+        is_folder = os.path.isdir(name)
+        files += map(str, _all_below(name)) if is_folder else [name]
+    return next(filter(None, map(approvals.marks.source, files)), "")
+
+
+def is_held(item: Item, home: Path, project: Path) -> bool:
+    """Whether an item that a session began with was meanwhile written by one that had read outside
+    text, and is not approved as it is now."""
+    approvals = load(home, project)
+    return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
+
+
+def _all_below(folder: str) -> Iterable[Path]:
+    return (Path(where) / name for where, _, names in os.walk(folder) for name in names)
 
 
 def diff(item: Item, approvals: Approvals) -> str:
-    """What changed since the approval, as a unified diff; "" if new or unchanged."""
-    known = approvals.find(item)
-    return unified_diff(item.name, known.content, item.content) if known is not None else ""
+    """What changed since the approval, in it and in what it loads, as a unified diff without
+    credentials; "" if new or unchanged."""
+    before, known = _text_before(item, approvals), approvals.find(item)
+    if before is None and known is not None:
+        before = known.content
+    own = "" if before is None else unified_diff(item.name, redact(before), _kept(item))
+    if known is None:
+        return own
+    if not own and known.digest != digest(item):
+        own = f"{item.name} differs in a credential, or is too large to compare\n"
+    return own + "".join(loads.diff(one, approvals.project) for one in known.loads)
+
+
+def _text_before(item: Item, approvals: Approvals) -> str | None:
+    """The instructions that sessions had before one with outside text changed them."""
+    if item.kind != "instructions" or approvals.marks is None:
+        return None
+    before = approvals.marks.text_before(str(item.origin))
+    return None if before is None else f"{before}\n"
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
@@ -141,14 +230,16 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    instructions = [item for item in items if item.kind == "instructions"]
+    record_of(home).approve((str(item.origin), item.sha256) for item in instructions)
+    now = datetime.now(UTC).isoformat()
     fresh = [
         Approved(
             kind=item.kind,
             name=item.name,
             origin=str(item.origin),
             digest=digest(item),
-            content=item.content,
+            content=_kept(item),
             approved_at=now,
         )
         for item in items
@@ -159,10 +250,47 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
     )
 
 
+def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> Approvals:
+    """Pins what an approved item was seen to open in the project; returns all approvals. What was
+    changed since the approval counts as a change of the item.
+
+    Raises: ConfigError for too many files; StorageError, BusyError.
+    """
+
+    # Of the settings file only the entry is in the content.
+    held = [own for own in item.covers if own != str(item.origin)]
+    besides = [path for path in opened if not any(below(path, own) for own in held)]
+
+    def seen(one: Approved) -> Approved:
+        since = datetime.fromisoformat(one.approved_at).timestamp()
+        folders = loads.folders_of(opened, project)
+        return replace(
+            one,
+            loads=loads.add_opened(one.loads, besides, project=project, since=since),
+            folders=folders,
+            names=loads.names_in(folders),
+        )
+
+    return _change(
+        home,
+        project,
+        lambda known: [seen(o) if _identity(o) == _identity(item) else o for o in known],
+    )
+
+
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
+    gone = tuple(gone)
+    for one in gone:
+        if one.kind == "instructions":
+            record_of(home).withdraw(one.origin)
     revoked = {_identity(one) for one in gone}
     return _change(home, project, lambda known: [o for o in known if _identity(o) not in revoked])
+
+
+def _kept(item: Item) -> str:
+    """What is kept of an item to show a change."""
+    return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
 def _identity(one: Item | Approved) -> tuple[str, str, str]:
@@ -174,16 +302,25 @@ def _change(
 ) -> Approvals:
     path = paths.trust_file(home, project)
     with durable.locked(path.parent):
-        items = tuple(change(load(home, project).items))
-        write_approvals(path, project, {"items": [asdict(one) for one in items]})
-    return Approvals(items=items)
+        known = load(home, project).items
+        items = tuple(change(known))
+        if items != known:
+            write_approvals(path, project, {"items": [asdict(one) for one in items]})
+    return Approvals(project=project, items=items)
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
-    items = tuple(Approved(**one) for one in document["items"])
-    if not all(isinstance(value, str) for one in items for value in asdict(one).values()):
+    return tuple(map(_approved, document["items"]))
+
+
+def _approved(one: Mapping[str, Any]) -> Approved:
+    """Raises: ValueError, TypeError for damage."""
+    plain = {key: value for key, value in one.items() if key not in ("loads", "folders")}
+    files, folders = one.get("loads", []), one.get("folders", [])
+    held = (*plain.values(), *folders, *(value for file in files for value in file.values()))
+    if not all(isinstance(value, str) for value in held):
         raise ValueError("a value is not text")
-    return items
+    return Approved(**plain, loads=tuple(Loaded(**file) for file in files), folders=tuple(folders))
 
 
 def _files_below(folder: Path) -> Iterable[Path]:
@@ -199,8 +336,11 @@ def _files_below(folder: Path) -> Iterable[Path]:
 
 
 def _pinned_bytes(path: Path, folder: Path) -> bytes:
+    real = os.path.realpath(path)
+    if not Path(real).is_relative_to(os.path.realpath(folder)):
+        raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        with open(real, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
             return file.read(MAX_BYTES + 1)
@@ -209,8 +349,8 @@ def _pinned_bytes(path: Path, folder: Path) -> bytes:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Opens without waiting, in case of a pipe that nobody writes to."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    """Opens what is no link, without waiting, in case of a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _raise(error: OSError) -> None:

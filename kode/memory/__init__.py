@@ -4,7 +4,7 @@ This module opens one; `kode.registry` lists them. Each is a folder; shared code
 
     base · project · guarded      the base of every system, and the guard around it
     scan · frame                  what may not be remembered; how a model sees memory
-    history                       every change with its undo
+    history · places · standing   every change with its undo; where they are made; both compared
     ask · transcript              the one way memory calls a model, and a session as text for it
     terms · embed · rank · when   a text as words and as a vector; ranking by a query
     index · cache · search        words and vectors in SQLite; a search by a model

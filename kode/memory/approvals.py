@@ -2,6 +2,7 @@
 systems, and what a system holds back itself. Lists, approves and drops them, singly or in bulk."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kode.errors import MemoryRefused
 from kode.memory import proposals
@@ -27,9 +28,28 @@ async def approve(system: BaseMemory, id: str) -> str:
     if not proposed.begins(id):
         return await system.approve(id)
     proposal, addition = proposed.approved(id, system.name, system.project)
-    done = await system.add(addition)
-    await proposed.settle(proposal, change_of(done))
+    proposed.begin(proposal, system.name)
+    try:
+        done = await system.add(addition)
+        await proposed.settle(proposal, change_of(done))
+    finally:
+        proposed.end(proposal.id)
     return done
+
+
+async def finish(system: BaseMemory) -> list[str]:
+    """Completes approvals that a crash has cut short, for the system and the project they were made
+    in; returns what was approved. Nothing is stored twice. Raises: StorageError, BusyError."""
+    proposed, finished = _proposals(system), []
+    for id in proposed.begun(system.name):
+        proposal = proposed.read(id)
+        if proposal is None:
+            proposed.end(id)
+            continue
+        with suppress(MemoryRefused):
+            await approve(system, id)
+            finished.append(proposal.text)
+    return finished
 
 
 async def approve_many(

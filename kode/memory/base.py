@@ -24,9 +24,9 @@ from kode.contracts import (
     Tool,
     Turn,
 )
-from kode.errors import ConfigError, KodeError, MemoryRefused, StorageError
+from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, uses
+from kode.memory import frame, standing, uses
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.lineage import Entry, Place
 from kode.memory.source import citing
@@ -313,6 +313,21 @@ class BaseMemory(NullMemory, ABC):
     @abstractmethod
     async def remove_entry(self, entry: Entry) -> str:
         """Removes a current entry."""
+
+    async def reconcile(self) -> None:
+        """Compares what is stored with the history, and reports what differs: called once it is
+        open, but for a rebuild."""
+        try:
+            lines = await standing.reconcile(self, read_only=self._context.read_only)
+        except (StorageError, BusyError) as error:  # memory works without
+            lines = [f"Memory was not compared with its history: {error}"]
+        for line in lines:
+            self._notice(line)
+
+    async def rebuild(self) -> str:
+        """Puts back what the history has and the files do not."""
+        self._check_writable()
+        return await standing.rebuild(self)
 
     async def list_episodes(self, count: int) -> str:
         """The newest episodes, one a line."""

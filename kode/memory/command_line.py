@@ -63,6 +63,7 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     undo.add_argument(
         "--with-derived", action="store_true", help="also undo everything derived from it"
     )
+    commands.add_parser("rebuild", help="put back what the history has and the files do not")
     review = commands.add_parser("review", help="decide pending items, one key each")
     review.add_argument("--list", action="store_true", help="only list it")
     approve = commands.add_parser("approve", help="approve entries from outside text")

@@ -24,14 +24,16 @@ from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import places
 from kode.memory.foreign.take import move_in
 from kode.memory.guarded import inside, kept_in
-from kode.memory.history import Change
+from kode.memory.history import BY_HAND, Change
 from kode.memory.lineage import superseded
 from kode.memory.undo import Confirm, Following, undo, undo_session
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
-from kode.messages import shorten
+from kode.messages import first_of, shorten
 
 TEXT_CHARS = 100
+LINES_SHOWN = 5
+"""Of a change's lines in the log."""
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
@@ -102,6 +104,8 @@ async def run_command(
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(kept, arguments.n)
+    if command == "rebuild":
+        return await kept.rebuild()
     following = Following(describe=_change, with_derived=arguments.with_derived, confirm=confirm)
     if arguments.batch:
         return await undo_import(kept, arguments.batch, following)
@@ -183,22 +187,28 @@ def _doubted(system: BaseMemory) -> str:
 
 def _log(system: BaseMemory, count: int) -> str:
     tail = system.history.tail(max(1, count))
-    lines = [_change(change) for change in reversed(tail.changes)]
+    never = {change.undoes: change.reason for change in tail.changes if change.is_mark}
+    never |= dict.fromkeys(system.history.unfinished(), "never made, or being made")
+    lines = [
+        f"{_change(change)}  [{never[change.id]}]" if change.id in never else _change(change)
+        for change in reversed(tail.changes)
+        if not change.is_mark
+    ]
     if tail.damaged:
         lines.append(f"(damaged lines skipped in {system.history.path}: {tail.damaged})")
     return "\n".join(lines) or "Nothing has changed yet."
 
 
 def _change(change: Change) -> str:
-    sides = ("; ".join(texts) for texts in (change.before, change.after))
-    # One line of a full record with its fields says less than the reason.
-    texts = [shorten(side, TEXT_CHARS) for side in sides if side and not side.startswith(_RECORDS)]
-    what = ": " + " → ".join(texts) if texts else ""
+    sides = (
+        "; ".join(first_of([shorten(line, TEXT_CHARS) for line in side], LINES_SHOWN))
+        for side in change.differences
+    )
+    gone, new = sides
+    if gone and not new and (change.after or change.kind == BY_HAND):
+        new = "(nothing)"
+    what = ": " + " → ".join(filter(None, (gone, new))) if gone or new else ""
     reason = f"  [{change.reason}]" if change.reason else ""
     when = change.at[:16].replace("T", " ")
     who = f"{change.who}{change.whose}"
     return f"{change.id}  {when}  {who}  {change.kind} {change.target}{what}{reason}"
-
-
-_RECORDS = ("---\n", "{")
-"""How an episode's file and a note begin in the history."""

@@ -83,7 +83,7 @@ class Guarded:
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         self._emit, self._context = context.emit, context
         self._state = state
-        await self._call("open", lambda: self.system.open(context, state), None)
+        await self._call("open", lambda: self._open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
         if has_lost_messages(reason):
@@ -122,6 +122,11 @@ class Guarded:
 
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
+
+    async def _open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        await self.system.open(context, state)
+        if isinstance(self.system, BaseMemory):
+            await self.system.reconcile()
 
     async def _recall(self, turn: Turn) -> str:
         recalled = await self.system.recall(turn)

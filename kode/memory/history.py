@@ -1,22 +1,32 @@
 """Records every change to memory in `history.jsonl`: the texts before and after, the author, reason
 and source. `lineage.py` derives an entry's past from it.
 
-A change is recorded before it is made (a crash in between leaves an entry whose undo finds nothing
-to do, never a lost original). Undoing is a change like any other, so it can be undone.
+A change is recorded with its data, then made, then done (`making`): its line says what stood in its
+place before and what stands there after, and a marker in `unfinished/` lies from before the line
+until the place carries it. What a killed kode left is judged by `standing.reconcile`. Undoing is a
+change like any other, so it can be undone.
+
+`history.jsonl.seal` has the length and checksum of what kode left, to find what was cut off or
+changed since. It is written without a sync: an older seal holds for the beginning.
 """
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import secrets
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import credentials, durable
-from kode.errors import MemoryRefused
+from kode.beneath import TEMPORARY_PREFIX
+from kode.errors import KodeError, MemoryRefused
+from kode.memory.places import Places, State, fingerprint
 from kode.memory.stored import read_row
 from kode.sealed import is_intact, seal
 
@@ -26,6 +36,18 @@ _TERMS = (
     b'"since": ',
     b'"until": ',
     b'"kind": "confirm"',
+)
+BY_HAND = "by-hand"
+"""The kind of a change that a person made in the file itself."""
+REBUILD = "rebuild"
+"""The kind of one that put back what the history has."""
+_RECORDS = ("---\n", "{")
+"""How an episode's file and a note begin."""
+_GENERATED = "> Summary:"
+_STANDS = b'"stands": "'
+_TARGET = re.compile(rb'"target": "([^"]*)"')
+_STANDING = re.compile(
+    rb'"target": "([^"]*)", (?:"stood": "[0-9a-f]*", )?"stands": "([0-9a-f]{16})"'
 )
 _ID_AND_TIME = re.compile(rb'"id": "([\w-]+)", "at": "([^"]+)"')
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -75,6 +97,10 @@ class Change:
     """What happened, in one word of the system: add, replace, remove, merge, consolidate, ..."""
     target: str
     """What changed: a path below the memory folder, or a note's id."""
+    stood: str = ""
+    """The fingerprint of what stood in its place before; "" if it was not followed."""
+    stands: str = ""
+    """The same for afterwards."""
     system: str
     who: Who
     before: tuple[str, ...] = ()
@@ -114,6 +140,31 @@ class Change:
         """` of bob on bobs-laptop` if a colleague made it; "" for a local change."""
         return whose(self.person, self.host)
 
+    @property
+    def differences(self) -> tuple[list[str], list[str]]:
+        """The lines that it takes away, and those that it adds: of one text that became another
+        those that differ, else all. Nothing of full records, of which its reason says more, nor of
+        generated summaries."""
+        old, new = (
+            [
+                line
+                for text in side
+                if not text.startswith(_RECORDS)
+                for line in text.split("\n")
+                if line.strip() and not line.startswith(_GENERATED)
+            ]
+            for side in (self.before, self.after)
+        )
+        if self.before[1:] or self.after[1:] or set(old) == set(new):
+            return old, new
+        was, now = set(old), set(new)
+        return [line for line in old if line not in now], [line for line in new if line not in was]
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it only says that nothing is left of the change it undoes."""
+        return bool(self.undoes) and not self.before and not self.after
+
     @classmethod
     def by(cls, author: Author, system: str, kind: str, target: str, **values: Any) -> "Change":
         """A change by an author; `values` are its other fields."""
@@ -136,28 +187,214 @@ class Tail:
 class History:
     """The history of one memory folder; shared by every system and process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, places: Places | None = None) -> None:
         self.path = path
+        self.places = places
+        """Where the changes are made; None if that is not followed."""
 
     def record(self, author: Author, system: str, kind: str, target: str, **values: Any) -> Change:
         """Appends a change by an author. Raises: StorageError."""
         return self.append(Change.by(author, system, kind, target, **values))
 
     def append(self, change: Change) -> Change:
-        """Appends a change durably; returns it as written, with credentials masked.
+        """Appends a change durably that makes nothing, or whose place is not followed; returns it
+        as written, with credentials masked.
 
         Raises: StorageError; then the change must not be made.
         """
         change = _mask(change)
-        durable.make_folder(self.path.parent)
-        durable.append_line(self.path, _line(change))
+        self._append([_line(change)])
         return change
 
     def append_all(self, changes: Sequence[Change]) -> None:
         """Appends changes that were made elsewhere, with one sync for all. Raises: StorageError."""
         if changes:
-            durable.make_folder(self.path.parent)
-            durable.append_lines(self.path, [_line(_mask(change)) for change in changes])
+            self._append([_line(_mask(change)) for change in changes])
+
+    @contextlib.contextmanager
+    def making(
+        self, change: Change, stands: State | None = None, *, as_is: bool = False
+    ) -> Iterator[Change]:
+        """Appends a change; the block makes it, with the lock of its place held. `stands` is what
+        is there afterwards, where the change itself does not say so. What a person edited there
+        before becomes a change of its own, but for `as_is`. A block that fails leaves the change
+        marked as never made.
+
+        Raises: StorageError, MemoryRefused; then the block has not begun.
+        """
+        places, target = self.places, change.target
+        if places is None or not places.tracks(target):
+            yield self.append(change)
+            return
+        was = places.read(target)
+        if places.watched and not as_is:
+            self.take_hand_edit(target, was)
+        then = places.after(was, change) if stands is None else stands
+        change = replace(change, stood=fingerprint(was), stands=fingerprint(then))
+        durable.make_folder(self._unfinished)
+        marker = self._unfinished / change.id
+        with durable.storage_errors(marker, "write"):
+            marker.touch()
+        try:
+            written = self.append(change)
+        except BaseException:
+            self.forget(change.id)
+            raise
+        try:
+            yield written
+        except BaseException:
+            with contextlib.suppress(KodeError):  # then the next opening judges it
+                self.conclude(written)
+            raise
+        self.forget(change.id)
+
+    def conclude(self, change: Change) -> bool:
+        """Ends an unfinished change, with the lock of its place held; returns whether it was made.
+        If not, it is marked so. Raises: MemoryRefused, StorageError."""
+        places = self.places
+        state = places.read(change.target) if places else ()
+        made = fingerprint(state) != change.stood or change.stood == change.stands
+        if places and not made:
+            never = Author(who="undo")
+            reason = f"{change.kind} {change.id} was never made: kode was stopped before"
+            mark = undo_of(change, never, before=(), after=(), reason=reason)
+            self.append(replace(mark, stood=change.stood, stands=change.stood))
+        if places and made:
+            places.finish(change.target, state)
+        self.forget(change.id)
+        return made
+
+    def unfinished(self) -> list[str]:
+        """The ids of the changes that were begun, in this or another process, and not finished."""
+        with contextlib.suppress(OSError):
+            return sorted(os.listdir(self._unfinished))
+        return []
+
+    def forget(self, id: str) -> None:
+        """Removes the marker of a change that was not even recorded."""
+        with contextlib.suppress(OSError):
+            (self._unfinished / id).unlink()
+
+    def standing_places(self) -> dict[str, str]:
+        """Every place whose changes say what stands there → the last fingerprint."""
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
+            found = _STANDING.findall(self.path.read_bytes())
+            places = {one: self._place(one) for one in {target for target, _ in found}}
+            return {place: at.decode() for one, at in found if (place := places[one])}
+        return {}
+
+    def take_hand_edit(self, target: str, state: State) -> Change | None:
+        """Appends what a person changed in a place since its last change, with its lock held; None
+        if nothing differs. Raises: StorageError."""
+        places, known = self.places, self.stands(target)
+        if places is None or known == fingerprint(state):
+            return None
+        before, masked = self.replayed(target)
+        fields = places.apart(target, before, state)
+        if not fields:
+            return None
+        fields |= {"stands": fingerprint(state), "redacted": masked}
+        return self.record(Author(who="user"), places.system, BY_HAND, target, **fields)
+
+    def stands(self, target: str) -> str:
+        """The fingerprint of what stands in a place after its last change; "" if unknown."""
+        term = self.places.term(target) if self.places else b""
+        for line in self._lines_backwards():
+            if term in line and _STANDS in line and (change := _read(line)):
+                return change.stands
+        return ""
+
+    def replayed(self, target: str) -> tuple[State, bool]:
+        """What stands in a place by its changes alone, and whether credentials are masked in it."""
+        if self.places is None:
+            return (), False
+        state: State = ()
+        made = self.made(self.places.term(target))
+        for change in made:
+            state = self.places.after(state, change)
+        return state, any(change.redacted for change in made)
+
+    def made(self, term: bytes) -> list[Change]:
+        """The changes with a term in their lines, oldest first, without those never made."""
+        found = {change.id: change for change in map(_read, self._lines_with([term])) if change}
+        never = {change.undoes for change in found.values() if change.is_mark}
+        return [one for one in reversed(found.values()) if one.id not in never]
+
+    def changed_places(self) -> list[str]:
+        """Every place that has a change, in order of first mention."""
+        with durable.storage_errors(self.path, "read"), contextlib.suppress(*_MISSING):
+            found = dict.fromkeys(_TARGET.findall(self.path.read_bytes()))
+            return list(dict.fromkeys(filter(None, map(self._place, found))))
+        return []
+
+    def _place(self, target: bytes) -> str:
+        """ "" for one that is not followed."""
+        places, name = self.places, target.decode(errors="replace")
+        return places.place_of(name) if places and places.tracks(name) else ""
+
+    def damage(self, *, mend: bool) -> str:
+        """What happened to the file since kode wrote it, in words; "" if nothing did. With `mend`
+        the file counts as it is from now on. Raises: StorageError."""
+        with durable.storage_errors(self.path, "read"):
+            try:
+                data = self.path.read_bytes()
+            except FileNotFoundError:
+                data = b""
+        size, crc = self._sealed()
+        if len(data) >= size and zlib.crc32(data[:size]) == crc:
+            return ""
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        once = set(lines)
+        unreadable = sum(_read(line) is None for line in once)
+        parts = (
+            f"{size - len(data):,} bytes are gone from its end" if len(data) < size else "",
+            f"{unreadable} of its lines cannot be read" if unreadable else "",
+            f"{len(lines) - len(once)} of its lines are there twice" if lines[len(once) :] else "",
+        )
+        said = ", ".join(filter(None, parts))
+        if mend:
+            end = data.rfind(b"\n") + 1  # the next append cuts off what follows
+            self._seal(end, zlib.crc32(data[:end]))
+        return said or "it was edited"
+
+    @property
+    def _unfinished(self) -> Path:
+        return self.path.with_name("unfinished")
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        durable.make_folder(self.path.parent)
+        with (
+            durable.storage_errors(self.path, "append to"),
+            durable.open_for_append(self.path) as file,
+        ):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                durable.append_to(file, b"\n".join(lines), self.path)
+                size, crc = self._sealed()
+                end = os.fstat(file.fileno()).st_size
+                if size < end:  # what lies between was not sealed: kode was killed, or is older
+                    new = os.pread(file.fileno(), end - size, size)
+                    self._seal(end, zlib.crc32(new, crc))
+            finally:
+                durable.unlock(file)
+
+    def _sealed(self) -> tuple[int, int]:
+        """Length and CRC-32 of what kode left, which the file must begin with."""
+        with contextlib.suppress(OSError, ValueError):
+            size, crc = self._seal_path.read_text().split()
+            return max(0, int(size)), int(crc, 16)
+        return 0, 0
+
+    def _seal(self, size: int, crc: int) -> None:
+        temporary = self._seal_path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+        with contextlib.suppress(OSError):
+            temporary.touch(0o600)
+            temporary.write_text(f"{size} {crc:08x}\n")
+            temporary.replace(self._seal_path)
+
+    @property
+    def _seal_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.seal")
 
     def known(self) -> set[str]:
         """Id and time of every local change, as `ID TIME`. Raises: StorageError."""
@@ -213,6 +450,10 @@ class History:
     def standing(self, system: str) -> Iterator[Change]:
         """The changes of a system that are not undone, without undos, newest first."""
         return (change for change in _not_undone(self.changes(system)) if not change.undoes)
+
+    def is_in_effect(self, system: str, id: str) -> bool:
+        """Whether a change is there and not undone."""
+        return any(change.id == id for change in self._with(system, id.encode()))
 
     def in_terms(self, system: str) -> Iterator[Change]:
         """The effective changes that rest on code, hold for a time, or confirm an entry, newest

@@ -41,6 +41,13 @@ def revert_lines(now: str, before: str, after: str) -> str | None:
     return "\n".join(_apply(lines, [*theirs, *left]))
 
 
+def unite_lines(one: str, other: str) -> str:
+    """Every line of both texts, those of `one` first where they differ."""
+    lines, more = one.split("\n"), other.split("\n")
+    added = [(end, end, new) for _, end, new in _hunks(lines, more) if new]
+    return "\n".join(_apply(lines, added))
+
+
 def _hunks(base: Sequence[str], other: Sequence[str]) -> list[Hunk]:
     matcher = SequenceMatcher(None, base, other, autojunk=False)
     return [

@@ -194,8 +194,9 @@ class ProjectMemory(BaseMemory):
         if text is None:
             raise MemoryRefused(f"{name} has gone: it was approved or dropped meanwhile.")
         author, target = self._author("user"), self.folder.target(name)
-        change = self.history.record(author, self.system, "drop", target, before=(text,))
-        durable.remove(self.folder.path / name)
+        change = Change.by(author, self.system, "drop", target, before=(text,))
+        with self.history.making(change):
+            durable.remove(self.folder.path / name)
         return self._report(Outcome(line=f"dropped {Path(name).stem}", change_id=change.id))
 
     def _undo_drop(self, change: Change, author: Author) -> Outcome:
@@ -205,12 +206,12 @@ class ProjectMemory(BaseMemory):
         path = folder.path / name
         if path.exists() != bool(change.after):
             raise nothing_left(change)
-        written = self.history.append(undo_of(change, author))
-        if change.before:
-            durable.make_folder(path.parent)
-            durable.replace(path, change.before[0].encode(errors="replace"))
-        else:
-            durable.remove(path)
+        with self.history.making(undo_of(change, author)) as written:
+            if change.before:
+                durable.make_folder(path.parent)
+                durable.replace(path, change.before[0].encode(errors="replace"))
+            else:
+                durable.remove(path)
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
 
     async def undo_change(self, change: Change, batch: str = "") -> str:

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Addition, Outcome, Waiting, only_waiting
@@ -95,6 +96,7 @@ class Proposals(WaitingFolder[Proposal]):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root / "proposed")
+        self._begun = root / "approving"
         self._history = History(root / "history.jsonl")
 
     def all(self) -> list[Proposal]:
@@ -210,6 +212,22 @@ class Proposals(WaitingFolder[Proposal]):
             source="" if proposal.own else proposal.origin,
             batch=proposal.batch,
         )
+
+    def begin(self, proposal: Proposal, system: str) -> None:
+        """Notes that a proposal is about to be stored in `system`. Raises: StorageError."""
+        durable.make_folder(self._begun)
+        durable.replace(self._begun / proposal.id, system.encode())
+
+    def end(self, id: str) -> None:
+        """It is stored and no longer waits, or could not be stored. Raises: StorageError."""
+        durable.remove(self._begun / id)
+
+    def begun(self, system: str) -> list[str]:
+        """The ids of proposals that were about to be stored in `system`."""
+        with suppress(OSError):  # nearly always there is none
+            paths = sorted(self._begun.iterdir())
+            return [path.name for path in paths if path.read_bytes() == system.encode()]
+        return []
 
     async def drop(self, id: str) -> Outcome:
         """Drops a proposal, as the person. Raises: MemoryRefused, StorageError, BusyError."""

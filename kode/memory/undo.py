@@ -139,19 +139,16 @@ async def _undo_last(
     system: BaseMemory,
     following: Following,
 ) -> str:
-    """Undoes the last change of which something is left. One that a killed kode had only announced
-    is marked as undone, so that it does not block earlier ones."""
-    lines: list[str] = []
-    while change := system.history.last_to_undo(system.name, system.may_undo_unasked):
-        try:
-            done = await _undo_one(system, change, following)
-            return "\n".join([*lines, done])
-        except NothingToUndo as nothing:
-            lines.append(str(nothing))
-            _mark(system, change)
-    raise MemoryRefused(
-        "\n".join([*lines, "There is nothing to undo. `kode memory log` lists the changes."])
-    )
+    """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
+    before it stays: a person says of each that it goes."""
+    change = system.history.last_to_undo(system.name, system.may_undo_unasked)
+    if change is None:
+        raise MemoryRefused("There is nothing to undo. `kode memory log` lists the changes.")
+    try:
+        return await _undo_one(system, change, following)
+    except NothingToUndo as nothing:
+        _mark(system, change)
+        return f"{nothing} It does not count any more; the change before it was not touched."
 
 
 def _meant(system: BaseMemory, id: str) -> Change:

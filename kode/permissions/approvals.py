@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from kode import durable, paths
 from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, parse
+from kode.sealed import opened, sealed_object
 
 One = TypeVar("One")
 
@@ -40,7 +41,7 @@ def read_approvals(
     """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
     set aside; `without` says what applies then. Never raises."""
     try:
-        document = json.loads(path.read_bytes())
+        document = opened(json.loads(path.read_bytes()))
         if document["version"] != 1:
             raise ValueError(f"version {document['version']!r}")
         return decode(document), ""
@@ -48,7 +49,7 @@ def read_approvals(
         return (), ""
     except OSError as error:
         return (), f"Could not read {path} ({error.strerror}): {without}."
-    except (ValueError, TypeError, KeyError, ConfigError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ConfigError, RecursionError) as error:
         damage = error
     try:
         aside = durable.set_aside(path)
@@ -60,7 +61,7 @@ def read_approvals(
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
     """Replaces an approvals file; the caller holds the folder's lock. Raises: StorageError."""
-    document = {"version": 1, "project": str(project), **items}
+    document = sealed_object({"version": 1, "project": str(project), **items})
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 

@@ -57,11 +57,19 @@ def edit(call: Call) -> Decision:
         return by_rule
     if call.mode == "plan":
         return deny_plan("Editing a file")
+    if call.unseen and call.mode != "full" and is_rebuilt(call.unseen):
+        return deny("")  # no rule means byte code
     if by_rule is not None:
         return by_rule
+    if call.unseen and call.mode != "full":
+        return _unseen(call)
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
-    if sensitive.runs_later(path) or (call.makes_link and sensitive.may_hold_what_runs(path)):
+    if (
+        sensitive.runs_later(path)
+        or sensitive.is_named(path, call.where, as_link=call.makes_link)
+        or (call.makes_link and sensitive.may_hold_what_runs(path))
+    ):
         reason = f"{shown(call, path)} is run later by other programs without asking."
         return ask(reason, hint, runs_unasked=full)
     if (call.taint or call.by_command) and sensitive.steers_agents(path):
@@ -81,6 +89,24 @@ def edit(call: Call) -> Decision:
         return ask("Mode `ask` confirms every edit.", "--permission-mode auto-edit", *offered)
     outside = f"{shown(call, path)} is outside the working folders."
     return ask(outside, hint, *_lasting(path, rule))
+
+
+def is_rebuilt(path: str) -> bool:
+    """Whether what git ignores is byte code or a cache: what it holds is never applied unless it
+    was deleted."""
+    return sensitive.is_rebuilt_unasked(os.path.basename(path.rstrip("/")))
+
+
+def _unseen(call: Call) -> Decision:
+    """About a change that git will not show: it stays with the session's commands until a person
+    has said yes to this very file or folder."""
+    rule = _file_rule("edit", call, call.unseen.rstrip("/"))
+    if call.unseen.endswith("/"):
+        rule = Rule("edit", f"{rule.pattern}/**")
+    if rule in call.rules.approved:
+        return allow("You allowed it before.")
+    reason = "What git ignores nobody sees in a `git status`, and programs may load it."
+    return ask(reason, f"--allow '{rule}'", *_lasting(call.unseen, rule))
 
 
 def _lasting(path: str, rule: Rule) -> tuple[str, ...]:

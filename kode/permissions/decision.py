@@ -54,6 +54,8 @@ class Call:
     """Whether a command has made the edit, so that nobody has seen where the text is from."""
     makes_link: bool = False
     """Whether the edit puts a symlink there, which may stand for a folder."""
+    unseen: str = ""
+    """What git ignores and the edit is in, if nobody would see it; see `FileChange.ignored`."""
     sandbox: SandboxKind = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -26,10 +27,12 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
+from kode.messages import plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_commands import again_outside, rules_for_changes
+from kode.permissions.decide_files import is_rebuilt
 from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
@@ -116,6 +119,9 @@ class PersonGate:
     keep_first: KeepFirst | None = None
     _session: tuple[Rule, ...] = field(default=(), init=False)
     _saved: tuple[Rule, ...] | None = field(default=None, init=False)
+    _held: set[str] = field(default_factory=set, init=False)
+    """Ignored files and folders of which a person said that they stay in the sandbox, or could not
+    be asked."""
     _tried: bool = field(default=False, init=False)
     """Whether the sandbox has been probed, which takes a moment."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -187,21 +193,37 @@ class PersonGate:
             return Kept(changes=(), reason="Mode plan changes nothing.")
         async with self._turn:
             decided = await asyncio.to_thread(self._decide_changes, tool, changes)
-            allowed = tuple(one for one, decision in decided if decision.outcome == "allow")
-            asked = [pair for pair in decided if pair[1].outcome == "ask" and not pair[0].ignored]
+            kept = {one.path for one, decision in decided if decision.outcome == "allow"}
+            to_ask = [pair for pair in decided if pair[1].outcome == "ask"]
+            asked = [pair for pair in to_ask if not pair[0].ignored]
+            unseen = [pair for pair in to_ask if pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
-            reason = " ".join(dict.fromkeys(decision.reason for decision in refused))
-            if not asked:
-                return Kept(changes=allowed, reason=reason)
-            if self.ask is None or not may_ask:
-                return Kept(changes=allowed, reason=_nobody(asked[0][1]))
-            question = self._question_about_changes(tool, arguments, asked, diff)
-            answer = await self.ask(question)
-            if answer.choice == "no":
-                return Kept(changes=allowed, reason=_refusal(answer))
-            self._remember(answer, question.rules)
-            kept = {one.path for one, _ in asked} | {one.path for one in allowed}
-            return Kept(changes=tuple(c for c in changes if c.path in kept), reason=reason)
+            reason = " ".join(filter(None, dict.fromkeys(decision.reason for decision in refused)))
+            if asked and (self.ask is None or not may_ask):
+                reason = _nobody(asked[0][1])
+            elif asked and self.ask is not None:
+                question = self._question_about_changes(tool, arguments, asked, diff)
+                answer = await self.ask(question)
+                if answer.choice == "no":
+                    reason = _refusal(answer)
+                else:
+                    self._remember(answer, question.rules)
+                    kept |= {one.path for one, _ in asked}
+            # What a person said no to, or could not be asked about, is not asked about again.
+            unseen = [pair for pair in unseen if pair[0].ignored not in self._held]
+            nobody = self.ask is None
+            held = {one.ignored: decision.hint if nobody else "" for one, decision in unseen}
+            if unseen and self.ask is not None and may_ask:
+                question = self._question_about_unseen(arguments, unseen)
+                answer = await self.ask(question)
+                if answer.choice != "no":
+                    self._remember(answer, question.rules)
+                    kept, held = kept | {one.path for one, _ in unseen}, {}
+            if nobody or may_ask:
+                self._held.update(held)
+            return Kept(
+                changes=tuple(one for one in changes if one.path in kept), reason=reason, held=held
+            )
 
     async def check_outside(
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
@@ -221,25 +243,59 @@ class PersonGate:
         self, tool: Tool, changes: Sequence[FileChange]
     ) -> list[tuple[FileChange, Decision]]:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
+        named = self._ground.named()  # looked up once, not for each of thousands
+        where = replace(self._ground, named=lambda: named)
         held: dict[str, Decision] = {}
         decided = []
+        # To delete brings in nothing that could run. But a command that moves ignored files would
+        # lose them if it became real without the rest.
+        moves = any(
+            one.change != "deleted" and one.files and one.ignored and not is_rebuilt(one.ignored)
+            for one in changes
+        )
         for one in sorted(changes, key=lambda one: one.path):
             above = held.get(os.path.dirname(one.path)) if one.change == "deleted" else None
-            decision = above or self._decide_change(tool, one)
+            only_deletes = one.change == "deleted" and (is_rebuilt(one.ignored) or not moves)
+            unseen = "" if only_deletes else one.ignored
+            decision = above or self._decide_change(tool, one, unseen, where)
             if one.change == "deleted" and decision.outcome != "allow":
                 held[one.path] = decision
             decided.append((one, decision))
         return decided
 
-    def _decide_change(self, tool: Tool, change: FileChange) -> Decision:
+    def _decide_change(
+        self, tool: Tool, change: FileChange, unseen: str, where: sensitive.Ground
+    ) -> Decision:
         edit = replace(tool, name="edit", effect="edit")
-        call = self._call(edit, {"path": change.path})
-        call = replace(call, by_command=True, makes_link=change.is_link)
+        whole = change.ignored == f"{change.path}/"  # rules are about what is in it
+        call = self._call(edit, {"path": os.path.join(change.path, "_") if whole else change.path})
+        link = change.is_link
+        call = replace(call, where=where, by_command=True, makes_link=link, unseen=unseen)
         decision = decide_call(call)
-        free = self.mode in ("auto-edit", "full")
-        if decision.outcome == "ask" and change.ignored and not free:
+        if decision.outcome == "ask" and not change.files:
             return replace(decision, outcome="deny", reason="")  # it stays in the sandbox
         return decision
+
+    def _question_about_unseen(
+        self, arguments: Mapping[str, Any], asked: Sequence[tuple[FileChange, Decision]]
+    ) -> Question:
+        command = str(arguments.get("command", ""))
+        counts: Counter[str] = Counter()
+        for one, _ in asked:
+            counts[os.path.relpath(one.ignored, self.place.cwd)] += one.files
+        names = [f"{name} ({plural(count, 'file')})" for name, count in counts.items()]
+        offered = [decision.rules_offered for _, decision in asked]
+        rules = tuple(dict.fromkeys(rule for some in offered for rule in some))
+        return Question(
+            tool="shell",
+            subject=visible(command),
+            title=visible(f"Keep what `{_short(command)}` wrote where git ignores it"),
+            preview=visible("\n".join(names)),
+            reason=f"{asked[0][1].reason} Without a yes only this session's later commands see it.",
+            kind="keep",
+            may_always=all(offered),
+            rules=tuple(map(visible, rules)) if all(offered) else (),
+        )
 
     def _question_about_changes(
         self,

@@ -121,6 +121,14 @@ RUNS_LATER = (
 """Files and folders whose content other programs run, or read as settings that make them run
 something, without being asked to: on opening, entering or pushing the folder."""
 
+TELLS_PROGRAMS = (
+    ".husky .githooks .lefthook .lefthook.yml .lefthook.yaml lefthook.yml lefthook.yaml "
+    ".pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml .envrc .vscode/tasks.json "
+    ".vscode/settings.json .zed/tasks.json .idea/watcherTasks.xml .devcontainer "
+    ".devcontainer.json .gitpod.yml"
+).split()
+"""Those in a project's own folder that name further files to run, which then run later too."""
+
 STEERS_AGENTS = (
     "AGENTS.md AGENTS.override.md AGENTS.local.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md "
     "QWEN.md CRUSH.md WARP.md SKILL.md .cursorrules .windsurfrules .clinerules .roorules "
@@ -128,6 +136,12 @@ STEERS_AGENTS = (
     ".github/copilot* .github/instructions .github/prompts .github/agents .github/chatmodes"
 ).split()
 """Files that agents take for the project's instructions, in future sessions."""
+
+REBUILT_UNASKED = (
+    "__pycache__ *.pyc *.pyo .pytest_cache .mypy_cache .ruff_cache .hypothesis .parcel-cache "
+    ".turbo .nyc_output"
+).split()
+"""Byte code and caches: a tool that misses them makes them again, without a word."""
 
 FILLED_BY_BUILDS = (
     "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "

@@ -101,6 +101,8 @@ class Ground:
     """Readable folders and files in protected folders; names may be patterns."""
     tmp: Callable[[], Path | None] = lambda: None
     """The folder of the session's own `/tmp`: work, wherever it lies."""
+    named: Callable[[], frozenset[str]] = frozenset
+    """What settings of the project have other programs run; see `Workplace`."""
 
 
 def ground(at: Workplace) -> Ground:
@@ -114,6 +116,7 @@ def ground(at: Workplace) -> Ground:
         temp=_both((*at.temp, *map(Path, places.TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
         tmp=at.private_tmp,
+        named=at.named,
     )
 
 
@@ -197,6 +200,11 @@ def holds_keys(path: str) -> bool:
         return False
 
 
+def is_rebuilt_unasked(name: str) -> bool:
+    """Whether a file or folder of this name is byte code or a cache, which nobody misses."""
+    return any(fnmatch.fnmatchcase(name, one) for one in places.REBUILT_UNASKED)
+
+
 def is_made_by_tools(name: str) -> bool:
     """Whether a folder of this name is filled by a build, an installation or git."""
     return name in _NOT_ENTERED
@@ -206,6 +214,18 @@ def runs_later(path: str) -> bool:
     """Whether another program later runs what is written there, unseen: hooks, rc files, CI
     workflows, editor tasks."""
     return any(_runs_later(known) for known in {path, real(path)})
+
+
+def is_named(path: str, where: Ground, *, as_link: bool = False) -> bool:
+    """Whether a setting of the project names the path, or a folder that it is in, for a program to
+    run. `as_link`: or something in it, which a link in its place would replace."""
+    named = where.named()
+    paths = {_fold(path), _fold(real(path))} if named else set()
+    return any(
+        below(known, one) or (as_link and below(one, known))
+        for one in map(_fold, named)
+        for known in paths
+    )
 
 
 def may_hold_what_runs(path: str) -> bool:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kode import __version__ as _kode_version
+    from kode import beneath as beneath
     from kode import durable as durable
+    from kode import ends as ends
     from kode import extras as extras
     from kode import fault_reports as fault_reports
     from kode import paths as paths
@@ -149,6 +151,7 @@ HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
     "approve_plan": "kode.conversation.planning:approve_plan",
+    "beneath": "kode.beneath",
     "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",
@@ -163,6 +166,7 @@ HOMES = {
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
     "effective_entries": "kode.session.messages:effective",
+    "ends": "kode.ends",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",
     "file_part": "kode.conversation.attachments:file_part",

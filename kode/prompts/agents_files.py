@@ -5,10 +5,12 @@ In each folder AGENTS.md counts; otherwise the first of other agents' files. The
 and kode never writes one by itself.
 """
 
+import contextlib
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode.messages import plural
@@ -30,11 +32,17 @@ _ALWAYS = re.compile(r"^alwaysApply:\s*true\s*$", re.MULTILINE | re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file whose text is in the prompt."""
+    """A file with its text for the prompt."""
 
     path: str
-    lines: int
+    text: str
+    sha256: str
+    """Of the file, if `text` holds all of it; "" otherwise."""
     imported_by: str = ""
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n") + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +51,8 @@ class ProjectInstructions:
     """The section for the system prompt; "" without files."""
     sources: tuple[Source, ...] = ()
     """In the order of the section."""
+    waiting: tuple[Source, ...] = ()
+    """What is left out until a person approves it."""
     warning: str = ""
     """What was cut or unreadable, in one sentence; "" for nothing."""
 
@@ -62,10 +72,12 @@ def read_agents_files(
     repository: Path | None,
     *,
     is_secret: Callable[[str], bool] = lambda path: False,
+    waits: Callable[[Source], bool] = lambda source: False,
     home: Path | None = None,
 ) -> ProjectInstructions:
     """Reads the instructions of each folder from `cwd` up to the repository root, nearest first, 32
-    KB in all. `is_secret` says which paths no import may name; `home` is the person's.
+    KB in all. `is_secret` says which paths no import may name, `waits` which texts a person must
+    approve first; `home` is the person's.
 
     Outside a repository only the working directory's own file counts. Never raises: an unreadable
     file is reported in `warning`.
@@ -74,11 +86,13 @@ def read_agents_files(
     if repository is not None and (cwd == repository or repository in cwd.parents):
         folders = [f for f in (cwd, *cwd.parents) if f == repository or repository in f.parents]
     reading = _Reading(
-        top=folders[-1].resolve(), own=(home or Path.home()) / ".claude", is_secret=is_secret
+        top=folders[-1].resolve(),
+        own=(home or Path.home()) / ".claude",
+        is_secret=is_secret,
+        waits=waits,
     )
     for folder in folders:
-        for path in _files_of(folder):
-            reading.take(path)
+        reading.take_folder(folder)
     section = ""
     if reading.texts:
         section = (
@@ -87,18 +101,11 @@ def read_agents_files(
             "counts.\n\n" + "\n\n".join(reading.texts)
         )
     return ProjectInstructions(
-        section=section, sources=tuple(reading.sources), warning=" ".join(reading.warnings)
+        section=section,
+        sources=tuple(reading.sources),
+        waiting=tuple(reading.waiting.values()),
+        warning=" ".join(reading.warnings),
     )
-
-
-def _files_of(folder: Path) -> Sequence[Path]:
-    for name in NAMES:
-        if os.path.lexists(folder / name):
-            return [folder / name]
-    try:
-        return sorted((folder / ".cursor" / "rules").glob("*.mdc"))
-    except OSError:
-        return []
 
 
 @dataclass
@@ -109,51 +116,79 @@ class _Reading:
     own: Path
     """The folder of the person's own instructions, which an import may name with `~`."""
     is_secret: Callable[[str], bool]
+    waits: Callable[[Source], bool]
     room: int = MAX_BYTES
     sources: list[Source] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
+    waiting: dict[Path, Source] = field(default_factory=dict)
 
-    def take(self, path: Path, imported_by: str = "", depth: int = 0) -> None:
-        """Adds a file, followed by its imports."""
-        text = self._text(path)
+    def take_folder(self, folder: Path) -> None:
+        """Adds the file of a folder that counts. One that waits hides no other."""
+        for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
+            self.take(path)
+            if Path(os.path.realpath(path)) not in self.waiting:
+                return
+        with contextlib.suppress(OSError):
+            for path in sorted((folder / ".cursor" / "rules").glob("*.mdc")):
+                self.take(path)
+
+    def take(
+        self, path: Path, imported_by: str = "", depth: int = 0, *, by_waiting: bool = False
+    ) -> None:
+        """Adds a file, followed by its imports. Of what a waiting file imports, only what waits too
+        is noted, so that a person is asked about all of it at once."""
+        text, sha256 = self._text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
-        if not text:
+        real = Path(os.path.realpath(path))
+        if not text or real in self.waiting:
             return
-        by = f" (imported by {imported_by})" if imported_by else ""
-        self.texts.append(f"## {path}{by}\n{text}")
-        lines = text.count("\n") + 1
-        self.sources.append(Source(path=str(path), lines=lines, imported_by=imported_by))
+        source = Source(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
+        if is_waiting := self.waits(source):
+            self.waiting[real] = source
+        elif by_waiting or not self._add(source, real):
+            return
         if (path.name == WITH_IMPORTS or imported_by) and depth < MAX_IMPORT_DEPTH:
             for imported in self._imports(text, path):
-                self.take(imported, str(path), depth + 1)
+                self.take(imported, str(path), depth + 1, by_waiting=is_waiting)
 
-    def _text(self, path: Path) -> str:
-        """The part of a file that fits; "" for a skipped one, with a warning that says why."""
+    def _add(self, source: Source, real: Path) -> bool:
+        """Adds the part of a text that fits; False, with a warning, if none does."""
+        if self.room == 0:
+            self.warnings.append(f"{source.path} was left out: {_LIMIT}.")
+            return False
+        data = source.text.encode()
+        if len(data) > self.room:
+            self.warnings.append(f"{source.path} was cut: {_LIMIT}.")
+            data = data[: self.room]
+        self.room -= len(data)
+        self.seen.add(real)
+        text = data.decode(errors="ignore").strip()
+        by = f" (imported by {source.imported_by})" if source.imported_by else ""
+        self.texts.append(f"## {source.path}{by}\n{text}")
+        self.sources.append(replace(source, text=text))
+        return True
+
+    def _text(self, path: Path) -> tuple[str, str]:
+        """As much of a file as any prompt may hold, and its `Source.sha256`; "" for a skipped one,
+        with a warning that says why."""
         try:
             if why := self._unfit(path):
                 self.warnings.append(f"{path} was left out: {why}.")
-                return ""
+                return "", ""
             with path.open("rb") as file:
-                data = file.read(self.room + 1)
+                data = file.read(MAX_BYTES + 1)
         except OSError as error:
             self.warnings.append(f"{path} could not be read ({error.strerror}).")
-            return ""
+            return "", ""
         if b"\0" in data:
             self.warnings.append(f"{path} was left out: it is not text.")
-            return ""
-        if self.room == 0:
-            self.warnings.append(f"{path} was left out: {_LIMIT}.")
-            return ""
-        is_cut = len(data) > self.room
-        if is_cut:
-            self.warnings.append(f"{path} was cut: {_LIMIT}.")
-            data = data[: self.room]
-        self.room -= len(data)
-        self.seen.add(path.resolve())
-        return data.decode("utf-8", errors="ignore" if is_cut else "replace").strip()
+            return "", ""
+        whole = len(data) <= MAX_BYTES
+        sha256 = hashlib.sha256(data).hexdigest() if whole else ""
+        return data.decode(errors="replace").strip(), sha256
 
     def _unfit(self, path: Path) -> str:
         if not path.is_file():

@@ -226,7 +226,7 @@ def picture_note(image: Image, *, seen: bool) -> str:
     """The text that replaces an image or a PDF."""
     is_pdf = image.media_type == "application/pdf"
     what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
-    why = "its file is gone" if seen else f"this model cannot {cannot}"
+    why = "kode's copy is gone or damaged" if seen else f"this model cannot {cannot}"
     return f"[{what}, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 

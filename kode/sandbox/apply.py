@@ -154,17 +154,33 @@ def _clean(file: int, status: os.stat_result) -> None:
         os.close(file)
 
 
-def carry_over(layer: Layer, ignored: Iterable[FileChange], below: Path) -> None:
-    """Moves ignored files that a command wrote to where the session's next command finds them: a
-    build's products are there for the tests, but not in the real folder. Never raises: what cannot
-    be moved is rebuilt."""
+def supersede(layer: Layer, below: Path) -> None:
+    """Drops what earlier commands left and this one deleted or replaced. Never raises."""
     for path in list(_replaced(layer.upper, below)):
         with contextlib.suppress(OSError):
             _remove(below / path)
-    for one in ignored:
+
+
+def carry_over(layer: Layer, unlisted: Iterable[FileChange], below: Path) -> None:
+    """Moves files that a command wrote to where the session's next command finds them: a build's
+    products are there for the tests, but not in the real folder. Never raises: what cannot be moved
+    is rebuilt."""
+    for one in unlisted:
         path = Path(one.path).relative_to(layer.root)
         with contextlib.suppress(OSError):
             _merge(layer.upper / path, below / path)
+
+
+def drop_applied(layer: Layer, changes: Iterable[FileChange]) -> None:
+    """Drops what is left of applied changes in a layer that is used again: a whiteout or an empty
+    folder would hide what is real now. Never raises."""
+    for one in changes:
+        version = layer.upper / Path(one.path).relative_to(layer.root)
+        with contextlib.suppress(OSError):
+            if os.path.lexists(version):
+                _remove(version)
+            inside = len(version.relative_to(layer.upper).parents) - 1
+            beneath.remove_empty(version.parents[:inside])
 
 
 def _replaced(upper: Path, below: Path, folder: Path = Path()) -> Iterator[Path]:

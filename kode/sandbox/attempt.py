@@ -1,6 +1,7 @@
 """One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
 
 import asyncio
+import contextlib
 import errno
 import marshal
 import os
@@ -9,15 +10,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.contracts import FileChange, Wrapped
+from kode.errors import SandboxError
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
-from kode.sandbox.apply import apply
+from kode.sandbox.apply import apply, drop_applied, supersede
 from kode.sandbox.deferred import WHERE
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
@@ -70,6 +72,7 @@ class Attempt:
     kind: Kind
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
+    records_opens: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     started_ns: int = 0
@@ -98,6 +101,7 @@ class Attempt:
             argv=(*launcher, *argv),
             descriptors=(*self._descriptors, *reporting, *shared),
             settle=self._settle,
+            opened=self._opened,
         )
 
     def hits(self, said: str) -> tuple[str, ...]:
@@ -108,7 +112,32 @@ class Attempt:
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""
+        for one in self.layers:
+            if one.root in self.sandbox.below:
+                supersede(one, self.sandbox.below[one.root] / "upper")
         return tuple(change for one in self.layers for change in layers.changes(one))
+
+    def carried(self, ignored: Iterable[str]) -> tuple[FileChange, ...]:
+        """See `contracts.Attempt`."""
+        wanted = frozenset(ignored)
+        with contextlib.suppress(SandboxError, OSError):
+            found = (change for one in self._below() for change in layers.changes(one))
+            return tuple(one for one in found if one.ignored in wanted)
+        return ()
+
+    def files(self, change: FileChange) -> tuple[str, ...]:
+        """See `contracts.Attempt`."""
+        for one in (*self.layers, *self._below()):
+            if Path(change.path).is_relative_to(one.root) and _is_new_folder(one, change):
+                return layers.new_files(one, change.path)
+        return (change.path,)
+
+    def _below(self) -> tuple[Layer, ...]:
+        """What is left of other commands now, each as a layer of its own."""
+        below = self.sandbox.below
+        return tuple(
+            replace(one, holder=below[one.root]) for one in self.layers if one.root in below
+        )
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
@@ -119,14 +148,24 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         left: dict[str, str] = {}
-        for one in self.layers:
-            own = [each for each in changes if Path(each.path).is_relative_to(one.root)]
+        since = [self.started_ns] * len(self.layers)
+        below = self._below()
+        since += [one.holder.stat().st_ctime_ns for one in below]  # its first command's end
+        for one, started_ns in zip((*self.layers, *below), since, strict=True):
+            own = [
+                each
+                for each in changes
+                if Path(each.path).is_relative_to(one.root)
+                and (each.change == "deleted" or os.path.lexists(layers.version(one, each.path)))
+            ]
             left |= apply(
                 one,
                 own,
-                self.started_ns,
+                started_ns,
                 lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
             )
+            if one in below:
+                drop_applied(one, (each for each in own if each.path not in left))
         return left
 
     def show(self, paths: Iterable[Path]) -> None:
@@ -138,12 +177,17 @@ class Attempt:
                     if path.is_relative_to(one.root):
                         live.show(copy, one.root, path)
 
-    def carry_over(self, ignored: Sequence[FileChange]) -> None:
-        self.sandbox.keep_ignored(self.layers, ignored)
+    def carry_over(self, unlisted: Sequence[FileChange]) -> None:
+        self.sandbox.keep_unlisted(self.layers, unlisted)
 
     def close(self) -> None:
         for one in self.layers:
             layers.discard(one)
+
+    def _opened(self) -> tuple[str, ...] | None:
+        if self._wall is None or not self.records_opens or not self._wall.listens:
+            return None
+        return tuple(self._wall.opened)
 
     def _settle(self) -> None:
         while self._descriptors:
@@ -166,6 +210,7 @@ class Attempt:
             fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
             network=ground.network,
             services=listening_ports,
+            opens_below=tuple(map(str, ground.folders)) if self.records_opens else (),
         )
 
     def _launcher(self) -> tuple[str, ...]:
@@ -198,6 +243,7 @@ class Attempt:
             else (),
             cwd=str(ground.cwd),
             report_to=self._wall.descriptor if self._wall is not None else None,
+            opens=self.records_opens,
             probe=self.probe,
         )
         python = os.path.realpath(sys.executable)
@@ -213,6 +259,8 @@ class Attempt:
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
             "XDG_CACHE_HOME": f"{inside}/.cache",
+            # Byte code beside a source would be one more file to approve, and any run makes it.
+            **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }
 
     def _reach(self, masked: Iterable[Path]) -> Reach:
@@ -251,6 +299,11 @@ class Attempt:
             return launcher
         python = os.path.realpath(sys.executable)
         return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
+
+
+def _is_new_folder(one: Layer, change: FileChange) -> bool:
+    there = layers.version(one, change.path)
+    return change.change != "deleted" and there.is_dir() and not there.is_symlink()
 
 
 def _mask_for(path: Path, store: Path | None) -> str:

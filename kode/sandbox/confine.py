@@ -18,10 +18,12 @@ def confine(
     *,
     writable: bool = False,
     network: bool = False,
+    records_opens: bool = False,
     denied: Callable[[str], bool] = lambda path: False,
 ) -> WrapCommand:
     """Returns a wrapper for programs in a sandbox with a read-only project unless `writable`, and
     with the home and kode's own folder hidden. Probes the machine first (about 0.1 s).
+    `records_opens`: see `contracts.Sandbox`.
 
     Raises: SandboxError if this machine has none.
     """
@@ -38,6 +40,7 @@ def confine(
         # The launcher does not search for programs; it becomes the one that is named.
         found = shutil.which(argv[0], path=place.environment.get("PATH"))
         program = found or (str(place.cwd / argv[0]) if "/" in argv[0] else argv[0])
-        return sandbox.attempt(kind, layered=False).wrap((program, *argv[1:]))
+        attempt = sandbox.attempt(kind, layered=False, records_opens=records_opens)
+        return attempt.wrap((program, *argv[1:]))
 
     return wrap

@@ -37,8 +37,8 @@ class DeferredSandbox:
     def layered(self) -> bool:
         return self._sandbox().layered()
 
-    def begin(self) -> "Attempt":
-        return self._sandbox().begin()
+    def begin(self, *, records_opens: bool = False) -> "Attempt":
+        return self._sandbox().begin(records_opens=records_opens)
 
     def show(self, paths: "Iterable[str]") -> None:
         if self._made is not None:

@@ -6,8 +6,10 @@ of overlayfs: a deleted path is a character device 0:0, a folder that replaces a
 attribute `user.overlay.opaque`.
 """
 
+import contextlib
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +24,12 @@ from kode.session.git import GitError, run_git
 MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
 
-CACHES = frozenset(
-    "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .cache .eggs "
-    "node_modules .parcel-cache .turbo .gradle .next .nuxt .svelte-kit .nyc_output".split()
+_REGENERATED = frozenset(
+    "node_modules .next .nuxt .svelte-kit .cache .tox .nox .eggs .gradle".split()
 )
-"""Folders that tools regenerate: ignored, whatever git says."""
+"""Folders that tools regenerate, besides those that nobody misses: ignored, whatever git says."""
+
+_RULES = ".gitignore"
 
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
@@ -44,7 +47,7 @@ class Layer:
     """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
     folder is mounted within the command's namespace."""
     below: Path | None = None
-    """Ignored files that earlier commands of the session wrote: between the two."""
+    """Holder of what earlier commands of the session wrote and is not real: between the two."""
 
     @property
     def upper(self) -> Path:
@@ -52,7 +55,7 @@ class Layer:
 
     def mount(self) -> tuple[str, str, str]:
         """What the launcher mounts: the mount point, the real folder, the options."""
-        lower = f"../{self.below.name}:lower" if self.below is not None else "lower"
+        lower = f"../{self.below.name}/upper:lower" if self.below is not None else "lower"
         volatile = ",volatile" if _kernel() >= _VOLATILE_SINCE else ""
         options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work{volatile}"
         return f"{STAGE}/{self.holder.name}", str(self.root), options
@@ -84,14 +87,33 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
     found: list[FileChange] = []
     try:
         for path, change in _walk(layer, Path()):
-            is_link = change != "deleted" and (layer.upper / path).is_symlink()
-            found.append(FileChange(path=str(layer.root / path), change=change, is_link=is_link))
+            found.append(_change(layer, path, change))
             if len(found) > MAX_CHANGES:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
     found = [one for one in found if not _is_index_as_it_was(layer, one)]
     return _mark_ignored(layer, sorted(found, key=lambda one: one.path))
+
+
+def _change(layer: Layer, path: Path, change: str) -> FileChange:
+    above = layer.upper / path
+    real = str(layer.root / path)
+    if change == "deleted":
+        return FileChange(path=real, change=change)
+    if above.is_symlink() or not above.is_dir():
+        return FileChange(path=real, change=change, is_link=above.is_symlink())
+    files = sum(len(names) for _, _, names in os.walk(above))
+    return FileChange(path=real, change=change, files=files)
+
+
+def new_files(layer: Layer, path: str) -> tuple[str, ...]:
+    """The real paths of a new folder, and of the folders and files that come with it."""
+    found = [path]
+    for folder, folders, names in os.walk(version(layer, path)):
+        real = layer.root / Path(folder).relative_to(layer.upper)
+        found += (str(real / name) for name in (*folders, *names))
+    return tuple(found)
 
 
 def version(layer: Layer, path: str) -> Path:
@@ -134,9 +156,9 @@ def _changes_of_folder(
     if before is not None and not stat.S_ISDIR(before.st_mode):
         yield path, "deleted"
         before = None
-    if path.name in CACHES and before is None:
-        for part in _parts_of_cache(layer, path):
-            yield part, "created"
+    if _is_regenerated(path.name) and before is None:
+        _let_in_all(layer.upper / path)
+        yield path, "created"
         return
     empty = True
     for one in _walk(layer, path, opaque=opaque or is_opaque(layer.upper / path)):
@@ -146,23 +168,12 @@ def _changes_of_folder(
         yield path, "created"
 
 
-def _parts_of_cache(layer: Layer, folder: Path) -> list[Path]:
-    """Lists a tool's new folder as one; but files that run later or steer agents are decided
-    individually."""
-    parts: list[Path] = []
-    whole = True
-    let_in(layer.upper / folder)
-    with os.scandir(layer.upper / folder) as entries:
-        for entry in entries:
-            path = folder / entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            found = _parts_of_cache(layer, path) if is_folder else [path]
-            real = str(layer.root / path)
-            special = sensitive.runs_later(real) or sensitive.steers_agents(real)
-            whole = whole and found == [path] and not special
-            if is_folder or is_plain(entry.stat(follow_symlinks=False)):
-                parts += found
-    return [folder] if whole else parts
+def _let_in_all(folder: Path) -> None:
+    let_in(folder)
+    for here, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(os.path.join(here, name)):
+                let_in(Path(here, name))
 
 
 @dataclass(frozen=True)
@@ -229,22 +240,38 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
 
 
 def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ...]:
-    """Marks changes to files that git ignores, or that tools regenerate."""
-    names = {one.path: os.path.relpath(one.path, layer.root) for one in found}
-    by_name = {one.path for one in found if _is_noise(layer, one, names[one.path])}
-    asked = [name for name in names.values() if ".git" not in name.split("/")]
-    by_git = _ignored_by_git(layer.root, asked)
+    """Marks changes in what git ignores, or tools regenerate."""
+    steps = {one.path: list(_steps_to(layer, one)) for one in found}
+    asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
+    try:
+        ignored = _ignored_by_git(layer.root, sorted(asked))
+    except GitError:
+        ignored = _ignored_by_rules(layer, sorted(asked))
+    else:
+        if any(os.path.basename(one.path) == _RULES for one in found):
+            ignored |= _ignored_by_rules(layer, sorted(asked))
+    ignored |= {step for step in asked if _is_regenerated(os.path.basename(step.rstrip("/")))}
+    outermost = {
+        path: next(filter(ignored.__contains__, those), "") for path, those in steps.items()
+    }
     return tuple(
-        replace(one, ignored=True) if one.path in by_name or names[one.path] in by_git else one
+        replace(one, ignored=f"{layer.root}/{outermost[one.path]}") if outermost[one.path] else one
         for one in found
     )
 
 
-def _is_noise(layer: Layer, one: FileChange, name: str) -> bool:
-    """A cache, or an empty folder."""
-    if not CACHES.isdisjoint(name.split("/")):
-        return True
-    return one.change == "created" and version(layer, one.path).is_dir()
+def _steps_to(layer: Layer, one: FileChange) -> Iterator[str]:
+    """The folders that a change is in, the outermost first, and the changed file or folder itself:
+    relative to the root, a folder with a slash at its end."""
+    path = Path(one.path).relative_to(layer.root)
+    for above in reversed(path.parents[:-1]):
+        yield f"{above}/"
+    there = Path(one.path) if one.change == "deleted" else version(layer, one.path)
+    yield f"{path}/" if there.is_dir() and not there.is_symlink() else str(path)
+
+
+def _is_regenerated(name: str) -> bool:
+    return name in _REGENERATED or sensitive.is_rebuilt_unasked(name)
 
 
 def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
@@ -260,15 +287,41 @@ def _is_index_as_it_was(layer: Layer, one: FileChange) -> bool:
         return False
 
 
-def _ignored_by_git(root: Path, names: Sequence[str]) -> frozenset[str]:
+def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
+    """What git would ignore once the command's own rules are real (a folder may hide itself) and
+    where it refuses to answer for the real tree: in a submodule, or behind a link."""
+    rules = layer.holder / "rules"
+    rules.mkdir(exist_ok=True)
+    for folder in {"", *(name for name in names if name.endswith("/"))}:
+        above = layer.upper / folder / _RULES
+        source = above if os.path.lexists(above) else layer.root / folder / _RULES
+        with contextlib.suppress(OSError):
+            if source.is_file() and not source.is_symlink():
+                (rules / folder).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, rules / folder / _RULES)
+    with contextlib.suppress(GitError):
+        return _ignored_by_git(layer.root, names, rules)
+    return frozenset()
+
+
+def _ignored_by_git(root: Path, names: Sequence[str], rules: Path | None = None) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
+    own, if one is given. Raises: GitError."""
     if not names or not (root / ".git").exists():
         return frozenset()
     given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+    environ: dict[str, str] = {}
+    if rules is not None:
+        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
+        # Its index knows submodules, about which git refuses to answer.
+        arguments = ["-C", str(rules), *arguments, "--no-index"]
     try:
-        arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
-        said = run_git(root, arguments, given=given)
-    except GitError:  # also its way to say that none is
-        return frozenset()
+        said = run_git(root, arguments, given=given, environ=environ)
+    except GitError as error:
+        if error.exit_status == 1:
+            return frozenset()  # none of them
+        raise
     return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)
 
 

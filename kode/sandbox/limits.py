@@ -41,6 +41,7 @@ def launch(
     masks: Sequence[tuple[str, str]] = (),
     cwd: str = "",
     report_to: int | None = None,
+    opens: bool = False,
     probe: tuple[CodeType, dict[str, Any]] | None = None,
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
@@ -53,6 +54,7 @@ def launch(
     layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
                   its place ("" for a folder); `cwd`: the folder to be in after that
     report_to     a socket to send the listening end of the wall through, see `wall`
+    opens         whether it also learns of every file that is opened or run
     probe         code to run instead of a command
 
     Raises: KeyError for a machine whose system calls are not known.
@@ -67,7 +69,12 @@ def launch(
         "rules": _rules(version, write, read, listed) if version else [],
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
-        "report": None if report_to is None else (report_to, watching(machine, sockets=answered)),
+        "report": None
+        if report_to is None
+        else (
+            report_to,
+            watching(machine, sockets=answered, opens=opens),
+        ),
         "layers": list(layers),
         "masks": list(masks),
         "cwd": cwd,
@@ -247,7 +254,7 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
 # ── what is reported ─────────────────────────────────────────────────────────────────────────
 
 _NOTIFY = 0x7FC00000
-_OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
+OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 _CALLS: dict[str, tuple[int, int, int | None]] = {
     # the argument with the folder (-1: none), the path, and the one that must have a bit for the
     # call to count (None: it always does)
@@ -270,21 +277,27 @@ _CALLS: dict[str, tuple[int, int, int | None]] = {
     "symlinkat": (1, 2, None),
     "connect": (-1, 1, None),
     "sendto": (-1, 4, 4),
+    "execve": (-1, 0, None),
+    "execveat": (0, 1, None),
 }
+RUNS = ("execve", "execveat")
+"""Reported only together with all opened files."""
+OPENS = ("open", "openat")
 
 _HERE = _numbers(os.uname().machine) if os.uname().machine in _COLUMNS else {}
 
-WATCHED = {_HERE.get(name): (name, *where[:2]) for name, where in _CALLS.items()}
-"""Call number → its name, and the arguments with its folder and its path."""
+WATCHED = {_HERE.get(name): (name, *where) for name, where in _CALLS.items()}
+"""Call number → its name, and the arguments with its folder, its path and its flags."""
 
 SOCKET = _HERE.get("socket")
 """The number of the call that the listener denies; see `watching`."""
 
 
 @cache
-def watching(machine: str, *, sockets: bool) -> bytes:
+def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
-    internet sockets, which are then denied."""
+    internet sockets, which are then denied; `opens`: also files opened for reading, and programs
+    run."""
     numbers = _numbers(machine)
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
     if sockets:
@@ -298,13 +311,13 @@ def watching(machine: str, *, sockets: bool) -> bytes:
         ]
     for name, (_, _, argument) in _CALLS.items():
         number = numbers[name]
-        if number is None:
+        if number is None or (name in RUNS and not opens):
             continue
-        if argument is None:
+        if argument is None or (opens and name in OPENS):
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
             continue
         at = _FIRST + 8 * argument
-        bits = _OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
+        bits = OPENS_FOR_WRITING if argument != 4 else 0xFFFFFFFF
         program += [
             (_EQUAL, 0, 4, number),
             (_LOAD, 0, 0, at),

@@ -37,7 +37,7 @@ from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks, settle_indexes
-from kode.sandbox.store import Store, open_store
+from kode.sandbox.store import Store, open_store, places
 from kode.sandbox.view import Ground
 from kode.workplace import Workplace
 
@@ -73,8 +73,8 @@ class Sandbox:
     _loopback: Loopback | None = None
     _can_share: bool = True
     """Whether to try for a network that its commands share: False once that has failed."""
-    _below: dict[Path, Path] = field(default_factory=dict)
-    """Working folder → ignored files that commands of this session wrote."""
+    below: dict[Path, Path] = field(default_factory=dict)
+    """Working folder → holder of what commands of this session wrote and is not real."""
     _one_thread: threading.RLock = field(default_factory=threading.RLock)
     """A hook and the first probe may run at the same time: parallel self-tests would spoil each
     other's folders, and select a weaker sandbox."""
@@ -90,11 +90,10 @@ class Sandbox:
         """Whether commands can be tried in a sandbox."""
         return self.standing().kind != "none"
 
-    def begin(self) -> "Attempt":
-        """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
-        when the sandbox cannot be created."""
+    def begin(self, *, records_opens: bool = False) -> "Attempt":
+        """See `contracts.Sandbox`. Not on the event loop: it may ask git."""
         standing = self.standing()
-        return self.attempt(standing.kind, layered=standing.layered)
+        return self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
 
     def attempt(
         self,
@@ -102,8 +101,10 @@ class Sandbox:
         *,
         layered: bool,
         probe: tuple[CodeType, dict[str, Any]] | None = None,
+        records_opens: bool = False,
     ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`.
+        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`;
+        `records_opens`: see `contracts.Sandbox`.
 
         Raises: OSError.
         """
@@ -115,10 +116,12 @@ class Sandbox:
             if store is None:
                 raise OSError("there is no place for a copy of the project")
             over = tuple(
-                layers.make_layer(store, folder, self._below.get(folder))
+                layers.make_layer(store, folder, None if records_opens else self.below.get(folder))
                 for folder in self.ground.folders
             )
-        return Attempt(sandbox=self, kind=kind, layers=over, probe=probe)
+        return Attempt(
+            sandbox=self, kind=kind, layers=over, probe=probe, records_opens=records_opens
+        )
 
     def cannot_hold(self) -> str:
         """Why there is certainly no sandbox, without probing; "" if only a probe can tell."""
@@ -136,27 +139,27 @@ class Sandbox:
     def layered(self) -> bool:
         return self.standing().layered
 
-    def keep_ignored(self, over: Sequence[Layer], ignored: Sequence[FileChange]) -> None:
-        """Keeps ignored files that a command wrote for the next ones."""
+    def keep_unlisted(self, over: Sequence[Layer], unlisted: Sequence[FileChange]) -> None:
+        """Keeps what a command wrote for the next ones."""
         store = self.store()
         for one in over:
-            own = [each for each in ignored if Path(each.path).is_relative_to(one.root)]
-            if store is None or (not own and one.root not in self._below):
+            own = [each for each in unlisted if Path(each.path).is_relative_to(one.root)]
+            if store is None or not own:
                 continue
             below = store / f"below-{paths.path_hash(one.root)}"
-            below.mkdir(exist_ok=True)
-            carry_over(one, own, below)
-            self._below[one.root] = below
+            (below / "upper").mkdir(parents=True, exist_ok=True)
+            carry_over(one, own, below / "upper")
+            self.below[one.root] = below
 
     @property
     def carries(self) -> bool:
-        return bool(self._below)
+        return bool(self.below)
 
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""
-        for below in self._below.values():
+        for below in self.below.values():
             shutil.rmtree(below, ignore_errors=True)
-        self._below = {}
+        self.below = {}
 
     def show(self, paths: Iterable[str]) -> None:
         """See `contracts.Sandbox`."""
@@ -177,7 +180,7 @@ class Sandbox:
         with self._one_thread:
             if self.running:
                 return
-            self._below, self._temporary = {}, ""
+            self.below, self._temporary = {}, ""
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()
@@ -411,9 +414,8 @@ def _mounted_inside(folder: Path) -> str:
 
 def _places_for_layers(ground: Ground) -> list[Path]:
     """Where layers may lie: not in a working folder, and hidden from commands."""
-    places = [paths.sandbox_folder(ground.kode_home)]
-    places += [Path(os.path.realpath(p)) / f"kode-{os.getuid()}" for p in ("/tmp", "/dev/shm")]
-    return [p for p in places if not any(p.is_relative_to(f) for f in ground.folders)]
+    folders = ground.folders
+    return [p for p in places(ground.kode_home) if not any(p.is_relative_to(f) for f in folders)]
 
 
 def _real(path: Path) -> Path:

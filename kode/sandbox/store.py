@@ -11,6 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kode import paths
+
+_PREFIX = "layers-"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
@@ -33,7 +37,7 @@ def open_store(parents: Iterable[Path]) -> Store | None:
             if _is_private(parent):
                 with _alone_in(parent):
                     _remove_abandoned(parent)
-                    folder = parent / f"layers-{secrets.token_hex(6)}"
+                    folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                     folder.mkdir(mode=0o700)
                     return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
     return None
@@ -67,8 +71,33 @@ def _is_private(folder: Path) -> bool:
     return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
+def places(home: Path) -> list[Path]:
+    """Where stores may lie, the best first, for a kode home."""
+    temporary = (Path(os.path.realpath(folder)) for folder in ("/tmp", "/dev/shm"))
+    return [paths.sandbox_folder(home), *(one / f"kode-{os.getuid()}" for one in temporary)]
+
+
+def with_stores(parents: Iterable[Path]) -> list[Path]:
+    """Those of `parents` that hold a store, in use or abandoned. Never raises."""
+    found = []
+    for parent in parents:
+        with contextlib.suppress(OSError):
+            if any(parent.glob(f"{_PREFIX}*")):
+                found.append(parent)
+    return found
+
+
+def remove_abandoned(parents: Iterable[Path]) -> None:
+    """Removes the stores of killed processes below `parents`. Never raises."""
+    for parent in parents:
+        with contextlib.suppress(OSError):
+            if _is_private(parent):
+                with _alone_in(parent):
+                    _remove_abandoned(parent)
+
+
 def _remove_abandoned(parent: Path) -> None:
-    for folder in parent.glob("layers-*"):
+    for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_tree(folder)

@@ -21,10 +21,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kode.sandbox.limits import SOCKET, WATCHED
+from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.workplace import below
 
 MAX_HITS = 20
+MAX_OPENED = 20_000
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
 _CONTINUE = 1
 _CALL = struct.Struct("=QIIiIQ6Q")
@@ -53,6 +54,8 @@ class View:
     network: bool
     services: Callable[[], frozenset[int]]
     """The ports on this machine's loopback that outside programs listen on."""
+    opens_below: tuple[str, ...] = ()
+    """Folders of which to record what it opens or runs."""
 
 
 @dataclass
@@ -61,6 +64,11 @@ class Wall:
 
     view: View
     hits: dict[str, None] = field(default_factory=dict)
+    opened: dict[str, None] = field(default_factory=dict)
+    """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
+    at most `MAX_OPENED`."""
+    listens: bool = False
+    """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
     """Descriptors of the command's copies of the working folders, once it has started; closed by
     `stop`."""
@@ -93,6 +101,7 @@ class Wall:
         listener = self._receive()
         if listener < 0:
             return
+        self.listens = True
         try:
             poll = select.poll()
             poll.register(listener, select.POLLIN)
@@ -133,23 +142,28 @@ class Wall:
             fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
+        name, _, _, flags_at = WATCHED.get(number, ("", 0, 0, None))
+        if name in (*OPENS, *RUNS, "openat2") and len(self.opened) < MAX_OPENED:
+            path = _path_of(pid, number, arguments)
+            if any(below(path, folder) for folder in self.view.opens_below):
+                self.opened[path] = None
+        reads = flags_at is not None and not arguments[flags_at] & OPENS_FOR_WRITING
+        if name in RUNS or (name in OPENS and reads):
+            return
         if len(self.hits) >= MAX_HITS:
             return
         if number == SOCKET:
             self.hits["opened a network connection"] = None
             return
-        watched = WATCHED.get(number)
-        if watched is None:
+        if not name:
             return
-        name, folder_at, path_at = watched
         if name in ("connect", "sendto"):
             address_at, size_at = (1, 2) if name == "connect" else (4, 5)
             hit = self._of_address(
                 pid, _read(pid, arguments[address_at], min(arguments[size_at], 128))
             )
         else:
-            folder = arguments[folder_at] if folder_at >= 0 else _HERE
-            path = _path(pid, folder, arguments[path_at])
+            path = _path_of(pid, number, arguments)
             is_there = name.startswith(_MAKES) and os.path.lexists(path)
             hit = "" if is_there else self._of_path(path)
         if hit:
@@ -201,6 +215,12 @@ def _display_path(path: str) -> str:
 
 _HERE = (1 << 64) - 100
 """AT_FDCWD."""
+
+
+def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
+    """The path that a call of `WATCHED` names; "" for none."""
+    _, folder_at, path_at, _ = WATCHED[number]
+    return _path(pid, arguments[folder_at] if folder_at >= 0 else _HERE, arguments[path_at])
 
 
 def _path(pid: int, folder: int, address: int) -> str:

@@ -139,9 +139,8 @@ def differences(
     changes = []
     for path, before in kept.files.items():
         after = _nothing_behind_links(path, contents.see(Path(path)))
-        made_folder = before.state is None and after.state == FOLDER  # undo is for files
         new_mode = after.mode if after.state and after.mode != before.mode else None
-        if not made_folder and (after.state != before.state or new_mode is not None):
+        if after.state != before.state or new_mode is not None:
             changes.append(
                 Change(
                     turn=turn,

@@ -7,6 +7,7 @@ turn that changes files after an undo clears the redo list. `checkpoints` reads 
 
 import functools
 import json
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,14 @@ class Made:
     group: int
 
 
-Line = Change | RepositoryChange | TurnEnd | Settled | Taken | Made
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """Here the log was cut: so many bytes that it once had are missing."""
+
+    size_bytes: int
+
+
+Line = Change | RepositoryChange | TurnEnd | Settled | Taken | Made | Lost
 
 _KINDS: dict[str, type[Line]] = {
     "change": Change,
@@ -108,12 +116,27 @@ _KINDS: dict[str, type[Line]] = {
     "settled": Settled,
     "taken": Taken,
     "made": Made,
+    "lost": Lost,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def line_of(line: Line) -> bytes:
-    return seal(json.dumps({"kind": _NAMES[type(line)], **asdict(line)}).encode())
+    """One line, unlike every other: see `parse_all`."""
+    value = {"kind": _NAMES[type(line)], **asdict(line), "id": secrets.token_hex(4)}
+    return seal(json.dumps(value).encode())
+
+
+def parse_all(data: bytes) -> list[Line | None]:
+    """The whole lines of a log; None for one that cannot be read, or that is there twice. An older
+    kode wrote no ids, and so may have written the same line twice."""
+    seen: set[bytes] = set()
+    found: list[Line | None] = []
+    for line in data.split(b"\n")[:-1]:
+        found.append(None if line in seen else parse(line))
+        if b'"id": "' in line:
+            seen.add(line)
+    return found
 
 
 def parse(line: bytes) -> Line | None:
@@ -122,6 +145,7 @@ def parse(line: bytes) -> Line | None:
         return None
     try:
         value = json.loads(line)
+        value.pop("id", None)
         parsed: Line = _adapter(value.pop("kind", "change")).validate_python(value)
     except (ValueError, KeyError, AttributeError, RecursionError, TypeError):
         return None
@@ -183,7 +207,9 @@ class History:
     unfinished: Taken | None = None
     """An undo or a redo that was cut short."""
     damaged: int = 0
-    """Lines that could not be read."""
+    """Lines that could not be read, or were there twice."""
+    lost_bytes: int = 0
+    """Missing where the log was cut."""
 
 
 def history(lines: Iterable[Line | None]) -> History:
@@ -191,11 +217,13 @@ def history(lines: Iterable[Line | None]) -> History:
     groups: list[Group] = []
     order: list[int | Taken] = []
     unfinished: Taken | None = None
-    damaged = 0
+    damaged = lost_bytes = 0
     for line in lines:
         match line:
             case None:
                 damaged += 1
+            case Lost():
+                lost_bytes += line.size_bytes
             case TurnEnd():
                 if groups:
                     groups[-1].ended = True
@@ -238,6 +266,7 @@ def history(lines: Iterable[Line | None]) -> History:
         taken=taken,
         unfinished=unfinished,
         damaged=damaged,
+        lost_bytes=lost_bytes,
     )
 
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable
+from kode import durable, ends
 from kode.contracts import AtStake
 from kode.errors import StorageError
+from kode.messages import plural
 from kode.session import change_log, moves
 from kode.session.backup import Kept, differences, gather, gather_files
 from kode.session.change_log import (
@@ -22,6 +23,7 @@ from kode.session.change_log import (
     Group,
     History,
     Line,
+    Lost,
     Made,
     Moved,
     RepositoryChange,
@@ -61,6 +63,8 @@ class Undone:
     """The turn that a redo brings back."""
     damaged: int = 0
     """Lines of the record that could not be read."""
+    lost_bytes: int = 0
+    """Of the record, where it was cut: what they named is left as it is."""
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -137,13 +141,14 @@ class Checkpoints:
             return replace(kept, problem=kept.problem or str(error))
         return kept
 
-    def end_command(self, turn: int, kept: Kept) -> None:
-        """After it: notes what it did. Raises: StorageError."""
+    def end_command(self, turn: int, kept: Kept) -> list[str]:
+        """After it: notes what it did; returns the paths that it changed. Raises: StorageError."""
         if not kept.files and not kept.surveys:
-            return
+            return []
         done, repositories = differences(self.contents, turn, kept)
         self._record(*done, *repositories, Settled(turn=turn))
         self.open_changes.update({change.path: change for change in done})
+        return [change.path for change in done]
 
     def end_turn(self) -> None:
         """Notes what the turn left behind, and that it has ended. Raises: StorageError."""
@@ -338,7 +343,41 @@ class Checkpoints:
             next_undo=past.groups[past.standing[-1]].turn if past.standing else None,
             next_redo=past.groups[past.undone[-1]].turn if past.undone else None,
             damaged=past.damaged,
+            lost_bytes=past.lost_bytes,
         )
+
+    def check(self, *, repair: bool) -> list[str]:
+        """A plain sentence for each damage that has not been reported and repaired before. With
+        `repair` the log is set aside in full and rewritten, so that it says what it has lost, and
+        damaged contents are set aside. Raises: StorageError."""
+        path = self.folder / LOG
+        noted = ends.noted(path)
+        data = b""
+        with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
+            data = path.read_bytes()
+        lines = data.split(b"\n")[:-1]
+        parsed = change_log.parse_all(data)
+        cut = max(0, noted - len(data))
+        faults = []
+        if bad := parsed.count(None):
+            faults.append(f"{path} has {plural(bad, 'damaged line')}: undo leaves them out.")
+        if cut:
+            faults.append(f"{path} has lost its end ({cut} bytes): undo leaves it out.")
+        if repair and faults:
+            kept = [
+                line if one is not None else change_log.line_of(Lost(size_bytes=len(line)))
+                for at, (line, one) in enumerate(zip(lines, parsed, strict=True))
+                if one is not None or line not in lines[:at]
+            ]
+            kept += [change_log.line_of(Lost(size_bytes=cut))] if cut else []
+            faults.append(f"The old file is saved as {durable.keep_aside(path, data).name}.")
+            whole = b"".join(line + b"\n" for line in kept)
+            durable.replace(path, whole)
+            ends.note(path, len(whole))
+        for damaged in self.contents.damaged():
+            aside = f" It is kept as {durable.set_aside(damaged).name}." if repair else ""
+            faults.append(f"{damaged}, a content kept for undo, is damaged.{aside}")
+        return faults
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────
 
@@ -347,11 +386,13 @@ class Checkpoints:
 
     def _lines(self) -> list[Line | None]:
         """Every line; None for one that cannot be read."""
+        noted = ends.noted(self.folder / LOG)
         try:
-            raw = (self.folder / LOG).read_bytes().splitlines()
+            data = (self.folder / LOG).read_bytes()
         except OSError:
-            return []
-        return list(map(change_log.parse, raw))
+            data = b""
+        lost = [Lost(size_bytes=noted - len(data))] if len(data) < noted else []
+        return [*change_log.parse_all(data), *lost]
 
     def _record(self, *lines: Line) -> None:
         if not lines:
@@ -361,7 +402,10 @@ class Checkpoints:
         if not self.written and not self.part_of_turn:
             # A process may have ended in the middle of a turn; a new one may get its number.
             whole.insert(0, TurnEnd())
-        durable.append_lines(self.folder / LOG, [*map(change_log.line_of, whole)])
+        if lost := ends.lost(self.folder / LOG):
+            whole.insert(0, Lost(size_bytes=lost))
+        written = [*map(change_log.line_of, whole)]
+        durable.append_lines(self.folder / LOG, written, note_end=True)
         self.written = True
 
     def _size(self) -> int:

@@ -103,6 +103,23 @@ class Contents:
             return None
         return data if hashlib.sha256(data).hexdigest() == state else None
 
+    def why_missing(self, state: str) -> str:
+        """Why a content that was kept has no `data`. What is left of a damaged one is set aside,
+        so that the content can be kept again. Never raises."""
+        with contextlib.suppress(StorageError):
+            if (self.folder / state).exists():
+                durable.set_aside(self.folder / state)
+        aside = next(iter(self.folder.glob(f"{state}.damaged-*")), None)
+        if aside is None:
+            return "its old content is no longer saved (oldest deleted first)"
+        return f"its old content was damaged on the disk (what is left: {aside})"
+
+    def damaged(self) -> Iterator[Path]:
+        """The kept contents that are not what was kept; reads all."""
+        for _, _, path in _kept_in(self.folder):
+            if self.data(path.name) is None:
+                yield path
+
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = True) -> None:
         """Restores a path, which must contain no link, to this state; `sync_name`: see
         `durable.replace`. Raises: StorageError if its content is no longer kept; OSError."""
@@ -126,7 +143,7 @@ class Contents:
                 return
         data = self.data(state)
         if data is None:
-            raise StorageError("Its content is no longer saved.")
+            raise StorageError(self.why_missing(state))
         durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
 
     def put(self, data: bytes) -> str:
@@ -174,7 +191,7 @@ class Contents:
         durable.make_folder(self.folder)
         path = self.folder / digest
         with contextlib.suppress(OSError):
-            if path.stat().st_size == len(data):
+            if path.stat().st_size == len(data) and path.read_bytes() == data:
                 os.utime(path)  # used again, so no longer among the oldest
                 return
         durable.replace(path, data, sync_name=sync_name)

@@ -97,7 +97,8 @@ def _run(
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise GitError(f"git said: {said[:200]}" if said else "git failed")
+        words = f"git said: {said[:200]}" if said else "git failed"
+        raise GitError(words, exit_status=done.returncode)
     return done.stdout
 
 

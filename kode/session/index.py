@@ -21,7 +21,7 @@ from typing import Any
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
-from kode.session import order
+from kode.session import order, unsent
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
@@ -146,6 +146,9 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
             return summary.id, tuple(passed)
         if not summary.parent:
             passed.append(summary)
+    for summary in passed:  # killed before its task was on disk
+        if not summary.damaged:
+            return summary.id, tuple(one for one in passed if one is not summary)
     raise SessionError(
         f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
         "shows those of other directories."
@@ -216,6 +219,8 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
             tail = _tail(path, file.fileno(), status.st_size)
     except OSError:
         return None
+    # A first task may be on disk before its message is.
+    asked = "" if tail.turns else unsent.of(path.parent.parent, path.stem, 0)
     changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
     used = min(changed, _seconds(tail.at) or changed)
     return Summary(
@@ -225,8 +230,8 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
         cwd=_text(header, "cwd"),
         model=_text(header, "model"),
         provider=_text(header, "provider"),
-        task=task or "",
-        turns=tail.turns,
+        task=task or " ".join(asked.split())[:TASK_CHARS],
+        turns=tail.turns + bool(asked),
         tokens=tail.tokens,
         cost_usd=tail.cost_usd,
         size_bytes=status.st_size,

@@ -7,7 +7,7 @@ be saved. `checkpoints` decides what is saved and how.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.contracts import AtStake
@@ -23,6 +23,8 @@ class Keeper:
     turn: Callable[[], int]
     """The number of the running turn; for a subagent, its parent's."""
     emit: Emit
+    changed_by_commands: list[str] = field(default_factory=list)
+    """Files, and folders made as one, ignored ones too, until somebody takes them."""
 
     @property
     def folder(self) -> Path:
@@ -73,6 +75,9 @@ class Keeper:
             yield
         finally:
             try:
-                await asyncio.to_thread(self.checkpoints.end_command, turn, kept)
+                done = await asyncio.to_thread(self.checkpoints.end_command, turn, kept)
+                self.changed_by_commands.extend(
+                    path for path in done if ".git" not in path.split("/")
+                )
             except StorageError as error:
                 self.emit(Notice(text=str(error), level="error"))

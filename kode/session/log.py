@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from kode import durable, paths
+from kode import durable, ends, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Thinking, Usage, calls_of, images_of
@@ -107,7 +107,7 @@ class Session:
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
-                durable.append_to(self.file, lines, self.path)
+                durable.append_to(self.file, lines, self.path, note_end=True)
             if any(map(is_turn, entries)):
                 order.add(self.path.parent, self.header.id)
         for entry in entries:
@@ -163,6 +163,7 @@ class Session:
                 and not any(isinstance(entry, MessageEntry) for entry in self.entries)
             ):
                 durable.remove(self.path)
+                ends.forget(self.path)
                 # Pictures attached to a first message that was never sent.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
@@ -277,7 +278,7 @@ def create(
         file = durable.open_for_append(path)
         try:
             _lock(file, session_id)
-            durable.append_to(file, line_of(header), path)
+            durable.append_to(file, line_of(header), path, note_end=True)
         except BaseException:
             # After a full disk an empty file would be listed as a damaged session.
             with contextlib.suppress(OSError):
@@ -324,15 +325,16 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
             whole = durable.cut_torn_line(file, path)
         if whole < size:
             repairs.append(
-                f"The last line of session {session_id} was cut short by a crash and left out "
+                f"The last line of session {session_id} is incomplete and was left out "
                 f"({size - whole} bytes, kept in {path.name}.torn)."
             )
         header, entries, faults = read(path)
         repairs += faults
+        ends.note(path, whole)  # what is lost before it has been said
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
-                durable.append_to(file, line_of(header), path)
+                durable.append_to(file, line_of(header), path, note_end=True)
         for entry in entries:
             session._take(entry)
         # A process's first record is complete: it shows where it began.
@@ -363,7 +365,9 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
         copy_image(image, folder)
     if plan := read_plan(paths.plan_file(home, source.id)):
         write_plan(paths.plan_file(home, session_id), plan)
-    durable.replace(paths.session_file(home, session_id), b"\n".join(lines) + b"\n")
+    path, data = paths.session_file(home, session_id), b"\n".join(lines) + b"\n"
+    durable.replace(path, data)
+    ends.note(path, len(data))
     order.add(paths.sessions_folder(home), session_id)
     return session_id
 

@@ -1,25 +1,32 @@
 """Records which files hold text written by sessions that had read outside text.
 
 A later session would take such text for the project's own words. So path and content are recorded
-for every session of `$KODE_HOME`, in one file of JSON lines: a session that reads a file with
-exactly that content has read outside text too. Any change of the content by somebody else ends
-that.
+for every session of `$KODE_HOME`, in one file of JSON lines, with what a person approved of it. By
+its content a mark follows a copy, a rename, a commit and a checkout. A session that reads a file
+with such content has read outside text too. What is loaded unasked (instructions, skills, hooks) is
+also marked by its path, so that an edit does not lift the mark: only a person does.
 """
 
 import hashlib
 import json
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from kode import durable, paths
+from kode import durable, paths, sealed
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 
 LINES_BETWEEN_COMPACTIONS = 1_000
+MAX_MARKS = 5_000
+"""Kept when the record is compacted; the oldest of files that are gone or changed are dropped."""
+MAX_COPIES = 200
 HASHED_BYTES = 16 * 1024 * 1024
 """For a longer file only the beginning and the size are compared."""
 MAX_SOURCE_CHARS = 300
@@ -31,34 +38,228 @@ class Mark:
     path: str
     """The real path."""
     sha256: str
+    """Of the content; "" for a folder that was made with all that is in it."""
     size: int
     source: str
-    """The outside text that the session had read."""
+    """The outside text that the session had read; "" where a person approved the content."""
 
 
-class Marks:
-    """The record as one session sees it; others may add to it at any time."""
+class Record:
+    """The file of all marks of a `$KODE_HOME`; other processes may add to it at any time. The last
+    line about a content, and the last about a path, count."""
 
-    def __init__(
-        self, *, home: Path, folders: Sequence[Path], source: Callable[[], str], emit: Emit
-    ) -> None:
-        """`folders` are the working folders, the working directory first; `source` returns what
-        outside text this session has read, "" if none."""
+    def __init__(self, home: Path) -> None:
         self._path = paths.marks_file(home)
-        self._folders = tuple(map(os.path.realpath, folders))
-        self._source = source
-        self._emit = emit
-        self._known: dict[str, dict[str, Mark]] = {}
-        """Path → SHA-256 → mark. A path has several if its content alternates, as with git
-        branches."""
-        self._own: set[tuple[str, str]] = set()
-        """Marks by this process: no news to its session."""
+        self._copies = self._path.parent / "before"
+        self._lock = threading.RLock()
+        self.contents: dict[str, Mark] = {}
+        self.paths: dict[str, Mark] = {}
+        self.sizes: set[int] = set()
         self._file: tuple[int, int] | None = None
         self._read_to = 0
         self._tail = b""
         """The end of what was read, to detect a new file that reuses an inode."""
         self._lines = 0
         self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def source(self, path: str | Path) -> str:
+        """The outside text that a session had read which wrote this file, or one with the same
+        content; "" for none, and once a person approved the content."""
+        real = os.path.realpath(path)
+        if not self.paths:
+            return ""
+        found = self.content(real)
+        known = self.contents.get(found[1]) if found else None
+        if known is None:
+            known = self.paths.get(real) or self._made_folder(real)
+        return known.source if known and found else ""
+
+    def _made_folder(self, path: str) -> Mark | None:
+        above = (self.paths.get(str(folder)) for folder in Path(path).parents)
+        return next((mark for mark in above if mark and not mark.sha256), None)
+
+    def content(self, path: str, sizes: set[int] | None = None) -> tuple[int, str] | None:
+        """Size and SHA-256 of a regular file with content; None if there is none, or none of these
+        sizes. An unchanged file is not read again."""
+        try:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode) or not status.st_size:
+                return None
+            if sizes is not None and status.st_size not in sizes:
+                return None
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            cached = self._digests.get(path)
+            if cached is None or cached[0] != seen:
+                cached = self._digests[path] = seen, _digest(path)
+        except OSError:
+            return None
+        return status.st_size, cached[1]
+
+    def changed(self, path: str) -> tuple[int, str] | None:
+        """The content of a file that may have changed within the resolution of its time; for a
+        folder with something in it, 0 and ""."""
+        self._digests.pop(path, None)
+        if os.path.isdir(path):
+            with durable.storage_errors(Path(path), "read"):
+                return (0, "") if os.listdir(path) else None
+        return self.content(path)
+
+    # ── what a person decides ────────────────────────────────────────────────────────────────
+
+    def approve(self, approved: Iterable[tuple[str, str]]) -> None:
+        """Lifts the marks of these paths and contents (SHA-256). Raises: StorageError,
+        BusyError."""
+        lifted = [Mark(path=path, sha256=sha, size=0, source="") for path, sha in approved]
+        if lifted:
+            self.append(lifted)
+        for mark in lifted:
+            durable.remove(self._copy_of(mark.path))
+
+    def withdraw(self, path: str) -> None:
+        """Marks again what was approved of a path. Raises: StorageError, BusyError."""
+        self.read()
+        last = self.paths.get(path)
+        if last is not None and not last.source:
+            self.append([replace(last, source="its approval was withdrawn")])
+
+    def text_before(self, path: str) -> str | None:
+        """The text of a path before a session with outside text first changed it, if kept."""
+        try:
+            return self._copy_of(path).read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return None
+
+    def keep_before(self, path: str, text: str) -> None:
+        """Keeps the text that a path had when it was last loaded. Raises: StorageError."""
+        durable.make_folder(self._copies)
+        durable.replace(self._copy_of(path), text.encode("utf-8", "replace"))
+        with durable.storage_errors(self._copies, "read"):
+            kept = sorted(self._copies.iterdir(), key=os.path.getmtime)
+        for copy in kept[:-MAX_COPIES]:
+            durable.remove(copy)
+
+    def _copy_of(self, path: str) -> Path:
+        return self._copies / paths.path_hash(Path(path))
+
+    # ── on disk ──────────────────────────────────────────────────────────────────────────────
+
+    def read(self) -> str:
+        """Reads what was added since the last look; returns a sentence if the file was damaged.
+        Raises: StorageError."""
+        with self._lock:
+            with durable.storage_errors(self._path, "read"):
+                try:
+                    file = open(self._path, "rb")  # noqa: SIM115
+                except FileNotFoundError:
+                    self._forget()
+                    return ""
+                with file:
+                    status = os.fstat(file.fileno())
+                    here = (status.st_dev, status.st_ino)
+                    file.seek(self._read_to - len(self._tail))
+                    if here != self._file or file.read(len(self._tail)) != self._tail:
+                        self._forget()
+                        self._file = here
+                        file.seek(0)
+                    # A last line without its end is still being written.
+                    whole = file.read().rpartition(b"\n")[0]
+            if not whole:
+                return ""
+            self._read_to += len(whole) + 1
+            self._tail = whole[-TAIL_BYTES:] + b"\n"
+            lines = whole.split(b"\n")
+            self._lines += len(lines)
+            marks = _decoded(lines)
+            for mark in filter(None, marks):
+                self.paths[mark.path] = mark
+                if mark.sha256:
+                    self.contents[mark.sha256] = mark
+                    self.sizes.add(mark.size)
+            return self._set_aside(marks.count(None)) if None in marks else ""
+
+    def _forget(self) -> None:
+        self.contents, self.paths, self.sizes, self._file = {}, {}, set(), None
+        self._read_to, self._tail, self._lines = 0, b"", 0
+
+    def append(self, marks: Sequence[Mark]) -> None:
+        """Raises: StorageError, BusyError."""
+        lines = b"\n".join(map(_line, marks))
+        with (
+            self._lock,
+            durable.locked(self._path.parent),
+            durable.storage_errors(self._path, "append to"),
+        ):
+            with durable.open_for_append(self._path) as file:
+                durable.append_to(file, lines, self._path)
+            due = self._lines % LINES_BETWEEN_COMPACTIONS + len(marks) >= LINES_BETWEEN_COMPACTIONS
+            self.read()
+            if due:
+                self._replace(self._worth_keeping())
+
+    def _worth_keeping(self) -> list[Mark]:
+        """In their order. Without an approval a person is asked once more; without a mark, never
+        again: so those that count longest are the marks of what lies there as it was written."""
+        known = list(
+            {id(mark): mark for mark in (*self.contents.values(), *self.paths.values())}.values()
+        )
+        if len(known) <= MAX_MARKS:
+            return known
+
+        def rank(mark: Mark) -> tuple[bool, bool]:
+            found = self.content(mark.path, {mark.size})
+            return bool(mark.source), found is not None and found[1] == mark.sha256
+
+        kept = sorted(range(len(known)), key=lambda at: (rank(known[at]), at))[-MAX_MARKS:]
+        return [known[at] for at in sorted(kept)]
+
+    def _replace(self, marks: Iterable[Mark]) -> None:
+        """Call with the folder's lock held."""
+        durable.replace(self._path, b"".join(_line(mark) + b"\n" for mark in marks))
+        self._forget()
+        self.read()
+
+    def _set_aside(self, count: int) -> str:
+        file, known = self._file, [*self.contents.values(), *self.paths.values()]
+        with durable.locked(self._path.parent):
+            status = os.stat(self._path) if self._path.exists() else None
+            if status is None or (status.st_dev, status.st_ino) != file:
+                return ""  # another kode was faster
+            aside = durable.set_aside(self._path)
+            self._replace({id(mark): mark for mark in known}.values())
+        return (
+            f"{self._path} was damaged: {count} of its lines could not be read. It is kept as "
+            f"{aside.name}. Files they were about now count as the project's own, though they may "
+            "hold text from outside."
+        )
+
+
+@lru_cache(maxsize=8)
+def record_of(home: Path) -> Record:
+    """The record of a `$KODE_HOME`, as last read."""
+    return Record(home)
+
+
+class Marks:
+    """The record as one session sees it."""
+
+    def __init__(
+        self, *, home: Path, folders: Sequence[Path], source: Callable[[], str], emit: Emit
+    ) -> None:
+        """`folders` are the working folders, the working directory first; `source` returns what
+        outside text this session has read, "" if none."""
+        self._record = record_of(home)
+        self._folders = tuple(map(os.path.realpath, folders))
+        self._source = source
+        self._emit = emit
+        self._loaded: dict[str, tuple[str, str]] = {}
+        """Real path → SHA-256 and text of the instructions that this session began with."""
+        self._own: set[str] = set()
+        """Contents marked by this process: no news to its session."""
+
+    def keep_loaded(self, path: str, text: str, sha256: str) -> None:
+        """Remembers a file that this session has as instructions: what is restored to it needs no
+        mark, and what replaces it is shown as a change of it."""
+        self._loaded[os.path.realpath(path)] = sha256, text
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
         """Records the current content of files that this session changed. Does nothing unless it
@@ -73,15 +274,24 @@ class Marks:
             self._read()
             new = []
             for path in dict.fromkeys(map(os.path.realpath, changed)):
-                self._digests.pop(path, None)
-                size, sha256 = self._content(path) or (0, "")
-                if not size:
+                found = self._record.changed(path)
+                if found is None:
                     continue  # deleted or empty
-                self._own.add((path, sha256))
-                if sha256 not in self._known.get(path, ()):
+                size, sha256 = found
+                by_content, by_path = map(
+                    dict.get, (self._record.contents, self._record.paths), (sha256, path)
+                )
+                before, text = self._loaded.get(path, ("", ""))
+                if (before and sha256 == before) or (by_content and not by_content.source):
+                    continue  # as it was, or approved
+                self._own.add(sha256)
+                is_known = by_path is not None and bool(by_path.source)
+                if text and not is_known:
+                    self._record.keep_before(path, text)
+                if not is_known or (sha256 and by_content is None):
                     new.append(Mark(path=path, sha256=sha256, size=size, source=source))
             if new:
-                self._append(new)
+                self._record.append(new)
         except StorageError as error:
             self._emit(
                 Notice(
@@ -94,128 +304,40 @@ class Marks:
     def among(self, read: Iterable[str] | None) -> str:
         """The source to name for a read of these files, or folders with all their files, if one
         still holds what a marked session wrote; "" otherwise. None: anything in the working
-        folders."""
+        folders. In a folder a file counts where it was written, not where it was moved."""
         try:
             self._read()
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
         for path in self._candidates(read):
-            found = self._content(path, {mark.size for mark in self._known[path].values()})
-            mark = self._known[path].get(found[1]) if found else None
-            if mark is not None and (path, mark.sha256) not in self._own:
+            found = self._record.content(path, self._record.sizes)
+            mark = self._record.contents.get(found[1]) if found else None
+            if mark is not None and mark.source and mark.sha256 not in self._own:
                 name = self._display_path(path)
                 return f"{name}, written in a session that read outside text ({mark.source})"
         return ""
 
+    def _read(self) -> None:
+        """Raises: StorageError."""
+        if damage := self._record.read():
+            self._emit(Notice(text=damage))
+
     def _candidates(self, read: Iterable[str] | None) -> Iterator[str]:
-        if not self._known:
+        if not self._record.contents:
             return
         for path in self._folders if read is None else map(os.path.realpath, read):
-            if path in self._known:
-                yield path
-            elif os.path.isdir(path):
+            if os.path.isdir(path):
                 inside = path.rstrip("/") + "/"
-                yield from [known for known in self._known if known.startswith(inside)]
+                known = list(self._record.paths)  # at once: another thread may read more
+                yield from (one for one in known if one.startswith(inside))
+            else:
+                yield path
 
     def _display_path(self, path: str) -> str:
         for folder in self._folders:
             if path.startswith(folder.rstrip("/") + "/"):
                 return os.path.relpath(path, folder)
         return path
-
-    def _content(self, path: str, sizes: set[int] | None = None) -> tuple[int, str] | None:
-        """Size and SHA-256 of a regular file; None if there is none, or none of these sizes. An
-        unchanged file is not read again."""
-        try:
-            status = os.lstat(path)
-            if not stat.S_ISREG(status.st_mode) or (sizes and status.st_size not in sizes):
-                return None
-            seen = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            cached = self._digests.get(path)
-            if cached is None or cached[0] != seen:
-                cached = self._digests[path] = seen, _digest(path)
-        except OSError:
-            return None
-        return status.st_size, cached[1]
-
-    # ── on disk ──────────────────────────────────────────────────────────────────────────────
-
-    def _read(self) -> None:
-        """Reads what was added since the last look. Raises: StorageError."""
-        with durable.storage_errors(self._path, "read"):
-            try:
-                file = open(self._path, "rb")  # noqa: SIM115
-            except FileNotFoundError:
-                self._forget()
-                return
-            with file:
-                status = os.fstat(file.fileno())
-                here = (status.st_dev, status.st_ino)
-                file.seek(self._read_to - len(self._tail))
-                if here != self._file or file.read(len(self._tail)) != self._tail:
-                    self._forget()
-                    self._file = here
-                    file.seek(0)
-                # A last line without its end is still being written.
-                whole = file.read().rpartition(b"\n")[0]
-        if not whole:
-            return
-        self._read_to += len(whole) + 1
-        self._tail = whole[-TAIL_BYTES:] + b"\n"
-        lines = whole.split(b"\n")
-        self._lines += len(lines)
-        marks = list(map(_decode, lines))
-        for mark in filter(None, marks):
-            self._known.setdefault(mark.path, {})[mark.sha256] = mark
-        if None in marks:
-            self._set_aside(marks.count(None))
-
-    def _forget(self) -> None:
-        self._known, self._file = {}, None
-        self._read_to, self._tail, self._lines = 0, b"", 0
-
-    def _append(self, marks: Sequence[Mark]) -> None:
-        lines = b"\n".join(map(_line, marks))
-        with durable.locked(self._path.parent), durable.storage_errors(self._path, "append to"):
-            with durable.open_for_append(self._path) as file:
-                durable.append_to(file, lines, self._path)
-            due = self._lines % LINES_BETWEEN_COMPACTIONS + len(marks) >= LINES_BETWEEN_COMPACTIONS
-            self._read()
-            if due:
-                self._replace(self._still_true())
-
-    def _still_true(self) -> list[Mark]:
-        contents = {path: self._content(path) for path in self._known}
-        return [
-            mark
-            for path, found in contents.items()
-            if found is not None and (mark := self._known[path].get(found[1])) is not None
-        ]
-
-    def _replace(self, marks: Iterable[Mark]) -> None:
-        """Call with the folder's lock held."""
-        durable.replace(self._path, b"".join(_line(mark) + b"\n" for mark in marks))
-        self._forget()
-        self._read()
-
-    def _set_aside(self, count: int) -> None:
-        file, known = (
-            self._file,
-            [mark for marks in self._known.values() for mark in marks.values()],
-        )
-        with durable.locked(self._path.parent):
-            status = os.stat(self._path) if self._path.exists() else None
-            if status is None or (status.st_dev, status.st_ino) != file:
-                return  # another kode was faster
-            aside = durable.set_aside(self._path)
-            self._replace(known)
-        self._emit(
-            Notice(
-                text=f"{self._path} was damaged: {count} of its lines could not be read. It is "
-                f"kept as {aside.name}. Files they were about now count as the project's own, "
-                "though they may hold text from outside."
-            )
-        )
 
 
 def _digest(path: str) -> str:
@@ -229,14 +351,36 @@ def _digest(path: str) -> str:
 
 
 def _line(mark: Mark) -> bytes:
-    return json.dumps(asdict(mark)).encode()
+    return sealed.seal(json.dumps(asdict(mark)).encode())
 
 
-def _decode(line: bytes) -> Mark | None:
+def _decoded(lines: Sequence[bytes]) -> list[Mark | None]:
+    """None for a damaged line. All in one text are read twice as fast."""
     try:
-        mark = Mark(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
+        values = json.loads(b"[%s]" % b",".join(lines))
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) != len(lines):
+        values = [_value(line) for line in lines]
+    return [
+        _mark(value) if sealed.is_intact(line) else None
+        for line, value in zip(lines, values, strict=True)
+    ]
+
+
+def _value(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    texts = (mark.path, mark.sha256, mark.source)
-    sound = all(isinstance(text, str) for text in texts) and isinstance(mark.size, int)
-    return mark if sound else None
+
+
+def _mark(value: Any) -> Mark | None:
+    try:
+        path, sha256, source = texts = value["path"], value["sha256"], value["source"]
+        size = value["size"]
+    except (TypeError, KeyError, IndexError):
+        return None
+    if list(map(type, texts)) != [str, str, str] or type(size) is not int:
+        return None
+    return Mark(path=path, sha256=sha256, size=size, source=source)

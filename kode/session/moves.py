@@ -26,8 +26,9 @@ def obstacle(contents: Contents, now: Seen, goal: Seen) -> str:
         return "it is too large to save"
     if not all(one.can_be_kept or one.state == FOLDER for one in (now, goal)):
         return "it is not a file that can be saved"
-    if is_digest(goal.state) and contents.data(goal.state or "") is None:
-        return "its old content is no longer saved (oldest deleted first)"
+    state = goal.state or ""
+    if is_digest(state) and contents.data(state) is None:
+        return contents.why_missing(state)
     return ""
 
 
@@ -69,9 +70,9 @@ NOTHING = Outcome()
 
 
 def make(contents: Contents, planned: Sequence[Moved]) -> Outcome:
-    """Changes the files, durably. Removals come first, so
-    that a folder may replace a file and the reverse; then folders and links, so that no file is
-    written through a link that is being removed."""
+    """Changes the files, durably. Removals come first, folders after what was in them, so that a
+    folder may replace a file and the reverse; then folders and links, so that no file is written
+    through a link that is being removed."""
 
     failed: dict[str, str] = {}
 
@@ -85,11 +86,12 @@ def make(contents: Contents, planned: Sequence[Moved]) -> Outcome:
             return str(error)
 
     ordered = sorted(planned, key=lambda move: move.path)
-    gone = [move for move in ordered if move.now is None]
+    gone = [move for move in ordered if move.now is None and move.was != FOLDER]
+    emptied = [move for move in reversed(ordered) if move.now is None and move.was == FOLDER]
     files = [move for move in ordered if is_digest(move.now)]
     others = [move for move in ordered if move.now is not None and not is_digest(move.now)]
     faults = dict(zip(gone, durable.for_each(one, gone), strict=True))
-    faults |= {move: one(move) for move in others}
+    faults |= {move: one(move) for move in (*emptied, *others)}
     faults |= dict(zip(files, durable.for_each(one, files), strict=True))
     for folder in {Path(move.path).parent for move, fault in faults.items() if not fault}:
         fault = _sync(folder)
@@ -112,8 +114,19 @@ def _make_one(contents: Contents, move: Moved) -> str:
     folder = os.path.dirname(move.path)
     if os.path.realpath(folder) != folder:
         return "its folder is a link now"
-    if contents.see(Path(move.path)).state != move.was:
+    state = contents.see(Path(move.path)).state
+    if state is None and move.now is None:
+        return ""  # a folder that went with the last file in it
+    if state != move.was:
         return "it has changed just now"
+    if state == FOLDER and move.now is None:
+        try:
+            beneath.remove_folder(Path(move.path))
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return "it holds something else"
+        return ""
     contents.restore(Path(move.path), move.now, move.now_mode, sync_name=False)
     if move.now is None:
         beneath.remove_empty(Path(move.path).parents[: move.folders])

@@ -3,43 +3,89 @@ end. A session is added when it begins and with every task it gets, so that a cl
 or set back, changes nothing.
 
 The list decides an order and nothing else: a session that is not in it (of an older kode, or
-copied here by hand) has the times in its file.
+copied here by hand) has the times in its file. So have all of them while the list is damaged.
 """
 
 import contextlib
 import fcntl
 import os
+import re
+import zlib
 from pathlib import Path
 
-from kode import durable
+from kode import durable, ends
+from kode.errors import StorageError
 
 NAME = "order"
 """Of the list, in the folder of the sessions."""
 
 LONGEST_BYTES = 262_144
-"""About 11,000 tasks, read in a millisecond; a longer list is rewritten with each session once."""
+"""About 8,000 tasks, read in a millisecond; a longer list is rewritten with each session once."""
+
+_LINE = re.compile(rb"([0-9a-f-]{22})(?: ([0-9a-f]{8}))?")
+"""An id and its CRC-32, which an older kode wrote none of."""
 
 
 def add(folder: Path, session_id: str) -> None:
     """Notes that a session of this folder is the last used. Never raises, and is not synced: where
     it cannot be noted the times in the files decide."""
     path = folder / NAME
+    if ends.lost(path):
+        set_aside(folder)
     with contextlib.suppress(OSError), durable.open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = os.fstat(file.fileno()).st_size
         # The line feed before it ends a line that a crash has torn.
-        os.write(file.fileno(), f"\n{session_id}\n".encode())
+        os.write(file.fileno(), b"\n" + _line(session_id))
         if size > LONGEST_BYTES:
             _shorten(file.fileno(), folder)
+        ends.note(path, os.fstat(file.fileno()).st_size)
 
 
 def ranks(folder: Path) -> dict[str, int]:
-    """Session id → its place in the list: the higher, the later used."""
+    """Session id → its place in the list: the higher, the later used. Empty for a list that is
+    damaged: what was used since the damage would be taken for older than all else in it."""
+    ids = _ids(folder)
+    return {} if None in ids else {str(one): place for place, one in enumerate(ids)}
+
+
+def is_damaged(folder: Path) -> bool:
+    """Whether lines of the list are lost or changed."""
+    return None in _ids(folder)
+
+
+def set_aside(folder: Path) -> str:
+    """Lets a new list begin; returns the name of what is left of the damaged one, "" if that is
+    nothing, or cannot be moved."""
+    ends.forget(folder / NAME)
+    with contextlib.suppress(StorageError):
+        return durable.set_aside(folder / NAME).name
+    return ""
+
+
+def _ids(folder: Path) -> list[str | None]:
+    """The ids in the list, None for what is damaged."""
+    path = folder / NAME
+    noted = ends.noted(path)
     try:
-        lines = (folder / NAME).read_bytes().split()
+        data = path.read_bytes()
     except OSError:
-        return {}
-    return {line.decode("ascii", "replace"): place for place, line in enumerate(lines)}
+        data = b""
+    found = list(map(_id, data.splitlines()))
+    return [one for one in found if one != ""] + [None] * (len(data) < noted)
+
+
+def _id(line: bytes) -> str | None:
+    """ "" for a blank line."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None if line else ""
+    intact = found[2] is None or int(found[2], 16) == zlib.crc32(found[1])
+    return found[1].decode() if intact else None
+
+
+def _line(session_id: str) -> bytes:
+    return b"%s %08x\n" % (session_id.encode(), zlib.crc32(session_id.encode()))
 
 
 def _shorten(descriptor: int, folder: Path) -> None:
@@ -49,5 +95,6 @@ def _shorten(descriptor: int, folder: Path) -> None:
     kept = [
         one for one in sorted(known, key=known.__getitem__) if (folder / f"{one}.jsonl").exists()
     ]
+    ends.forget(folder / NAME)  # or whoever reads now would take it for cut
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, "".join(f"{one}\n" for one in kept).encode())
+    os.write(descriptor, b"".join(map(_line, kept)))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable, paths
+from kode import durable, ends, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.images import kept_beside
@@ -33,11 +33,10 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     Raises: SessionError for a file of a newer version; StorageError.
     """
     with durable.storage_errors(path, "read"):
-        lines = path.read_bytes().split(b"\n")
+        noted = ends.noted(path)
+        data = path.read_bytes()
         created = path.stat().st_mtime
-    found = _Found()
-    for number, line in enumerate(lines[:-1], 1):
-        found.take(number, line, path.stem)
+    found = _found(data, path.stem)
     header, entries, faults = found.header, list(found.entries.values()), []
     if header is None:
         found.damaged = [number for number in found.damaged if number > 1]
@@ -53,6 +52,11 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
         faults.append(f"The file of session {path.stem} calls itself {header.id[:80]!r}: renamed?")
         header = replace(header, id=path.stem)
     faults += found.faults(path.stem)
+    if len(data) < noted:
+        faults.append(
+            f"The end of session {path.stem} is lost: {noted - len(data)} bytes that kode had "
+            "written are no longer in its file. The rest is used."
+        )
     return header, [_with_pictures_beside(entry, path) for entry in entries], faults
 
 
@@ -109,6 +113,13 @@ class _Found:
         return faults
 
 
+def sound_lines(data: bytes, session_id: str) -> list[bytes]:
+    """The whole lines of a session that are entries, or may be those of a newer kode, each once.
+    Raises: SessionError."""
+    damaged = set(_found(data, session_id).damaged)
+    return [line for number, line in enumerate(data.split(b"\n")[:-1], 1) if number not in damaged]
+
+
 def is_readable(line: bytes) -> bool:
     """Whether a line is an entry, or may be one of a newer kode."""
     try:
@@ -116,6 +127,13 @@ def is_readable(line: bytes) -> bool:
     except ValueError:
         return (_kind_and_version(line)[0] or "message") not in KNOWN_TYPES
     return True
+
+
+def _found(data: bytes, session_id: str) -> _Found:
+    found = _Found()
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        found.take(number, line, session_id)
+    return found
 
 
 def no_session(session_id: str) -> SessionError:

@@ -25,6 +25,11 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
         lines += first_of(files, MAX_NAMED)
     if undone.damaged:
         lines.append(f"Skipped {plural(undone.damaged, 'damaged line')} of the session's record.")
+    if undone.lost_bytes:
+        lines.append(
+            f"A part of the session's record of changes is lost ({undone.lost_bytes} bytes): files "
+            "that only it named are left as they are."
+        )
     if undone.turn is not None:
         lines.append(_next(undone))
     return "\n".join(lines)

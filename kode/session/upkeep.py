@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import durable, paths
+from kode import durable, ends, paths
 from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
+from kode.session.checkpoints import Checkpoints
+from kode.session.content_store import Contents
 from kode.session.entries import (
     AnyEntry,
     MessageEntry,
@@ -24,12 +26,11 @@ from kode.session.entries import (
     TurnEntry,
     UsageEntry,
     line_of,
-    new_id,
 )
 from kode.session.index import files, last_used
 from kode.session.log import copy_to, load
 from kode.session.messages import model_messages, said
-from kode.session.reading import is_readable, read, session_path
+from kode.session.reading import read, session_path, sound_lines
 
 SECONDS_A_DAY = 86_400
 _AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
@@ -110,6 +111,7 @@ def delete(home: Path, session_id: str) -> None:
     # repeated.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
+    ends.forget(path)
     durable.remove(path)
 
 
@@ -151,7 +153,8 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
 
     With `repair`, a torn line is set aside and cut off, calls without a result get one, and a file
     with unreadable lines is set aside in full and rewritten without them, unless that leaves
-    nothing: then it may be no session at all. Otherwise nothing is written.
+    nothing: then it may be no session at all. So is the record of its changes, and contents kept
+    for undo that are damaged are set aside. Otherwise nothing is written.
 
     Raises: SessionError for an unknown id; StorageError.
     """
@@ -170,37 +173,44 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     except SessionError as error:
         return Checked(id=session_id, faults=(str(error),))
     if not _ends_with_line(path):
-        faults.append("The last line was cut short by a crash.")
+        faults.append("The last line is incomplete.")
+    faults += _check_undo(home, session_id)
     messages = model_messages(entries)
     if messages and calls_of(messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
     return Checked(id=session_id, faults=tuple(faults))
 
 
+def _check_undo(home: Path, session_id: str, *, repair: bool = False) -> list[str]:
+    folder = paths.checkpoints_folder(paths.session_folder(home, session_id))
+    contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
+    return Checkpoints(folder=folder, contents=contents).check(repair=repair)
+
+
 def _is_worth_repairing(path: Path) -> bool:
     """Whether a line can be read, or none was completed."""
     with durable.storage_errors(path, "read"):
-        lines = path.read_bytes().split(b"\n")[:-1]
-    return not lines or any(map(is_readable, lines))
+        data = path.read_bytes()
+    return b"\n" not in data or bool(sound_lines(data, path.stem))
 
 
 def _repair(home: Path, path: Path) -> Checked:
     session, repairs = load(home, path.stem)
+    repairs += _check_undo(home, path.stem, repair=True)
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        lines = data.split(b"\n")[:-1]
-        kept = [line for line in lines if is_readable(line)]
-        if len(kept) < len(lines):
-            stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{new_id()}"
-            aside = path.with_name(f"{path.name}.damaged-{stamp}")
-            durable.replace(aside, data)
+        kept = sound_lines(data, path.stem)
+        if len(kept) < data.count(b"\n"):
+            aside = durable.keep_aside(path, data)
             if not kept or not kept[0].startswith(b'{"type":"session"'):
                 kept.insert(0, line_of(session.header))
-            durable.replace(path, b"\n".join(kept) + b"\n")
+            data = b"\n".join(kept) + b"\n"
+            durable.replace(path, data)
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
             )
+        ends.note(path, len(data))
     finally:
         session.close()
     return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))

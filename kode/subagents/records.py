@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode import durable
+from kode import durable, ends
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.engine.fence import fence_text
@@ -167,12 +167,14 @@ def unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
 
 def is_tainted(record: Record) -> bool:
     """Whether the child read untrusted content; also True if unknown."""
+    path = record.folder / "transcript.jsonl"
     try:
-        *lines, torn = (record.folder / "transcript.jsonl").read_bytes().split(b"\n")
+        *lines, torn = path.read_bytes().split(b"\n")
     except OSError:
         return True
     tainted = any(line.startswith(b'{"type":"taint"') for line in lines)
-    return tainted or bool(torn) or not lines or not all(map(is_readable, lines))
+    whole = not (torn or ends.lost(path)) and bool(lines)
+    return tainted or not whole or not all(map(is_readable, lines))
 
 
 def note(found: Sequence[Record], output_dir: Path) -> str:

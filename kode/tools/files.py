@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import durable
+from kode import beneath, durable
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, encoding_by_mark
@@ -354,7 +354,8 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
                 "Nothing was written."
             )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with beneath.open_folder(path.parent, make=beneath.usual_mode):
+            pass  # it exists now, and leads nowhere else
         durable.sync_names(path.parent)
         durable.remove_stale_temporaries(path.parent)
         durable.replace(path, data, mode=mode, follow=False)

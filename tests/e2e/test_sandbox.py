@@ -195,3 +195,70 @@ def test_a_yes_to_a_network_command_gives_the_network(place: Place) -> None:
             told = str(server.requests[-1].json["messages"][-1]["content"])
 
     assert "reached" in told
+
+
+@needs("git")
+def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    for command in ("init -q .", "config core.fsmonitor tools/watch"):
+        subprocess.run(["git", *command.split()], cwd=place.project, check=True)
+    (place.project / ".gitignore").write_text("*.pyc\n.venv/\nnode_modules/\nbuild/\n")
+    (place.project / "plant.sh").write_text(
+        "mkdir -p __pycache__ .venv/bin node_modules/.bin tools .git/rebase-merge build docs\n"
+        "for file in __pycache__/a.cpython-311.pyc .venv/bin/python node_modules/.bin/tsc "
+        "tools/watch .git/rebase-merge/git-rebase-todo build/out.js seen.txt; "
+        "do echo echo planted > $file; done\n"
+    )
+    later = "sh .venv/bin/python; sh node_modules/.bin/tsc; cat build/out.js; ls __pycache__"
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": "bash plant.sh"}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": later}}]},
+        {"text": "done"},
+    ]
+    allowed = ["--allow", "edit(./build/**)"]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit", *allowed)
+        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+
+    assert done.code == 0, done.err
+    found = {str(path.relative_to(place.project)) for path in place.project.rglob("*")}
+    in_git = {name for name in found if name.startswith(".git/")}
+    assert found - in_git == {
+        ".git", ".gitignore", "plant.sh", "seen.txt", "docs", "build", "build/out.js",
+    }  # fmt: skip
+    assert not [name for name in in_git if "rebase-merge" in name]
+    for held in (".venv/**", "node_modules/**", "tools/watch", "git-rebase-todo"):
+        assert held in told[1]
+    for seen in ("planted\nplanted", "echo planted", "a.cpython-311.pyc"):
+        assert seen in told[2]
+
+
+@needs("git")
+def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None:
+    needs_a_whole_sandbox(place)
+    subprocess.run(["git", "init", "-q", "."], cwd=place.project, check=True)
+    (place.project / ".gitignore").write_text("node_modules/\n")
+    install = "mkdir -p node_modules/a/empty && echo 1 > node_modules/a/x.js && mkdir empty"
+    replies = [
+        {"calls": [{"name": "shell", "arguments": {"command": install}}]},
+        {"calls": [{"name": "shell", "arguments": {"command": "echo 2 > node_modules/y.js"}}]},
+        {"text": "installed"},
+    ]
+    arguments = ["--sandbox", "--permission-mode", "auto-edit"]
+    with ScriptedServer(replies) as server:
+        place.url = server.openai_url
+        with Terminal(KODE, arguments, cwd=place.project, env=place.environ) as terminal:
+            terminal.until("auto-edit")
+            terminal.type("install it", "enter")
+            terminal.until("node_modules", "answer:")
+            terminal.type("s", "enter")
+            terminal.until("installed")
+            folder = place.project / "node_modules"
+            assert [(folder / name).read_text() for name in ("a/x.js", "y.js")] == ["1\n", "2\n"]
+            assert (place.project / "empty").is_dir()
+            terminal.type("/undo", "enter")
+            terminal.until("emoved")
+            terminal.type("exit", "enter")
+            assert terminal.ended() == 0
+    assert sorted(path.name for path in place.project.iterdir()) == [".git", ".gitignore"]

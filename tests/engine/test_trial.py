@@ -153,6 +153,7 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
         changes=lambda: (change,),
         version=lambda path: tmp_path / "none",
         apply=lambda changes: applied.extend(changes) or {},
+        files=lambda change: (change.path,),
         carry_over=lambda changes: None,
         close=lambda: None,
     )

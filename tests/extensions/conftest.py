@@ -8,6 +8,7 @@ import pytest
 
 from kode.contracts import ToolContext
 from kode.events import silent
+from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
@@ -59,6 +60,8 @@ async def server(home, project, place):
             project=project,
             values={**command, **values},
         )
+        if not sandboxed:
+            trust.approve(home, project, [trust.outside(entry.item)])
         one = McpServer(
             entry=entry,
             home=home,

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -159,6 +160,7 @@ async def extensions(home, project):
             emit=given.pop("emit", silent),
             ask=None,
             open_server=open_entry,
+            sandbox=SimpleNamespace(holds=lambda: True, cannot_hold=lambda: ""),
             trust_project=True,
             **given,
         )

@@ -39,7 +39,7 @@ async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
     person, declined = Person("no"), set()
     for _ in range(2):
         untrusted = await review(home, project, trust_project=False, ask=person, declined=declined)
-        assert untrusted == ("MCP server tool",)
+        assert [item.name for item in untrusted] == ["tool"]
     assert len(person.asked) == 1
 
     bring(project, "python two.py")
@@ -60,7 +60,7 @@ async def test_a_change_is_asked_about_with_its_diff(home, project):
 
 async def test_an_absent_person_approves_nothing_and_gets_the_names(home, project):
     untrusted = await review(home, project, trust_project=False, ask=None, declined=set())
-    assert untrusted == ("MCP server tool",)
+    assert [item.name for item in untrusted] == ["tool"]
     assert trust.load(home, project).items == ()
 
 

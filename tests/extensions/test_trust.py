@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kode import paths
 from kode.errors import ConfigError
 from kode.extensions import trust
+from kode.extensions.review import shown
 from kode.extensions.trust import Item
 
 
@@ -133,7 +134,7 @@ def test_the_content_of_a_folder_changes_with_anything_in_it(project):
 def test_a_links_target_is_part_of_the_content(project):
     skill = project / "skill"
     skill.mkdir()
-    target = project / "outside.sh"
+    target = skill / "inside.sh"
     target.write_text("one")
     (skill / "run.sh").symlink_to(target)
     before = trust.folder_content(skill)
@@ -141,6 +142,84 @@ def test_a_links_target_is_part_of_the_content(project):
     target.write_text("two")
 
     assert trust.folder_content(skill) != before
+
+
+def test_a_link_out_of_a_folder_is_refused(project):
+    skill = project / "skill"
+    skill.mkdir()
+    (project / "id_rsa").write_text("PRIVATE")
+    (skill / "notes.md").symlink_to("../id_rsa")
+
+    with pytest.raises(ConfigError) as refused:
+        trust.folder_content(skill)
+
+    assert "PRIVATE" not in str(refused.value)
+
+
+KEY = "sk-ant-api03-" + "aB3dE6gH9jK2" * 8
+
+
+def test_a_key_is_neither_stored_nor_shown(home, project):
+    item = an_item(project, content=f"TOKEN={KEY}\n")
+    before = trust.load(home, project)
+    trust.approve(home, project, [item])
+    approvals, other = trust.load(home, project), an_item(project, content=f"TOKEN={KEY[:-1]}\n")
+
+    stored = paths.trust_file(home, project).read_text()
+    seen = [stored, shown(item, before), shown(other, approvals), trust.diff(other, approvals)]
+    assert not [text for text in seen if KEY[:-1] in text]
+    assert trust.state(item, approvals) == "trusted"
+    assert trust.state(other, approvals) == "changed"
+    assert trust.diff(other, approvals)
+
+
+def test_a_key_in_a_loaded_file_is_not_stored(home, project):
+    loaded = project / ".env"
+    loaded.write_text(f"TOKEN={KEY}\n")
+    trust.approve(home, project, [an_item(project)])
+    trust.pin_loads(home, project, an_item(project), [str(loaded)])
+    assert KEY not in paths.trust_file(home, project).read_text()
+
+    loaded.write_text(f"TOKEN={KEY[:-1]}\n")
+
+    approvals = trust.load(home, project)
+    assert trust.state(an_item(project), approvals) == "changed"
+    assert ".env" in trust.diff(an_item(project), approvals)
+    assert KEY[:-1] not in trust.diff(an_item(project), approvals)
+
+
+def test_a_loaded_link_out_of_the_project_is_not_followed(home, project, tmp_path):
+    key = tmp_path / "id_rsa"
+    key.write_text("PRIVATE")
+    (project / "link").symlink_to(key)
+    trust.approve(home, project, [an_item(project)])
+    trust.pin_loads(home, project, an_item(project), [str(project / "link")])
+    assert "PRIVATE" not in paths.trust_file(home, project).read_text()
+
+    (project / "link").unlink()
+    (project / "link").symlink_to(tmp_path / "other")
+
+    assert trust.state(an_item(project), trust.load(home, project)) == "changed"
+
+
+def test_too_many_loaded_files_are_refused(home, project, monkeypatch):
+    monkeypatch.setattr("kode.extensions.loads.MAX_FILES", 2)
+    files = [project / name for name in "abc"]
+    for file in files:
+        file.write_text("")
+    trust.approve(home, project, [an_item(project)])
+    with pytest.raises(ConfigError):
+        trust.pin_loads(home, project, an_item(project), list(map(str, files)))
+
+
+def test_files_that_git_keeps_are_no_pins(home, project):
+    index = project / ".git" / "index"
+    index.parent.mkdir()
+    index.write_text("one")
+    trust.approve(home, project, [an_item(project)])
+    trust.pin_loads(home, project, an_item(project), [str(index)])
+    index.write_text("two")
+    assert trust.state(an_item(project), trust.load(home, project)) == "trusted"
 
 
 def test_unpinnable_content_is_refused_with_the_next_step(project):

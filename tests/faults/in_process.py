@@ -230,13 +230,13 @@ def _waiting(memory: Path, project: Path) -> None:
     queue.write(item)
 
 
-def undone_and_diffed(here: Here) -> Finished:
+def undone_and_diffed(here: Here, session_id: str | None = None) -> Finished:
     """`/diff`, `/undo`, `/undo` again, `/redo`, as the prompt does them."""
 
     async def work() -> str:
         loaded = load_config(here.home, here.project, environ={}, flags={"script": script})
         conversation = await open_conversation(
-            loaded, cwd=here.project, emit=silent, ask=None, session_id=here.session
+            loaded, cwd=here.project, emit=silent, ask=None, session_id=session_id or here.session
         )
         texts = []
         try:

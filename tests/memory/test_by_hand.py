@@ -139,7 +139,7 @@ async def announce(system, name):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_a_change_that_was_only_announced_does_not_stop_undo(tmp_path, name):
+async def test_undo_of_an_announced_change_leaves_the_real_one_before(tmp_path, name):
     system = await opened(tmp_path, name)
     await memory_command(system, ["add", next(iter(TARGETS[name])), "alpha thing"])
     change = await announce(system, name)
@@ -147,6 +147,8 @@ async def test_a_change_that_was_only_announced_does_not_stop_undo(tmp_path, nam
     told = await memory_command(system, ["undo"])
 
     assert change.id in told
+    assert "alpha thing" in await memory_command(system, ["show"])
+    await memory_command(system, ["undo"])
     assert "alpha thing" not in await memory_command(system, ["show"])
     with pytest.raises(MemoryRefused, match="nothing to undo"):
         await memory_command(system, ["undo"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
-from kode.memory import uses
+from kode.memory import approvals, uses
 from kode.memory.base import change_of
 from kode.memory.commands import memory_command
 from kode.memory.decisions import chain_of, decide, items_of
@@ -217,6 +217,20 @@ async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path)
 
     await memory_command(system, ["undo", change_of(undone)])
     assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
+
+
+async def test_an_approval_cut_short_is_completed_once(tmp_path):
+    system = await opened(tmp_path)
+    proposals = Proposals(tmp_path / "memory")
+    await proposals.propose("likes tabs", "user", client="Codex", project=tmp_path, now=NOON)
+    (proposal,) = proposals.all()
+    proposals.begin(proposal, system.name)
+    await system.add(proposals.approved(proposal.id, system.name, tmp_path)[1])
+
+    assert await approvals.finish(system) == ["likes tabs"]
+
+    assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
+    assert await approvals.finish(system) == []
 
 
 async def test_an_unknown_choice_or_a_decided_item_is_refused(tmp_path):

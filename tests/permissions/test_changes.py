@@ -11,9 +11,12 @@ from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 SHELL = TOOLS["shell"]
 
 
-def changes(room, *names, change="changed", ignored=False):  # noqa: F811
-    paths = [str(room.project / name) for name in names]
-    return [FileChange(path=path, change=change, ignored=ignored) for path in paths]
+def changes(room, *names, change="changed", ignored="", files=1):  # noqa: F811
+    ignored = f"{room.project}/{ignored}" if ignored else ""
+    return [
+        FileChange(path=str(room.project / name), change=change, ignored=ignored, files=files)
+        for name in names
+    ]
 
 
 async def kept(room, gate, made, may_ask=True):  # noqa: F811
@@ -42,12 +45,112 @@ async def test_a_no_drops_changes_and_tells_the_model_why(room):  # noqa: F811
     assert "use tabs" in reason
 
 
-async def test_ignored_files_need_no_question_and_stay_sandboxed(room):  # noqa: F811
-    person = Person()
+async def decide(room, gate, *made, may_ask=True):  # noqa: F811
+    """What is kept, and what stays in the sandbox from now on."""
+    arguments = {"command": "./x.sh"}
+    found = await gate.check_changes(SHELL, arguments, made, "", may_ask=may_ask)
+    relative = lambda path: path.removeprefix(f"{room.project}/")  # noqa: E731
+    return [relative(one.path) for one in found.changes], [*map(relative, found.held)]
 
-    names, _ = await kept(room, room.gate(person), changes(room, "build/o", ignored=True))
 
-    assert (names, person.questions) == ([], [])
+def installed(room):  # noqa: F811
+    return [
+        *changes(room, "p/node_modules", ignored="p/node_modules/", change="created", files=1204),
+        *changes(room, ".venv/bin/pip", ".venv/x.py", ignored=".venv/", change="created"),
+        *changes(room, "a.so", ignored="a.so"),
+    ]
+
+
+IGNORED = ["p/node_modules/", ".venv/", "a.so"]
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+async def test_ignored_changes_are_asked_about_once_by_name(room, mode):  # noqa: F811
+    person = Person(Answer(choice="session"))
+    gate = room.gate(person, mode=mode)
+
+    names, held = await decide(room, gate, *installed(room))
+    again, _ = await decide(room, gate, *installed(room))
+
+    assert names == again == ["p/node_modules", ".venv/bin/pip", ".venv/x.py", "a.so"]
+    assert held == []
+    (question,) = person.questions
+    assert "p/node_modules (1,204 files)" in question.preview
+    assert question.rules == (
+        "edit(./.venv/**)", "edit(./a.so)", "edit(./p/node_modules/**)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+@pytest.mark.parametrize("somebody", [True, False])
+async def test_refused_ignored_changes_stay_sandboxed_for_good(room, mode, somebody):  # noqa: F811
+    person = Person(Answer(choice="no"))
+    gate = room.gate(person if somebody else None, mode=mode)
+
+    first = await decide(room, gate, *installed(room))
+    second = await decide(room, gate, *installed(room))
+
+    assert (first[0], sorted(first[1])) == ([], sorted(IGNORED))
+    assert second == ([], [])
+    assert len(person.questions) == somebody
+
+
+async def test_a_background_command_leaves_the_question_to_the_next(room):  # noqa: F811
+    person = Person(Answer(choice="once"))
+    gate = room.gate(person, mode="auto-edit")
+
+    assert (await decide(room, gate, *installed(room), may_ask=False))[0] == []
+    assert len((await decide(room, gate, *installed(room)))[0]) == 4
+
+
+@pytest.mark.parametrize("ignored", ["__pycache__/", "src/__pycache__/", "a.pyc", ".mypy_cache/"])
+async def test_byte_code_and_caches_never_become_real(room, ignored):  # noqa: F811
+    gate = room.gate(Person(), mode="auto-edit", allow=["edit"])
+    (made,) = changes(room, f"{ignored}x" if ignored[-1] == "/" else ignored, ignored=ignored)
+
+    assert await decide(room, gate, made) == ([], [])
+    assert (await decide(room, gate, replace(made, change="deleted")))[0] != []
+
+
+async def test_no_answer_about_other_files_covers_ignored_ones(room):  # noqa: F811
+    person = Person(Answer(choice="session"), Answer(choice="no"))
+    gate = room.gate(person)
+
+    await kept(room, gate, changes(room, "src/a.py"))
+    names, held = await decide(room, gate, *changes(room, "src/a.so", ignored="src/a.so"))
+
+    assert (names, held) == ([], ["src/a.so"])
+
+
+@pytest.mark.parametrize("rule", ["edit(./.venv/**)", "edit(./**)", "edit"])
+async def test_a_rule_of_the_person_keeps_ignored_changes(room, rule):  # noqa: F811
+    made = [
+        *changes(room, "node_modules", ignored="node_modules/", change="created", files=9),
+        *changes(room, ".venv/x.py", ignored=".venv/", change="created"),
+    ]
+    names, _ = await decide(room, room.gate(None, allow=[rule], mode="auto-edit"), *made)
+    assert names == [".venv/x.py"] if "venv" in rule else ["node_modules", ".venv/x.py"]
+
+
+async def test_a_deny_rule_inside_a_new_folder_is_obeyed(room):  # noqa: F811
+    (made,) = changes(room, "node_modules", ignored="node_modules/", change="created", files=9)
+    gate = room.gate(Person(), mode="auto-edit", deny=["edit(./node_modules/**)"])
+    assert (await decide(room, gate, made))[0] == []
+
+
+async def test_deleting_ignored_files_is_an_edit_unless_they_move(room):  # noqa: F811
+    gate = room.gate(None, mode="auto-edit")
+    gone = changes(room, "build/a", ignored="build/", change="deleted")
+    new = changes(room, "dist/a", ignored="dist/", change="created")
+
+    assert (await decide(room, gate, *gone))[0] == ["build/a"]
+    assert (await decide(room, gate, *gone, *new))[0] == []
+
+
+async def test_an_empty_folder_is_made_without_a_question(room):  # noqa: F811
+    made = changes(room, "docs", ".git/hooks", change="created", files=0)
+    assert (await decide(room, room.gate(Person(), mode="auto-edit"), *made))[0] == ["docs"]
+    assert (await decide(room, room.gate(Person()), *made))[0] == []
 
 
 async def test_a_folder_that_has_to_stay_keeps_its_contents(room):  # noqa: F811
@@ -72,14 +175,11 @@ async def test_a_question_about_a_deleted_folder_lists_no_contents(room):  # noq
 
 async def test_mode_auto_edit_applies_what_an_edit_may_change(room):  # noqa: F811
     person = Person(Answer(choice="no"))
-    made = [
-        *changes(room, "a.py", ".envrc", ".git/hooks/pre-commit", "AGENTS.md"),
-        *changes(room, "build/o", ignored=True),
-    ]
+    made = changes(room, "a.py", ".envrc", ".git/hooks/pre-commit", "AGENTS.md")
 
     names, _ = await kept(room, room.gate(person, mode="auto-edit"), made)
 
-    assert names == ["a.py", "build/o"]
+    assert names == ["a.py"]
     assert ".envrc" in person.questions[0].preview
     assert "AGENTS.md" in person.questions[0].preview
     assert "a.py" not in person.questions[0].preview

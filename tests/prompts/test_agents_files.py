@@ -54,6 +54,12 @@ def test_a_link_out_of_the_project_is_not_read(repository: Path) -> None:
     assert "outside the project" in found.warning
 
 
+def test_a_link_to_itself_is_skipped_with_warning(repository: Path) -> None:
+    (repository / "AGENTS.md").symlink_to(repository / "AGENTS.md")
+
+    assert "not a file" in read_agents_files(repository, repository).warning
+
+
 def test_a_link_within_the_project_is_read(repository: Path) -> None:
     (repository / "CONTRIBUTING.md").write_text("run make test")
     (repository / "AGENTS.md").symlink_to(repository / "CONTRIBUTING.md")

@@ -38,8 +38,8 @@ class Done:
     out: str
     err: str
     hits: tuple[str, ...] = ()
-    changes: tuple[tuple[str, str, bool], ...] = ()
-    """Relative path, what was done, whether it is ignored."""
+    changes: tuple[tuple[str, str, str], ...] = ()
+    """Relative path, what was done, what git ignores that it is in."""
 
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
@@ -104,7 +104,10 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
     finally:
         attempt.close()
     root = sandbox.ground.cwd
-    found = tuple((os.path.relpath(one.path, root), one.change, one.ignored) for one in changes)
+    found = tuple(
+        (os.path.relpath(one.path, root), one.change, one.ignored.removeprefix(f"{root}/"))
+        for one in changes
+    )
     return replace(done, hits=attempt.hits(done.out + done.err), changes=found)
 
 

@@ -261,7 +261,7 @@ def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Pa
         subprocess.run(["git", *command.split()], cwd=work, check=True)
     os.utime(work / "a", (1_000_000_000, 1_000_000_000))
 
-    index = (".git/index", "changed", False)
+    index = (".git/index", "changed", "")
     assert attempted_in(made, "layered", "git update-index --refresh").changes == ()
     assert index in attempted_in(made, "layered", "echo 2 > a; git commit -qam 2").changes
     assert attempted_in(made, "layered", "git rm -q --cached a").changes == (index,)
@@ -286,29 +286,64 @@ def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> N
     (work / ".gitignore").write_text("*.o\nout/\n")
     (work / "old").write_text("x")
     done = attempted_in(
-        made, "layered", "echo > a.c; echo > a.o; mkdir out; echo > out/x; rm old; mkdir .cache; "
-        "echo > .cache/y; mkdir e"
+        made, "layered", "echo > a.c; echo > a.o; mkdir -p out/b; echo > out/b/x; rm old; "
+        "mkdir .cache; echo > .cache/y; mkdir e"
     )  # fmt: skip
     assert done.changes == (
-        (".cache", "created", True),
-        ("a.c", "created", False),
-        ("a.o", "created", True),
-        ("e", "created", True),
-        ("old", "deleted", False),
-        ("out/x", "created", True),
+        (".cache", "created", ".cache/"),
+        ("a.c", "created", ""),
+        ("a.o", "created", "a.o"),
+        ("e", "created", ""),
+        ("old", "deleted", ""),
+        ("out/b/x", "created", "out/"),
     )
 
 
-def test_a_tools_new_folder_hides_nothing_that_runs_later(made: Sandbox, work: Path) -> None:
+def test_a_folder_that_hides_itself_is_ignored(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("*.o\n")
     done = attempted_in(
-        made, "layered", "mkdir -p node_modules/.bin node_modules/a node_modules/b/.git/hooks; "
-        "echo > node_modules/.bin/tsc; echo > node_modules/a/x; echo > node_modules/b/.git/hooks/h"
+        made, "layered", "mkdir -p v/b w; "
+        "echo '*' > v/.gitignore; echo > v/b/x; echo hid > w/.gitignore; "
+        "echo > w/hid; echo > w/seen; echo > a.o"
     )  # fmt: skip
-    assert [path for path, _, _ in done.changes] == [
-        "node_modules/.bin/tsc",
-        "node_modules/a",
-        "node_modules/b/.git/hooks/h",
+    assert [(name, ignored) for name, _, ignored in done.changes] == [
+        ("a.o", "a.o"),
+        ("v/.gitignore", "v/"),
+        ("v/b/x", "v/"),
+        ("w/.gitignore", ""),
+        ("w/hid", "w/hid"),
+        ("w/seen", ""),
     ]
+
+
+@needs("git")
+def test_a_submodule_or_a_replaced_link_hides_no_ignored_file(made: Sandbox, work: Path) -> None:
+    (work / ".gitignore").write_text("*.so\n")
+    other = work / "sub"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=b"]
+    subprocess.run([*git, "init", "-q", str(other)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "1"], cwd=other, check=True)
+    subprocess.run([*git, "add", "sub"], cwd=work, check=True, capture_output=True)
+    (work / "link").symlink_to("elsewhere")
+    for command in ("echo > sub/new", "rm link; mkdir link; echo > link/new"):
+        done = attempted_in(made, "layered", f"{command}; echo > a.so")
+        assert ("a.so", "created", "a.so") in done.changes
+        assert {name for name, _, ignored in done.changes if ignored} == {"a.so"}
+
+
+def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Path) -> None:
+    attempt = tried(
+        made,
+        "mkdir -p p/node_modules/.bin p/node_modules/a; chmod 0 p/node_modules/a; mkdir e; "
+        "echo > p/node_modules/.bin/tsc; echo > p/node_modules/x",
+    )
+    empty, folder = attempt.changes()
+    assert (empty.path, empty.files, empty.ignored) == (str(work / "e"), 0, "")
+    assert (folder.path, folder.files) == (str(work / "p/node_modules"), 2)
+    assert folder.ignored == f"{folder.path}/"
+    inside = {os.path.relpath(path, folder.path) for path in attempt.files(folder)}
+    assert inside == {".", ".bin", ".bin/tsc", "a", "x"}
+    attempt.close()
 
 
 # ── somebody else, meanwhile ─────────────────────────────────────────────────────────────────
@@ -484,7 +519,7 @@ def building(made: Sandbox, work: Path) -> Sandbox:
 def carried(made: Sandbox, command: str) -> str:
     attempt = begun(made, "layered")
     done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.ground.cwd)
-    attempt.carry_over([one for one in attempt.changes() if one.ignored])
+    attempt.carry_over([one for one in attempt.changes() if one.unlisted])
     attempt.close()
     return done.out
 
@@ -513,6 +548,43 @@ def test_builds_are_forgotten_after_a_command_outside(building: Sandbox, work: P
     (work / "out" / "x").write_text("outside\n")
     building.forget()
     assert carried(building, "cat out/x") == "outside\n"
+
+
+def test_files_that_earlier_commands_left_can_become_real(building: Sandbox, work: Path) -> None:
+    (work / "old.o").write_text("")
+    carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
+    carried(building, "echo 3 > out/y; echo 4 > node_modules/z; rm old.o")
+    (work / "out").mkdir()
+    (work / "out" / "mine").write_text("mine")
+
+    attempt = tried(building, "echo 5 > out/w; rm out/deep/x")
+    own = attempt.changes()
+    ignored = {f"{work}/{name}" for name in ("out/", "old.o", "node_modules/")}
+    earlier = attempt.carried(ignored)
+    names = [os.path.relpath(one.path, work) for one in earlier]
+    assert names == ["node_modules", "old.o", "out/deep", "out/y"]
+    assert attempt.apply((*own, *earlier)) == {}
+    attempt.close()
+    (work / "old.o").write_text("back\n")
+
+    assert tree(work / "out") == {
+        "deep": ("folder",),
+        "mine": (0o644, b"mine"),
+        "w": (0o644, b"5\n"),
+        "y": (0o644, b"3\n"),
+    }
+    assert carried(building, "cat out/y node_modules/z old.o") == "3\n4\nback\n"
+
+
+def test_files_that_a_person_changed_since_are_not_replaced(building: Sandbox, work: Path) -> None:
+    carried(building, "mkdir out; echo 1 > out/x")
+    (work / "out").mkdir()
+    (work / "out" / "x").write_text("mine")
+    attempt = tried(building, "echo 2 > out/y")
+    left = attempt.apply((*attempt.changes(), *attempt.carried({f"{work}/out/"})))
+    attempt.close()
+    assert (work / "out" / "x").read_text() == "mine"
+    assert list(left) == [str(work / "out" / "x")]
 
 
 def test_a_key_file_is_masked_whatever_was_carried_over_there(

@@ -276,6 +276,7 @@ def test_every_jump_of_the_filters_lands_inside(machine: str, internet: bool, al
     filters = (
         limits.seccomp_filter(machine, internet=internet, alone=alone),
         limits.watching(machine, sockets=alone),
+        limits.watching(machine, sockets=alone, opens=True),
     )
     for program in map(steps, filters):
         assert len(program) < 4096

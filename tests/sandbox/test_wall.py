@@ -254,6 +254,30 @@ def test_a_command_that_was_never_started_leaves_nothing(made: Sandbox) -> None:
     assert not [one for one in threading.enumerate() if one.name == "kode-wall"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind) -> None:
+    of(made, kind)
+    cwd = made.ground.cwd
+    (cwd / "read").write_text("")
+    (cwd / "run").write_text("#!/bin/sh\n")
+    (cwd / "run").chmod(0o755)
+    command = ("/bin/sh", "-c", "cat read; ./run; cat missing; cat /etc/hostname; ls .")
+    seen = []
+    for records_opens in (True, False):
+        attempt = made.attempt(
+            "landlock" if kind == "landlock" else "bubblewrap",
+            layered=kind == "layered",
+            records_opens=records_opens,
+        )
+        wrapped = attempt.wrap(command)
+        ran(wrapped, cwd)
+        attempt.close()
+        seen.append(wrapped.opened())
+        assert attempt.hits("") == ()
+    assert set(seen[0] or ()) == {str(cwd / name) for name in ("read", "run", "missing", ".")}
+    assert seen[1] is None
+
+
 def test_an_invalid_address_is_no_hit() -> None:
     wall = Wall(View(writable=(), fixed=(), network=False, services=frozenset))
     try:

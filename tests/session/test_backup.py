@@ -293,11 +293,30 @@ def test_a_folder_replacing_a_file_is_left_alone(
     root.mkdir()
     (root / "a").write_text("one\n")
     kept = opened(root)
-    run(kept, root, "mkdir b", AtStake(changed=(str(root / "b"),)))
-    assert kept.undo().turn is None
     run(kept, root, "rm a && mkdir a && echo x > a/x", AtStake(deleted=(str(root / "a"),)))
     ((path, why),) = kept.undo().left_alone
     assert (path, "not empty" in why) == (str(root / "a"), True)
+
+
+def test_folders_that_a_command_made_are_undone_and_redone(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "plain"
+    root.mkdir()
+    names = ["b", "b/c", "b/c/x", "d", "d/e"]
+    kept = opened(root)
+    made = kept.begin_changes(1, [str(root / name) for name in names])
+    (root / "b/c").mkdir(parents=True)
+    (root / "b/c/x").write_text("x")
+    (root / "d/e").mkdir(parents=True)
+    kept.end_command(1, made)
+    kept.end_turn()
+
+    (root / "d" / "mine").write_text("mine")
+    undone = kept.undo()
+    assert [path for path, _ in undone.left_alone] == [str(root / "d")]
+    assert [one.name for one in root.rglob("*")] == ["d", "mine"]
+
+    kept.redo()
+    assert sorted(str(one.relative_to(root)) for one in root.rglob("*")) == [*names, "d/mine"]
 
 
 def test_an_empty_folder_gives_way_to_the_earlier_file(tmp_path: Path) -> None:

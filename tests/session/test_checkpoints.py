@@ -1,10 +1,11 @@
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from kode.session import moves
-from kode.session.checkpoints import Checkpoints
+from kode.session.checkpoints import LOG, Checkpoints
 from kode.session.content_store import Contents, Seen
 from tests.session.stories import contents_in
 
@@ -295,17 +296,72 @@ def test_an_undo_that_a_crash_cut_short_loses_nothing(
     assert [path.read_text() for path in paths] == ["before"] * 3
 
 
-def test_a_content_that_is_not_kept_any_more_is_named(kept: Checkpoints, tmp_path: Path) -> None:
+def test_a_damaged_content_and_one_deleted_for_space_differ(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
+    damaged, deleted = tmp_path / "a.txt", tmp_path / "b.txt"
+    for path in (damaged, deleted):
+        path.write_text(f"old {path.name}")
+        change(kept, 1, path, "new")
+    one, other = (
+        kept.folder / hashlib.sha256(f"old {path.name}".encode()).hexdigest()
+        for path in (damaged, deleted)
+    )
+    one.write_text("damaged")
+    other.unlink()
+
+    reasons = dict(kept.undo().left_alone + kept.undo().left_alone)
+
+    (aside,) = kept.folder.glob(f"{one.name}.damaged-*")
+    assert aside.read_text() == "damaged"
+    assert str(aside) in reasons[str(damaged)]
+    assert "damaged" not in reasons[str(deleted)]
+    assert damaged.read_text() == deleted.read_text() == "new"
+
+
+def test_a_damaged_content_is_kept_again_when_seen(kept: Checkpoints, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    state = kept.contents.keep(path).state
+    (kept.folder / str(state)).write_text("eno")
+
+    kept.contents.keep(path)
+
+    assert kept.contents.data(str(state)) == b"one"
+
+
+def test_a_record_that_lost_its_end_says_so_for_good(kept: Checkpoints, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_text("before")
+        change(kept, 1, path, "after")
+    log = kept.folder / LOG
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:3]))
+    lost = sum(map(len, lines[3:]))
+
+    undone, again = opened(kept.folder).undo(), opened(kept.folder).undo()
+
+    assert undone.restored == (str(paths[0]),)
+    assert undone.lost_bytes == again.lost_bytes == lost
+
+
+def test_a_record_whose_lines_are_doubled_counts_them_once(
+    kept: Checkpoints, tmp_path: Path
+) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
     change(kept, 1, path, "two")
-    for content in kept.folder.glob("[0-9a-f]" * 64):
-        content.write_text("damaged")
+    kept.end_turn()
+    change(kept, 2, path, "three")
+    log = kept.folder / LOG
+    log.write_bytes(log.read_bytes() * 2)
 
-    undone = kept.undo()
+    first, second = opened(kept.folder).undo(), opened(kept.folder).undo()
 
-    assert undone.left_alone[0][1].startswith("its old content is no longer saved")
-    assert path.read_text() == "two"
+    assert (first.turn, second.turn) == (2, 1)
+    assert first.damaged
+    assert path.read_text() == "one"
 
 
 def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_kept_contents_go_with_their_session(tmp_path: Path) -> None:
     contents.put(b"kept")
     upkeep.delete(tmp_path, made.header.id)
     left = {path.name for path in (tmp_path / "sessions").rglob("*") if path.is_file()}
-    assert left == {"order"}
+    assert left == {"order", "order.end"}
 
 
 def test_a_damaged_content_is_not_given_out(tmp_path: Path) -> None:

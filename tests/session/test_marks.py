@@ -197,6 +197,7 @@ def test_a_disk_that_says_no_is_reported(project, opened, home, events, monkeypa
 
 def test_the_record_does_not_grow_with_the_edits(project, opened, home, monkeypatch):
     monkeypatch.setattr(marks, "LINES_BETWEEN_COMPACTIONS", 10)
+    monkeypatch.setattr(marks, "MAX_MARKS", 10)
     session, reader = opened(PAGE), opened()
     (project / "kept.md").write_text("kept")
     session.record([str(project / "kept.md")])
@@ -205,11 +206,12 @@ def test_the_record_does_not_grow_with_the_edits(project, opened, home, monkeypa
         session.record([str(project / "a.md")])
         assert reader.among([str(project / "a.md")])
 
-    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 12
+    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 22
     assert opened().among([str(project / "kept.md")])
 
 
 def test_an_unchanged_file_is_read_once(notes, opened, monkeypatch):
+    marks.record_of.cache_clear()
     session, read = opened(), []
     digest = marks._digest
     monkeypatch.setattr(marks, "_digest", lambda path: read.append(path) or digest(path))
@@ -223,6 +225,48 @@ def test_a_pipe_in_place_of_a_file_is_not_opened(notes, opened):
     os.mkfifo(notes)
 
     assert opened().among(None) == ""
+
+
+def test_a_copy_or_a_renamed_file_marks_its_reader_too(notes, project, opened):
+    (project / "copy.md").write_bytes(notes.read_bytes())
+    notes.rename(project / "docs.md")
+
+    assert opened().among([str(project / "copy.md")]).startswith("copy.md, written")
+    assert opened().among([str(project / "docs.md")]).startswith("docs.md, written")
+
+
+def test_a_flipped_byte_in_the_record_is_found(notes, opened, home, events):
+    path = paths.marks_file(home)
+    line = path.read_bytes()
+    path.write_bytes(line.replace(b'"sha256": "', b'"sha256": "0', 1))
+
+    opened().among([str(notes)])
+
+    assert "1 of its lines" in events[0].text
+
+
+def test_marks_of_what_lies_there_outlast_approvals_and_others(project, opened, home, monkeypatch):
+    monkeypatch.setattr(marks, "LINES_BETWEEN_COMPACTIONS", 5)
+    monkeypatch.setattr(marks, "MAX_MARKS", 5)
+    session = opened(PAGE)
+    (project / "kept.md").write_text("kept")
+    session.record([str(project / "kept.md")])
+    for number in range(20):
+        (project / "a.md").write_text(f"version {number}")
+        session.record([str(project / "a.md")])
+        marks.record_of(home).approve([("/gone.md", f"{number:064}")])
+
+    assert opened().among([str(project / "kept.md")])
+    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 10
+
+
+def test_only_the_newest_texts_before_a_mark_are_kept(home, monkeypatch):
+    monkeypatch.setattr(marks, "MAX_COPIES", 3)
+    record = marks.record_of(home)
+    for number in range(6):
+        record.keep_before(f"/p/{number}.md", f"text {number}")
+
+    assert len([n for n in range(6) if record.text_before(f"/p/{n}.md") is not None]) == 3
 
 
 @given(st.text(min_size=1, max_size=20).filter(lambda name: not set(name) & set("/\0")))

@@ -93,3 +93,36 @@ def test_a_long_list_is_written_anew_in_the_same_order(
 
     assert [one.id for one in index.list_sessions(tmp_path)] == [kept[0], *reversed(kept[1:])]
     assert (paths.sessions_folder(tmp_path) / order.NAME).stat().st_size < 900
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -> None:
+    first, second = (session_of(tmp_path, task) for task in "12")
+    for at, session_id in enumerate((first, second), 100):
+        os.utime(paths.session_file(tmp_path, session_id), (at, at))
+    folder = paths.sessions_folder(tmp_path)
+    path = folder / order.NAME
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    if damage == "gone":
+        path.unlink()
+    else:
+        changed = whole[:-13] + bytes([whole[-13] ^ 1]) + whole[-12:]
+        path.write_bytes(changed if damage == "flipped" else b"".join(lines[:2]))
+
+    assert order.is_damaged(folder)
+    assert index.newest(tmp_path, tmp_path)[0] == second
+    aside = order.set_aside(folder)
+    assert not order.is_damaged(folder)
+    assert (folder / aside).is_file() == (damage != "gone")
+    assert index.newest(tmp_path, tmp_path)[0] == second != first
+
+
+def test_a_list_of_an_older_kode_is_read(tmp_path: Path) -> None:
+    first, second = (session_of(tmp_path, task) for task in "12")
+    folder = paths.sessions_folder(tmp_path)
+    (folder / order.NAME).write_text(f"{second}\n\n{first}\n")
+    (folder / f"{order.NAME}.end").unlink()
+
+    assert not order.is_damaged(folder)
+    assert index.newest(tmp_path, tmp_path)[0] == first

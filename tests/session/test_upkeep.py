@@ -8,6 +8,8 @@ from kode import paths
 from kode.errors import BusyError, SessionError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
+from kode.session.checkpoints import LOG, Checkpoints
+from kode.session.content_store import is_digest
 from kode.session.entries import StateEntry
 from kode.session.export import as_json
 from kode.session.log import Session
@@ -16,6 +18,7 @@ from tests.session.stories import (
     answer,
     asks,
     assert_sendable,
+    contents_in,
     new_session,
     plain_turn,
     results,
@@ -192,7 +195,7 @@ def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> Non
     upkeep.delete(tmp_path, str(session.id))
 
     left = {path.name for path in paths.sessions_folder(tmp_path).iterdir()}
-    assert left == {f"{other.id}.jsonl", "order"}
+    assert left == {f"{other.id}.jsonl", f"{other.id}.jsonl.end", "order", "order.end"}
 
 
 def test_a_session_open_elsewhere_is_not_deleted(tmp_path: Path) -> None:
@@ -335,3 +338,59 @@ def test_a_fork_has_the_plan(tmp_path: Path) -> None:
     session.close()
 
     assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"
+
+
+def test_a_check_finds_a_lost_end_until_it_is_repaired(tmp_path: Path) -> None:
+    session = whole_story(tmp_path)
+    session_id = str(session.id)
+    path = paths.session_file(tmp_path, session_id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-3]))
+    lost = str(sum(map(len, lines[-3:])))
+
+    (first,), (second,) = upkeep.check(tmp_path), upkeep.check(tmp_path)
+    (repaired,) = upkeep.check(tmp_path, repair=True)
+
+    assert first == second
+    assert lost in " ".join(first.faults)
+    assert repaired.repaired
+    assert upkeep.check(tmp_path) == [upkeep.Checked(id=session_id)]
+
+
+def test_a_repair_keeps_a_doubled_line_once(tmp_path: Path) -> None:
+    session = whole_story(tmp_path)
+    path = paths.session_file(tmp_path, str(session.id))
+    whole = path.read_bytes()
+    path.write_bytes(whole * 2)
+
+    upkeep.check(tmp_path, repair=True)
+
+    assert path.read_bytes() == whole
+    assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [whole * 2]
+
+
+def test_a_check_covers_what_undo_needs(tmp_path: Path) -> None:
+    session = whole_story(tmp_path)
+    folder = paths.checkpoints_folder(paths.session_folder(tmp_path, str(session.id)))
+    kept = Checkpoints(folder=folder, contents=contents_in(folder))
+    changed = tmp_path / "a.txt"
+    for turn, text in enumerate(("one", "two", "three")):
+        kept.keep(turn, str(changed))
+        changed.write_text(text)
+        kept.end_turn()
+    log = folder / LOG
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], lines[1].replace(b"path", b"pith"), *lines[2:-1]]))
+    content = next(path for path in folder.iterdir() if is_digest(path.name))
+    content.write_bytes(b"?")
+
+    (found,) = upkeep.check(tmp_path)
+    (repaired,) = upkeep.check(tmp_path, repair=True)
+    (after,) = upkeep.check(tmp_path)
+
+    assert len(found.faults) == 3
+    assert str(content) in found.faults[-1]
+    assert repaired.repaired
+    assert after.faults == ()
+    assert kept.history().lost_bytes == len(lines[1]) - 1 + len(lines[-1])
+    assert {path.read_bytes() for path in folder.glob("*.damaged-*")} > {b"?"}

@@ -14,12 +14,11 @@ from typing import Any
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import public
 from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions.brought import Kind
 from kode.extensions.listing import as_json, lines_of, rows_of
-from kode.permissions.gate import visible
 
 ABOUT: dict[Kind, str] = {
     "skills": "List skills of this project and your home, with source and status.",
@@ -68,7 +67,7 @@ def _print(kind: Kind, *, as_list: bool) -> int:
     rows = rows_of(found, kind)
     print_either(as_json(rows), lines_of(rows, kind), as_json=as_list)
     for problem in () if as_list else found.problems[kind]:
-        print(clean(visible(f"kode: {problem}")), file=sys.stderr)
+        print(public(f"kode: {problem}"), file=sys.stderr)
     return EXIT_OK
 
 
@@ -111,17 +110,17 @@ async def _test(event: Any, name: str | None) -> int:
     for one in found:
         hook = one.thing
         if one.standing != "used":
-            print(clean(visible(f"{hook.item.name}: not run, it is {one.standing} (kode trust)")))
+            print(public(f"{hook.item.name}: not run, it is {one.standing} (kode trust)"))
             continue
         if not hook.matches(names):
-            print(clean(visible(f"{hook.item.name}: not about {', '.join(names)}")))
+            print(public(f"{hook.item.name}: not about {', '.join(names)}"))
             continue
         line, required = line_of(event, common, given), config.sandbox.enabled is True
         ran = await run_hook(hook, line, place, sandbox, required=required)
         answer = answer_of(hook, ran)
         failed |= bool(answer.message) or ran.exit_code not in (0, 2)
         ended = ran.fault or f"exit code {ran.exit_code}"
-        print(clean(visible(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})")))
+        print(public(f"{hook.item.name}: {ended}, {ran.duration_ms} ms ({hook.command})"))
         for label, text in (
             ("decides", answer.outcome),
             ("because", answer.reason),
@@ -130,7 +129,7 @@ async def _test(event: Any, name: str | None) -> int:
             ("stderr", ran.stderr.strip()),
         ):
             if text:
-                print(clean(visible(f"  {label}: {text}")))
+                print(public(f"  {label}: {text}"))
     if not found:
         print(f"No hooks for {event} here. `kode hooks list` lists all.")
     return EXIT_FAILED if failed else EXIT_OK

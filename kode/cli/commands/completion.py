@@ -18,7 +18,7 @@ import argcomplete
 from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from kode.cli.parser import COMMANDS, Described, Parser
+from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
 from kode.errors import EXIT_OK, ConfigError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -78,7 +78,7 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         if action.option_strings:
             whole._add_action(action)
     commands = whole.add_subparsers()
-    for name, (where, what) in COMMANDS.items():
+    for name, (where, what) in (COMMANDS | of_plugins()).items():
         if name not in words:
             commands.add_parser(name, help=what)
             continue

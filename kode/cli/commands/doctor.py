@@ -17,6 +17,7 @@ from kode.cli.commands.diagnosis import Case, Finding, State, missing
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, fold
+from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK
 
 NARROW_COLUMNS = 60
@@ -60,6 +61,7 @@ def main(argv: Sequence[str]) -> int:
     found = []
     for finding in findings:
         needed |= finding.state == "missing"
+        finding = replace(finding, detail=redact(finding.detail))
         found.append(finding)
         if not arguments.json:
             print(_lines_of(finding), flush=True)

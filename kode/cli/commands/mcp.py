@@ -15,8 +15,9 @@ from kode import installed, paths
 from kode.cli.commands.trust import approve_shown
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, public
 from kode.cli.screen.output import print_either
+from kode.credentials import mask, redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
@@ -162,7 +163,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "state": trust.state(item, _approvals(entry)),
         "origin": str(entry.origin),
         "hash": trust.digest(item),
-        "runs": values.get("url") or " ".join((values["command"], *values.get("args", ()))),
+        "runs": redact(values.get("url") or " ".join((values["command"], *values.get("args", ())))),
         "write": values.get("write") is True,
         "network": values.get("network") is True,
         "variables": list(mcp_config.variables_of(entry)),
@@ -172,12 +173,22 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _get(entry: Entry) -> int:
-    print(clean(visible(review.shown(entry.item, _approvals(entry)))))
+    print(public(mask(review.shown(entry.item, _approvals(entry)), _given_values(entry))))
     for one in _approvals(entry).items:
         if one.kind == "mcp-tool" and one.name.startswith(f"{entry.name}:"):
             about = json.loads(one.content).get("description", "")
-            print(clean(visible(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}")))
+            print(public(f"tool {one.name}  {one.digest[:12]}  {one.approved_at}\n{about}"))
     return EXIT_OK
+
+
+def _given_values(entry: Entry) -> list[str]:
+    """What the entry itself says of variables, headers and logins, as JSON has it; most is secret,
+    whatever it looks like. The name of a variable that it takes from the environment is not."""
+    values = entry.values
+    held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
+    held += [values.get("oauth", {}).get("clientSecret", "")]
+    written = (json.dumps(one, ensure_ascii=False) for one in held if isinstance(one, str))
+    return [one for one in written if one != '""' and "${" not in one]
 
 
 async def _approve(entry: Entry, cwd: Path, *, unasked: bool) -> int:

@@ -85,7 +85,8 @@ async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
         or getattr(arguments, "dry_run", False),
     )
     durable.remove_all_stale_temporaries(context.root)
-    async with open_configured(config.memory, context) as system:
+    settles = arguments.command != "rebuild"  # it would take what is gone for an edit by hand
+    async with open_configured(config.memory, context, settles=settles) as system:
         confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
         return await run_command(system, arguments, confirm)
 

@@ -67,9 +67,18 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
 
 def _newest(cwd: Path) -> str:
     """The session used last; says which later ones were passed over. Raises: SessionError."""
-    from kode.paths import home
+    from kode.paths import home, sessions_folder
+    from kode.session import order
     from kode.session.index import newest
 
+    folder = sessions_folder(home())
+    if order.is_damaged(folder):
+        aside = order.set_aside(folder)
+        print(
+            f"kode: {folder / order.NAME}, the order in which sessions were used, was damaged"
+            f"{f' and is kept as {aside}' if aside else ''}: the times of their files decide.",
+            file=sys.stderr,
+        )
     session_id, passed = newest(home(), cwd)
     for one in passed:
         why = "cannot be read" if one.damaged else "has no task yet"

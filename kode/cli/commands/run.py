@@ -129,6 +129,7 @@ async def _run_with(
         ask=ask,
         session_id=session_id,
         new_id=getattr(arguments, "session_id", None),
+        task=text,
         keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
         elicit=elicit,

@@ -266,7 +266,8 @@ def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session.foreign.take import imported, session_files, take
+    from kode.session.foreign import unfinished
+    from kode.session.foreign.take import Taken, imported, session_files, take
 
     parser.add_argument(
         "paths",
@@ -275,27 +276,34 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
         type=Path,
         help="files, or folders such as ~/.claude/projects and ~/.codex/sessions",
     )
-    known = imported(paths.home())
+    home = paths.home()
+    given = [paths.expand(one) for one in parser.parse(argv).paths]
+    files = [path for one in given for path in session_files(one)]
     taken = passed_over = 0
-    for given in parser.parse(argv).paths:
-        for path in session_files(paths.expand(given)):
+    for marker in unfinished.cut_short(home):
+        for one in unfinished.finish(home, marker):
+            if isinstance(one, Taken):
+                _print_import(one)
+    known = imported(home)
+    with unfinished.begun(home, files):
+        for path in files:
             try:
-                one = take(paths.home(), path, known)
+                one = take(home, path, known)
             except SessionError as error:
                 passed_over += 1
-                if path == given:  # of a folder, not every file is a session
+                if path in given:  # of a folder, not every file is a session
                     print(clean(f"kode: {error}"), file=sys.stderr)
                 continue
             taken += 1
-            _print_import(one, path)
+            _print_import(one)
     if passed_over:
         print(f"passed over: {plural(passed_over, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED
 
 
-def _print_import(one: "Taken", path: Path) -> None:
+def _print_import(one: "Taken") -> None:
     amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
-    print(clean(f"{one.session}  {'there already' if one.known else amount}  {path}"))
+    print(clean(f"{one.session}  {'there already' if one.known else amount}  {one.path}"))
     for fault in one.faults:
         print(clean(f"    {fault}"))
 

@@ -226,13 +226,13 @@ def memory(case: Case) -> Finding:
 
 
 def instructions(case: Case) -> Finding:
-    from kode.assembly import read_instructions
+    from kode.extensions.instructions import read_instructions
 
     if case.loaded is None:
         return optional(NOT_TRIED)
     if not case.loaded.config.agents_files:
         return ok("not read (`agents_files`)")
-    found = read_instructions(case.cwd)
+    found = read_instructions(paths.home(), case.cwd)
     named = ", ".join(found.described(case.cwd))
     if found.warning:
         return optional(

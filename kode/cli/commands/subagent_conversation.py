@@ -211,5 +211,5 @@ def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Se
         return load_file(path, folder.name)[0]
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
-        durable.append_to(file, line_of(header), path)
+        durable.append_to(file, line_of(header), path, note_end=True)
     return Session(header=header, path=path, file=file)

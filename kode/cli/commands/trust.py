@@ -8,7 +8,7 @@ from pathlib import Path
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
+from kode.cli.screen.lines import clean, public
 from kode.cli.screen.output import print_either
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
@@ -33,6 +33,11 @@ def main(argv: Sequence[str]) -> int:
         one.add_argument("name", metavar="ITEM", nargs="?" if name == "approve" else None)
         if name == "approve":
             one.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+            one.add_argument(
+                "--outside",
+                action="store_true",
+                help="servers and hooks may run without a sandbox",
+            )
     arguments = parser.parse(argv or ["list"])
     cwd = working_directory(argparse.Namespace(cwd=None))
     home, project = paths.home(), paths.project_root(cwd)
@@ -46,7 +51,9 @@ def main(argv: Sequence[str]) -> int:
         case "show":
             return _show(_named(items, arguments.name), approvals)
         case "approve":
-            wanted = _named(items, arguments.name) if arguments.name else items
+            wanted = [*(_named(items, arguments.name) if arguments.name else items)]
+            if arguments.outside:
+                wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
             pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
             if not pending:
                 print("Nothing is pending.")
@@ -67,7 +74,7 @@ def approve_shown(
     """Shows what waits and saves the person's approval; False if they refuse. Raises: ConfigError
     if nobody can be asked."""
     for item in items:
-        print(clean(visible(review.shown(item, approvals, lines=lines))))
+        print(public(review.shown(item, approvals, lines=lines)))
     names = visible(", ".join(map(review.named, items)))
     if items and not unasked and not _is_wanted(names):
         return False
@@ -106,7 +113,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
             "kind": one.kind,
             "name": one.name,
             "scope": "project",
-            "state": "approved" if one.kind in trust.BESIDE else "gone",
+            "state": "approved" if one.kind in trust.NOT_FOUND else "gone",
             "origin": one.origin,
             "hash": one.digest,
         }
@@ -114,7 +121,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
         if (one.kind, one.name, one.origin) not in known
     ]
     names = ("state", "kind", "name", "hash", "origin")
-    lines = columns([[visible(str(row[name])) for name in names] for row in rows])
+    lines = columns([[public(str(row[name])) for name in names] for row in rows])
     nothing = ["This project has nothing that needs approval."]
     print_either(rows, lines or nothing, as_json=as_json)
     return EXIT_OK
@@ -122,7 +129,7 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> int:
 
 def _show(items: Sequence[Item], approvals: Approvals) -> int:
     for item in items:
-        print(clean(visible(review.shown(item, approvals, lines=sys.maxsize))))
+        print(public(review.shown(item, approvals, lines=sys.maxsize)))
     return EXIT_OK
 
 
@@ -131,7 +138,7 @@ def _revoke(name: str, approvals: Approvals, home: Path, project: Path) -> int:
     if not gone:
         raise ConfigError(f"Nothing called {name!r} is approved. `kode trust list` lists what is.")
     trust.revoke(home, project, gone)
-    print(clean(visible(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}")))
+    print(public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in gone)}"))
     return EXIT_OK
 
 

@@ -73,11 +73,11 @@ async def _memory(talk: "Conversation") -> str:
 
 
 def _instructions(talk: "Conversation") -> list[str]:
-    from kode.assembly import read_instructions
+    from kode.extensions.instructions import read_instructions
 
     if not talk.config.agents_files:
         return ["not read (--no-agents)"]
-    found = read_instructions(talk.cwd)
+    found = read_instructions(talk.home, talk.cwd)
     lines = found.described(talk.cwd) or ["none; /init writes AGENTS.md"]
     if found.section and talk.context.system and found.section not in talk.context.system:
         lines.append("changed since this session read them; /new reads them again")

@@ -26,6 +26,15 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", text).encode("utf-8", "replace").decode("utf-8")
 
 
+def public(text: str) -> str:
+    """What may stand on a screen that others see, or in a file: clean, with credentials masked and
+    every character that does not show spelled out."""
+    from kode.credentials import redact
+    from kode.permissions.gate import visible
+
+    return clean(visible(redact(text)))
+
+
 def one_line(text: str) -> str:
     """Clean text with white space folded to single spaces."""
     return " ".join(clean(text).split())

@@ -1,5 +1,6 @@
 """Converts the journal to rows of an export, and back; and to pieces for display."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
+from kode.memory.history import Change
 from kode.memory.journal.commit import OUTSIDE
 from kode.memory.journal.files import (
     HISTORY,
@@ -18,6 +20,7 @@ from kode.memory.journal.files import (
     block_of,
     parse,
 )
+from kode.memory.lines import unite_lines
 from kode.memory.project import ProjectFolder
 from kode.memory.stored import locked
 
@@ -31,7 +34,7 @@ class _Placed:
 
     files: JournalFiles
     memory: str | None = None
-    """Replaces MEMORY.md."""
+    """The new text of MEMORY.md."""
     entries: list[tuple[str, datetime]] = field(default_factory=list)
 
 
@@ -85,7 +88,7 @@ class JournalCarrier(Carrier):
         return found
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """Replaces MEMORY.md if it differs; adds missing entries."""
+        """Adds the lines that MEMORY.md lacks, and missing entries."""
         placed, text = self._of(row.get("project")), as_read(str(row["content"]))
         scan.check(text)
         match row.get("kind"):
@@ -93,8 +96,8 @@ class JournalCarrier(Carrier):
                 if placed.memory is not None:
                     raise MemoryRefused(f"a second row of kind memory: there is only one {MEMORY}")
                 before = placed.files.read_memory()
-                placed.memory = text
-                return "known" if text == before else "changed" if before else "added"
+                placed.memory = unite_lines(before, text) if before else text
+                return "known" if placed.memory == before else "changed" if before else "added"
             case "entry":
                 at = _moment(str(row.get("at", "")))
                 if _entry(text, at) in placed.files.entries():
@@ -117,23 +120,27 @@ class JournalCarrier(Carrier):
         text = current if placed.memory is None else placed.memory
         if text != current:
             before = (current,) if current else ()
-            ids.append(self._record(files, kind, MEMORY, before, (text,)))
-            files.write_memory(text)
+            with self._making(files, kind, MEMORY, before, (text,)) as change:
+                files.write_memory(text)
+            ids.append(change.id)
         there = set(files.entries())
         for content, at in placed.entries:
             if _entry(content, at) in there:
                 continue
             there.add(_entry(content, at))
             block = block_of(content, at)
-            ids.append(self._record(files, kind, HISTORY, (), (block,)))
-            files.append_block(block, at, recovering=False)
+            with self._making(files, kind, HISTORY, (), (block,)) as change:
+                files.append_block(block, at, recovering=False)
+            ids.append(change.id)
         return ids
 
-    def _record(
+    def _making(
         self, files: JournalFiles, kind: str, file: str, was: tuple[str, ...], now: tuple[str, ...]
-    ) -> str:
+    ) -> AbstractContextManager[Change]:
         target = files.folder.target(file)
-        return self._history.record(self.author, SYSTEM, kind, target, before=was, after=now).id
+        return self._history.making(
+            Change.by(self.author, SYSTEM, kind, target, before=was, after=now)
+        )
 
     def _of(self, project: object) -> _Placed:
         folder = self._folder

@@ -7,7 +7,7 @@ again, changes have fixed ids, and merging twice changes nothing.
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -107,10 +107,9 @@ class Committer:
         new = as_read(merge_lines(base, current, update))
         if new == current:
             return []
-        if not (recovering and self._history.find(change.id)):
-            before = (current,) if current else ()
-            self._history.append(replace(change, before=before, after=(new,)))
-        self._files.write_memory(new)
+        before = (current,) if current else ()
+        with self._making(replace(change, before=before, after=(new,)), recovering):
+            self._files.write_memory(new)
         return [
             Outcome(
                 line=f"updated {MEMORY} ({size_of(current):,} → {size_of(new):,} bytes)",
@@ -128,7 +127,7 @@ class Committer:
         if f"\n{line}\n" in f"\n{memory}\n":
             return Outcome(line=f"{MEMORY} has this line already")
         new = f"{memory}\n{line}".strip()
-        change = self._history.record(
+        change = Change.by(
             author,
             SYSTEM,
             "add",
@@ -136,7 +135,8 @@ class Committer:
             before=(memory,) if memory else (),
             after=(new,),
         )
-        self._files.write_memory(new)
+        with self._history.making(change):
+            self._files.write_memory(new)
         added = f'added to {MEMORY} "{shorten(line, QUOTED_CHARS)}" ({size_of(new):,} bytes now)'
         return Outcome(line=added, change_id=change.id)
 
@@ -164,10 +164,11 @@ class Committer:
     def add_entry(self, text: str, at: datetime, author: Author) -> Outcome:
         """Adds an entry to the history. Raises: StorageError."""
         block = block_of(text, at)
-        change = self._history.record(
+        change = Change.by(
             author, SYSTEM, "append", self._files.folder.target(HISTORY), after=(block,)
         )
-        self._files.append_block(block, at, recovering=False)
+        with self._history.making(change):
+            self._files.append_block(block, at, recovering=False)
         return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
 
     # ── what waits for approval ──────────────────────────────────────────────────────────────
@@ -191,18 +192,24 @@ class Committer:
 
     def _append(self, item: Item, decided: Decided, recovering: bool) -> list[Outcome]:
         id = decided.changes[0]
-        if not (recovering and self._history.find(id)):
-            self._history.record(
-                item.author,
-                SYSTEM,
-                "append",
-                self._files.folder.target(HISTORY),
-                after=(decided.block,),
-                id=id,
-            )
+        target, block = self._files.folder.target(HISTORY), (decided.block,)
+        change = Change.by(item.author, SYSTEM, "append", target, after=block, id=id)
         at = datetime.fromisoformat(decided.at)
-        self._files.append_block(decided.block, at, recovering=recovering)
+        with self._making(change, recovering):
+            self._files.append_block(decided.block, at, recovering=recovering)
         return [Outcome(line=f'added to the history "{quoted(decided.block)}"', change_id=id)]
+
+    @contextmanager
+    def _making(self, change: Change, recovering: bool) -> Iterator[None]:
+        """Records a change once, also if an interrupted process has recorded it; one that it could
+        not make is recorded again."""
+        if recovering and self._history.find(change.id):
+            if self._history.is_in_effect(SYSTEM, change.id):
+                yield
+                return
+            change = replace(change, id=secrets.token_hex(6))
+        with self._history.making(change):
+            yield
 
     def _set_aside(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
         folder = self._files.root / "approval"
@@ -241,20 +248,21 @@ def undo(files: JournalFiles, history: History, change: Change, author: Author) 
         new = new.strip()
         if new == current:
             raise nothing_left(change)
-        history.append(replace(undoing, before=(current,), after=(new,) if new else ()))
-        files.write_memory(new)
+        undoing = replace(undoing, before=(current,), after=(new,) if new else ())
+        with history.making(undoing):
+            files.write_memory(new)
         return _undid(change, MEMORY, undoing)
     undoing = undo_of(change, author, target=files.folder.target(HISTORY))
-    block = (change.after or change.before)[0]
-    there = any(block in _text(path) for path in files.history_files())
-    if there != bool(change.after):
+    blocks = {*change.after, *change.before}
+    there = {block for path in files.history_files() for block in blocks if block in _text(path)}
+    if there != set(change.after):
         raise nothing_left(change)
-    history.append(undoing)
-    if there:
-        files.remove_block(block)
-    else:
-        stamp = block.partition("\n")[0].removeprefix("## ")
-        files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
+    with history.making(undoing):
+        for block in change.after:
+            files.remove_block(block)
+        for block in change.before:
+            stamp = block.partition("\n")[0].removeprefix("## ")
+            files.append_block(block, datetime.fromisoformat(stamp), recovering=True)
     return _undid(change, HISTORY, undoing)
 
 

@@ -28,6 +28,7 @@ from kode.memory.journal.commit import Committer
 from kode.memory.journal.consolidator import Consolidated, Consolidator
 from kode.memory.journal.files import MEMORY, Entry, JournalFiles
 from kode.memory.journal.folder import JournalFolder
+from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
 from kode.memory.search import Finder
@@ -74,6 +75,7 @@ class Journal(JournalByHand):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await super().open(context, state)
         self.files = JournalFiles(self.folder)
+        self.history.places = JournalPlaces(self.folder)
         self._queue = Queue(self.files.root / "queue")
         self._committer = Committer(self.files, self._queue, self.history)
         door = MemoryModel(

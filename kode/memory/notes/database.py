@@ -145,7 +145,7 @@ class Database:
         if is_empty:
             self._say_once(
                 f"{self.path} is empty (0 bytes), as after a crash or a failed copy. A new one "
-                "is started; every change is still in history.jsonl, and an export can be imported."
+                "is started; `kode memory rebuild` puts back what the history has."
             )
         if self.read_only and (is_empty or not self.path.exists()):
             connection = apsw.Connection(":memory:")
@@ -262,7 +262,7 @@ class Database:
             os.rename(journal, f"{aside}-journal")
         self._notice(
             f"{self.path.name} was damaged. It was set aside as {aside} and notes start empty; "
-            "every change is still in history.jsonl, and an export can be imported."
+            "`kode memory rebuild` puts back what the history has."
         )
 
     @contextlib.contextmanager
@@ -285,7 +285,11 @@ class Database:
             self._damaged()
             raise MemoryRefused(
                 f"{self.path} is damaged ({error}). Nothing was changed."
-                + ("" if self.read_only else " Try again: notes start empty.")
+                + (
+                    ""
+                    if self.read_only
+                    else " Try again: notes start empty, and `kode memory rebuild` puts them back."
+                )
             ) from error
         except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
             raise StorageError(
@@ -336,6 +340,9 @@ def _make_private(path: Path) -> bool:
 def _check(connection: "apsw.Connection", path: Path) -> None:
     import apsw
 
-    found = connection.execute("PRAGMA quick_check(1)").fetchall()
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except apsw.SQLError as error:  # a spoiled index says so
+        raise apsw.CorruptError(str(error)) from error
     if found != [("ok",)]:
         raise apsw.CorruptError(str(found[0][0]) if found else "no answer")

@@ -27,6 +27,7 @@ from kode.memory.notes.note import (
     row_of,
     stamp,
 )
+from kode.memory.notes.places import CHANGE
 from kode.memory.notes.team.outbox import Outbox
 from kode.memory.stored import locked
 
@@ -77,6 +78,8 @@ class NoteStore:
         self.outbox = outbox
         """What is to be sent to the team; None for notes of a person's own."""
         self._history = history
+        self._making = contextlib.ExitStack()
+        """The changes of the transaction that is open."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────
 
@@ -218,7 +221,8 @@ class NoteStore:
         if self.database.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
         async with locked(self.database.path.parent):
-            with self.database.transaction():
+            # Ends after the transaction: a change is made once that is.
+            with contextlib.ExitStack() as self._making, self.database.transaction():
                 yield
 
     def commit(
@@ -237,7 +241,7 @@ class NoteStore:
         """
         self.apply(before, after)
         target = (after or before)[-1].id
-        change = self._history.record(
+        change = Change.by(
             author,
             SYSTEM,
             kind,
@@ -247,6 +251,8 @@ class NoteStore:
             reason=reason,
             undoes=undoes,
         )
+        change = self._making.enter_context(self._history.making(change))
+        self.database.set_meta(CHANGE, change.id)
         if self.outbox is not None:
             self.outbox.add(change, before, after)
         return change

@@ -1,5 +1,6 @@
 """The notes system: a database of notes of four kinds, with lifetimes, sensitivity and vectors."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,16 +20,18 @@ from kode.contracts import (
 from kode.errors import BusyError, MemoryRefused, StorageError
 from kode.memory import embed, stale
 from kode.memory.ask import MemoryModel, keep_ends
-from kode.memory.base import has_lost_messages
+from kode.memory.base import Outcome, has_lost_messages
+from kode.memory.exchange import Row, read_row
 from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import count_turns
-from kode.memory.history import Author, History, Who
+from kode.memory.history import REBUILD, Author, History, Who
 from kode.memory.lineage import Place
 from kode.memory.notes import jobs, maintenance, pack
 from kode.memory.notes.by_hand import NotesByHand
 from kode.memory.notes.database import Database
 from kode.memory.notes.folder import NotesFolder
 from kode.memory.notes.note import Note, Untrusted
+from kode.memory.notes.places import NotesPlaces
 from kode.memory.notes.search import NoteVectors, search, text_of
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.notes.team.address import Address, address_of, project_name
@@ -72,6 +75,8 @@ class Notes(NotesByHand):
         self.database = Database(
             folder / "notes.db", read_only=context.read_only, notice=self._notice
         )
+        if address is None:
+            self.history.places = NotesPlaces(context.root, self.database)
         self.store = NoteStore(
             self.database,
             self.history,
@@ -165,6 +170,34 @@ class Notes(NotesByHand):
         if self._context.read_only:
             return
         await self._work.finish(self._maintain())
+
+    async def rebuild(self) -> str:
+        """Puts back the notes as the history has them last; one that the database alone has
+        stays."""
+        from kode.memory.notes.carry import NotesCarrier
+
+        if self.history.places is None:
+            return await super().rebuild()
+        rows: dict[str, Row] = {}
+        for change in self.history.made(self.history.places.term("")):
+            before, after = (map(read_row, side) for side in (change.before, change.after))
+            for row in before:
+                rows.pop(str(row.get("id")), None)
+            rows |= {str(row.get("id")): row for row in after}
+        carrier = NotesCarrier(self)
+        carrier.author = self._author("user")
+        counts = Counter[str]()
+        for row in rows.values():
+            try:
+                counts[carrier.place_row(row)] += 1
+            except MemoryRefused:
+                counts["refused"] += 1
+        ids = await carrier.write(REBUILD)
+        if not ids:
+            return "Every note that the history has is there."
+        lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
+        line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"
+        return self._report(Outcome(line=line, change_id=ids[0]))
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
+from kode.memory.history import Change
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, render, summary_of, valid_id
 from kode.memory.tiered.facts import TARGET_PATH, TARGETS, FactFile, FactStore, Target, check_room
+from kode.memory.tiered.places import state_of
 from kode.memory.tiered.write import SYSTEM, check_text
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class TieredCarrier(Carrier):
         for episode in self._fresh.values():
             async with self._episodes.lock():
                 before = self._episodes.text(episode.session_id)
-                change = self._history.record(
+                change = Change.by(
                     self.author,
                     SYSTEM,
                     kind,
@@ -110,7 +112,8 @@ class TieredCarrier(Carrier):
                     after=(render(episode),),
                     reason=summary_of(episode.narrative),
                 )
-                self._episodes.write(episode)
+                with self._history.making(change):
+                    self._episodes.write(episode)
             ids.append(change.id)
         return ids
 
@@ -144,7 +147,7 @@ class TieredCarrier(Carrier):
             after = filling.on(file)
             check_room(file, after)
             fresh = tuple(text for text in after.entries if text not in file.entries)
-            change = self._history.record(
+            change = Change.by(
                 self.author,
                 SYSTEM,
                 kind,
@@ -153,7 +156,8 @@ class TieredCarrier(Carrier):
                 position=len(file.entries),
                 archived=tuple(at for at, text in enumerate(fresh) if text in after.archived),
             )
-            self._store.write(after)
+            with self._history.making(change, state_of(after)):
+                self._store.write(after)
         return change.id
 
 

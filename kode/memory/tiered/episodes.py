@@ -171,10 +171,9 @@ class EpisodeKeeper:
         found = only_waiting("episode", waiting, session_id)
         async with self.files.lock():
             text = self.files.text(found)
-            change = self._history.record(
-                author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,)
-            )
-            self.files.remove(found)
+            change = Change.by(author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,))
+            with self._history.making(change):
+                self.files.remove(found)
         return Outcome(line=f"dropped episode {found}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
@@ -190,11 +189,11 @@ class EpisodeKeeper:
                     f"{change.target} was changed since {change.id}. Edit or delete "
                     f"{self.files.path(session_id)} by hand."
                 )
-            written = self._history.append(undo_of(change, author))
-            if change.before:
-                self.files.write(parse(change.before[0], session_id, 0.0))
-            else:
-                self.files.remove(session_id)
+            with self._history.making(undo_of(change, author)) as written:
+                if change.before:
+                    self.files.write(parse(change.before[0], session_id, 0.0))
+                else:
+                    self.files.remove(session_id)
         line = f"undid {change.kind} {change.id} of episode {session_id}"
         return Outcome(line=line, change_id=written.id)
 
@@ -320,8 +319,12 @@ class EpisodeKeeper:
 
     def _write(self, episode: Episode, kind: str, author: Author, reason: str) -> Outcome:
         """History, then file and index; call with the lock held."""
+        aside = self.files.set_aside_if_no_text(episode.session_id)
+        if aside is not None:
+            id = episode.session_id
+            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
         before = self.files.text(episode.session_id)
-        change = self._history.record(
+        change = Change.by(
             author,
             SYSTEM,
             kind,
@@ -330,11 +333,8 @@ class EpisodeKeeper:
             after=(render(episode),),
             reason=reason,
         )
-        aside = self.files.set_aside_if_no_text(episode.session_id)
-        if aside is not None:
-            id = episode.session_id
-            self._notice(f"The note of session {id} was not UTF-8 text. It is now {aside}.")
-        self.files.write(episode)
+        with self._history.making(change):
+            self.files.write(episode)
         verb = {"approve": "approved", "episode": "kept"}.get(kind, kind)
         waits = "" if episode.recallable else " (waits for `kode memory approve`)"
         return Outcome(

@@ -36,6 +36,7 @@ from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
 from kode.memory.tiered.folder import TieredFolder
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.outdated import Outdated
+from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
@@ -83,6 +84,7 @@ class Tiered(FactMemory):
             in_repository=context.project_root is not None,
             limits={"user": settings.facts_limit_user, "env": settings.facts_limit_env},
         )
+        self.history.places = TieredPlaces(self._store)
         self.writer = FactWriter(
             self._store,
             self.history,

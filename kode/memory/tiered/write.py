@@ -27,6 +27,7 @@ from kode.memory.tiered.facts import (
     holds_separator,
 )
 from kode.memory.tiered.merge import Judge, Plan
+from kode.memory.tiered.places import state_of
 from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
 from kode.memory.waiting import Pair
 
@@ -328,7 +329,7 @@ class FactWriter:
         check_room(file, after)
         # A text that is new counts as found where it was put.
         archived = file.archived | (after.archived - set(file.entries))
-        change = self._history.record(
+        change = Change.by(
             author,
             SYSTEM,
             edit.kind,
@@ -342,7 +343,8 @@ class FactWriter:
             was_archived=tuple(at for at, text in enumerate(edit.before) if text in archived),
             archived=tuple(at for at, text in enumerate(edit.after) if text in after.archived),
         )
-        self._store.write(after)
+        with self._history.making(change, state_of(after)):
+            self._store.write(after)
         detail = edit.detail
         if edit.kind not in ("archive", "undo") and not after.archived <= file.archived:
             detail = "; ".join(filter(None, (detail, "it is archived, as what it replaces was")))

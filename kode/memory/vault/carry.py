@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.exchange import Carrier, Piece, Row, path_hash_of
+from kode.memory.lines import unite_lines
 from kode.memory.project import ProjectFolder
 from kode.memory.vault.files import SHARED, SYSTEM, VaultFiles, checked_name, is_facts
-from kode.memory.vault.summary import blocks_of
+from kode.memory.vault.summary import blocks_of, without_summary
 
 if TYPE_CHECKING:
     from kode.memory.vault.system import Vault
@@ -46,13 +47,16 @@ class VaultCarrier(Carrier):
         ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """Creates a missing file, and replaces one that differs."""
+        """Creates a missing file; one that differs gets the lines that it lacks."""
         files, name = self._of(row.get("project")), checked_name(str(row.get("path", "")))
         text = str(row["content"]).strip()
         scan.check(text)
         before = files.read(name)
-        if before is not None and before.strip() == text:
-            return "known"
+        if before is not None:
+            there = without_summary(before).strip()
+            text = unite_lines(there, without_summary(text).strip())
+            if text == there:
+                return "known"
         self._whole.append((files, name, f"{text}\n"))
         return "added" if before is None else "changed"
 

@@ -27,6 +27,7 @@ from kode.memory.vault.files import (
     is_facts,
 )
 from kode.memory.vault.folder import VaultFolder
+from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
@@ -56,6 +57,7 @@ class Vault(VaultByHand):
         )
         self._finder = Finder(self._door, embedder, self.now, llm=self._settings.llm_search)
         self.files = VaultFiles(self.folder)
+        self.history.places = VaultPlaces(self.files)
         self._pending = PendingFolder(self.folder.path / "pending")
         self._writer = self.writer(self.files, {})
         index = state.get("index")

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.base import Outcome
-from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
+from kode.memory.history import (
+    BY_HAND,
+    REBUILD,
+    Author,
+    Change,
+    History,
+    nothing_left,
+    refuse_redacted,
+    undo_of,
+)
 from kode.memory.lines import revert_lines
 from kode.memory.stored import plain_lines
 from kode.memory.vault import summary as summaries
@@ -140,9 +149,7 @@ class VaultWriter:
                 return self._confirmed(name, block, author)
             if author.who != "model" and before is not None and _holds(before, block):
                 return Outcome(line=f"{name} holds this entry already")
-            body = (before or title_of(name)).rstrip("\n")
-            gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
-            after = f"{body}{gap}{block}\n"
+            after = with_entry(name, before, block)
             given = summaries.clean(summary) if summary is not None else ""
             after = summaries.with_summary(after, given) if given else _with_summary(name, after)
             self._check_budget(name, before, _counted(after))
@@ -171,8 +178,8 @@ class VaultWriter:
                 raise MemoryRefused(f"There is no {name}. Nothing was changed.")
             self._check_known(name, before)
             change = self._change(author, "remove", name, before, before=(before,))
-            written = self._history.append(change)
-            self.files.remove(name)
+            with self._history.making(change) as written:
+                self.files.remove(name)
             self.seen.pop(name, None)
         return Outcome(line=f"removed {name}", change_id=written.id)
 
@@ -194,11 +201,11 @@ class VaultWriter:
                 "after": () if after is None else (after,),
             }
             undoing = undo_of(change, author, target=files.target(name), **whole)
-            written = self._history.append(undoing)
-            if after is None:
-                files.remove(name)
-            else:
-                files.write(name, after)
+            with self._history.making(undoing) as written:
+                if after is None:
+                    files.remove(name)
+                else:
+                    files.write(name, after)
         line = f"undid {change.kind} {change.id} in {name}"
         return Outcome(line=line, change_id=written.id)
 
@@ -272,12 +279,19 @@ class VaultWriter:
         lock held."""
         if after == before:
             return Outcome(line=f"{name} reads so already")
-        change = self._history.append(change)
-        self.files.write(name, after)
+        with self._history.making(change) as written:
+            self.files.write(name, after)
         # A writer that has not seen the old content must not overwrite it unread later.
         if before is None or change.kind == "write" or self.seen.get(name) == fingerprint(before):
             self.seen[name] = fingerprint(after)
-        return Outcome(line=line, detail=detail, change_id=change.id)
+        return Outcome(line=line, detail=detail, change_id=written.id)
+
+
+def with_entry(name: str, text: str | None, block: str) -> str:
+    """The text of a file, None for a new one, with an entry at its end."""
+    body = (text or title_of(name)).rstrip("\n")
+    gap = "\n" if is_facts(name) and _both_bullets(body, block) else "\n\n"
+    return f"{body}{gap}{block}\n"
 
 
 def _check(content: str, author: Author) -> tuple[str, str]:
@@ -340,6 +354,8 @@ def _revert(name: str, now: str | None, change: Change) -> str | None:
             raise nothing_left(change)
         return _without_entry(name, now, after)
     if _same(now, after):
+        if before and change.kind in (BY_HAND, REBUILD):  # these leave the summary out
+            return _whole(name, before, now or "")
         return before
     if _same(now, before):
         raise nothing_left(change)

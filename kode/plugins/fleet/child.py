@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
+    beneath,
     durable,
     last_turn,
     paths,
@@ -160,15 +161,16 @@ async def run_child(
     processes.WATCH.begins(mark)
     process: asyncio.subprocess.Process | None = None
     try:
-        with durable.storage_errors(out, "create"):
-            said = out.with_suffix(".txt")
-            durable.replace(said, text.encode("utf-8", "replace"), sync_name=False)
-            stdin, stdout, stderr = (
-                said.open("rb"),
-                out.open("wb"),
-                out.with_suffix(".err").open("wb"),
-            )
-        with stdin, stdout, stderr:
+        message = out.with_suffix(".txt")
+        durable.replace(message, text.encode("utf-8", "replace"), follow=False, sync_name=False)
+        with contextlib.ExitStack() as opened:
+            with durable.storage_errors(out, "create"):
+                folder = opened.enter_context(beneath.open_folder(out.parent))
+                stdin = opened.enter_context(message.open("rb"))
+                stdout, stderr = (
+                    opened.enter_context(beneath.new_file(folder, file.name))
+                    for file in (out, out.with_suffix(".err"))
+                )
             process = await programs.start_program(
                 *command,
                 stdin=stdin,

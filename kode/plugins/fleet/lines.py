@@ -92,9 +92,14 @@ def conclusion(queue: "Queue") -> str:
     text = f"{', '.join(parts)}. ${summary.cost_usd:.4f}, {summary.tokens:,} tokens."
     if summary.stopped:
         text += f" {summary.stopped}"
+    log = f"{summary.folder}/log.jsonl"
     if summary.damaged:
-        log = f"{summary.folder}/log.jsonl"
-        text += f" {summary.damaged} lines of {log} cannot be read and are ignored."
+        text += f" {summary.damaged} lines of {log} are damaged and were left out."
+    if summary.lost_bytes:
+        text += (
+            f" {summary.lost_bytes} bytes of {log} are lost: tasks whose end was in them count as "
+            "interrupted."
+        )
     if (summary.waiting or summary.running) and not queue.state.cancelled:
         return f"{text} Continue with: kode fleet resume {summary.id}"
     if choose(queue, (), include_failed=True):

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from kode.plugin import durable
 from kode.plugin.contracts import PermissionMode
+from kode.plugin.errors import StorageError
 from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.records import Fleet, Task
 
+KEY_BYTES = 32
 SIGNATURE = "signature"
 """In the folder of a queue: the HMAC-SHA256 of its tasks under the key of the home that made it."""
 
@@ -54,9 +56,25 @@ def _key(home: Path) -> bytes:
     """The secret of a home, created on first use. Raises: StorageError."""
     path = fleet_folder(home) / "key"
     with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
+        return _sound(path, path.read_bytes())
     durable.make_folder(path.parent)
     with durable.locked(path.parent):
         if not path.exists():
-            durable.replace(path, secrets.token_bytes(32))
-    return path.read_bytes()
+            key = secrets.token_bytes(KEY_BYTES)
+            durable.replace(path, key + hashlib.sha256(key).digest())
+    return _sound(path, path.read_bytes())
+
+
+def _sound(path: Path, data: bytes) -> bytes:
+    """The key in a file: with its digest, so that no damaged or shortened one signs. Raises:
+    StorageError for a damaged file, which is set aside."""
+    key, digest = data[:KEY_BYTES], data[KEY_BYTES:]
+    # An older kode wrote no digest.
+    if len(key) == KEY_BYTES and digest in (b"", hashlib.sha256(key).digest()):
+        return key
+    aside = durable.set_aside(path)
+    raise StorageError(
+        f"{path} was damaged and is kept as {aside.name}; the next fleet makes a new key. A queue "
+        "outside the home that was signed with the old one counts as another's: `kode fleet "
+        "resume` asks for its mode."
+    )

@@ -17,10 +17,11 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode.plugin import SharedBudget, durable, paths
+from kode.plugin import SharedBudget, beneath, durable, ends, paths
 from kode.plugin.entries import new_session_id
 from kode.plugin.errors import SessionError, UserError
 from kode.plugins.fleet.folders import fleet_folder
@@ -29,10 +30,13 @@ from kode.plugins.fleet.records import (
     VERSION,
     Alive,
     Cancelled,
+    Finished,
     Fleet,
     Leased,
     Line,
+    Lost,
     Record,
+    Released,
     Reopened,
     Resumed,
     Started,
@@ -54,14 +58,19 @@ class Queue:
         self, folder: Path, fleet: Fleet, tasks: Sequence[Task], signed: bytes = b""
     ) -> None:
         self.folder = folder
+        """Its path contains no link."""
         self._signed = signed
         """The content of `tasks.jsonl`, which the signature covers."""
         self.fleet = fleet
         self.state = state_of(tasks, ())
         self.damaged: list[int] = []
-        """Numbers of the log's lines that cannot be read, from 1."""
+        """Numbers of the log's lines that cannot be read or are duplicates, from 1."""
         self._read_to = 0
         self._lines = 0
+        self._under_leases: set[int] = set()
+        """Hashes of lines written under a lease, each of which is unique."""
+        self._cut_bytes = 0
+        """How many bytes of the log are missing without a `Lost` record so far."""
         self._budget = SharedBudget(folder / SPENT)
 
     def is_own(self) -> bool:
@@ -78,7 +87,13 @@ class Queue:
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
                 return self._read(file)
+        self._cut_bytes = ends.noted(path)
         return []
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many bytes of the log are missing."""
+        return self.state.lost_bytes + self._cut_bytes
 
     def lease(self, worker: "Worker", only: str | None = None) -> Leased | None:
         """Leases a free task to a worker; with `only`, no task but that one. None if there is none,
@@ -111,8 +126,8 @@ class Queue:
             self._append(file, leased)
         folder = self.task_folder(leased.task)
         with durable.storage_errors(folder, "create the folder"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return leased
+            with beneath.open_folder(folder, make=beneath.private_mode):
+                return leased
 
     def record(self, record: Record, *, under: Leased | None = None) -> bool:
         """Appends a record, with `under` only while that lease is the current one. Returns whether
@@ -167,11 +182,7 @@ class Queue:
         if most is not None and state.failures >= most:
             return f"{state.failures} tasks in a row failed."
         budget = self.budget()
-        if budget is not None and budget.is_used_up():
-            return (
-                f"The budget of ${budget.limit_usd:g} is used up (${budget.spent_usd:.4f} spent)."
-            )
-        return ""
+        return budget.stopped() if budget is not None else ""
 
     def is_over(self) -> bool:
         """Whether no task is left to start. Raises: StorageError."""
@@ -233,13 +244,17 @@ class Queue:
                 durable.unlock(file)
 
     def _append(self, file: IO[bytes], record: Record) -> None:
-        durable.append_to(file, line_of(record), self.folder / LOG)
+        records = [Lost(size_bytes=self._cut_bytes)] if self._cut_bytes else []
+        lines = b"\n".join(map(line_of, [*records, record]))
+        durable.append_to(file, lines, self.folder / LOG, note_end=True)
         self._read(file)
 
     def _read(self, file: IO[bytes]) -> list[Record]:
         """Reads the whole lines that are new. What follows the last line feed is still being
         written, or was cut off by a crash."""
+        noted = ends.noted(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
+        self._cut_bytes = max(0, noted - size)
         data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
@@ -251,6 +266,11 @@ class Queue:
             except ValueError:
                 self.damaged.append(self._lines)
                 continue
+            if isinstance(record, Leased | Started | Released | Finished):
+                if hash(line) in self._under_leases:
+                    self.damaged.append(self._lines)
+                    continue
+                self._under_leases.add(hash(line))
             if not isinstance(record, Fleet | Task):
                 self.state.apply(record)
                 records.append(record)
@@ -280,9 +300,11 @@ def open_worker(queue: Queue) -> Worker:
     """Registers this process as a new worker. Raises: StorageError."""
     name = secrets.token_hex(6)
     path = queue.folder / "workers" / name
-    durable.make_folder(path.parent)
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
+    with (
+        durable.storage_errors(path, "create"),
+        beneath.open_folder(path.parent, make=beneath.private_mode) as folder,
+    ):
+        file = beneath.new_file(folder, name)
         fcntl.flock(file, fcntl.LOCK_EX)
     return Worker(name, file)
 
@@ -298,11 +320,11 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
     durable.make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    lines: list[Line] = [fleet, *tasks]
+    lines: list[Line] = [replace(fleet, tasks=len(tasks)), *tasks]
     data = b"".join(line_of(line) + b"\n" for line in lines)
     sign(paths.home(), folder, data)
     durable.replace(path, data)
-    return Queue(folder, fleet, tasks, data)
+    return Queue(folder.resolve(), fleet, tasks, data)
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
@@ -310,7 +332,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
     Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
     """
-    folder = _find(home, name)
+    folder = _find(home, name).resolve()
     path = folder / TASKS
     for file in (path, folder / LOG, folder / SPENT):
         if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
@@ -319,20 +341,28 @@ def open_queue(home: Path, name: str | None) -> Queue:
                 "somewhere else. Put the file itself there."
             )
     with durable.storage_errors(path, "read"):
-        try:
-            data = path.read_bytes()
-            lines = [parse_line(line) for line in data.splitlines()]
-        except ValueError:
-            raise UserError(
-                f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its "
-                f"tasks did are beside it, in {folder}."
-            ) from None
-    fleet, tasks = lines[0] if lines else None, lines[1:]
-    if not isinstance(fleet, Fleet) or fleet.version > VERSION:
+        data = path.read_bytes()
+    fleet, tasks = _tasks_in(data)
+    if fleet is not None and fleet.version > VERSION:
         raise UserError(f"{path} was written by a newer kode. Update kode to open it.")
-    queue = Queue(folder, fleet, [task for task in tasks if isinstance(task, Task)], data)
+    if fleet is None or fleet.tasks not in (None, len(tasks)):
+        raise UserError(
+            f"{path} cannot be read: it is damaged, or of a newer kode. Its log and what its tasks "
+            f"did are beside it, in {folder}."
+        )
+    queue = Queue(folder, fleet, tasks, data)
     queue.refresh()
     return queue
+
+
+def _tasks_in(data: bytes) -> tuple[Fleet | None, list[Task]]:
+    """The fleet and its unique tasks in `tasks.jsonl`; None and [] if a line is damaged."""
+    try:
+        first, *lines = (parse_line(line) for line in data.splitlines())
+    except ValueError:
+        return None, []
+    tasks = {task.id: task for task in lines if isinstance(task, Task)}
+    return first if isinstance(first, Fleet) else None, list(tasks.values())
 
 
 def queues(home: Path) -> list[Path]:
@@ -345,7 +375,7 @@ def queues(home: Path) -> list[Path]:
 
 def _find(home: Path, name: str | None) -> Path:
     if name is not None and (Path(name) / TASKS).is_file():
-        return Path(name).resolve()
+        return Path(name)
     folders = queues(home)
     if name is None and folders:
         return folders[0]

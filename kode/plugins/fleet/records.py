@@ -9,6 +9,7 @@
     Reopened    a failed task has to be continued
     Resumed     a person resumed the queue: failures in a row count from 0 again
     Cancelled   no more tasks start
+    Lost        the log was cut here
 
 Nothing here touches a file.
 """
@@ -58,6 +59,8 @@ class Fleet:
     """The folder of the worktrees."""
     flags: tuple[str, ...] = ()
     """Additional flags of every `kode run`."""
+    tasks: int | None = None
+    """The number of tasks; older versions of kode wrote none."""
     type: Literal["fleet"] = "fleet"
 
 
@@ -180,7 +183,14 @@ class Cancelled:
     type: Literal["cancelled"] = "cancelled"
 
 
-Record = Leased | Alive | Started | Released | Finished | Reopened | Resumed | Cancelled
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    size_bytes: int
+    """How many bytes of the log are missing."""
+    type: Literal["lost"] = "lost"
+
+
+Record = Leased | Alive | Started | Released | Finished | Reopened | Resumed | Cancelled | Lost
 Line = Fleet | Task | Record
 
 

@@ -56,7 +56,9 @@ class Summary:
     stopped: str
     """Why no more tasks are started; "" if they are."""
     damaged: int
-    """Lines of the log that cannot be read."""
+    """Lines of the log that cannot be read or are duplicates."""
+    lost_bytes: int
+    """Missing bytes of the log, which was cut."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -125,4 +127,5 @@ def summary_of(queue: Queue) -> Summary:
         tokens=sum(end.tokens for end in ends),
         stopped=queue.stopped(),
         damaged=len(queue.damaged),
+        lost_bytes=queue.lost_bytes,
     )

@@ -15,6 +15,7 @@ from kode.plugins.fleet.records import (
     Cancelled,
     Finished,
     Leased,
+    Lost,
     Record,
     Released,
     Reopened,
@@ -78,7 +79,9 @@ class State:
     failures: int = 0
     """Failures in a row since the queue was last resumed."""
     budget_usd: float | None = None
-    """The budget of the last `Resumed` that set task."""
+    """The budget of the last `Resumed` with a budget."""
+    lost_bytes: int = 0
+    """How many bytes of the log are missing, according to its `Lost` records."""
 
     def apply(self, record: Record) -> None:
         """Applies one record. A record that does not count changes nothing."""
@@ -87,6 +90,8 @@ class State:
                 self.until[worker] = max(until, self.until.get(worker, 0.0))
             case Cancelled():
                 self.cancelled = True
+            case Lost(size_bytes=size):
+                self.lost_bytes += size
             case Resumed(budget_usd=budget_usd):
                 self.failures = 0
                 self.budget_usd = self.budget_usd if budget_usd is None else budget_usd

@@ -11,13 +11,12 @@ As everywhere in kode, git runs without hooks, filters or other programs that a 
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.plugin import durable, git_environment, paths, programs, run_git
+from kode.plugin import beneath, durable, git_environment, paths, programs, run_git
 from kode.plugin.errors import GitError, UserError
 from kode.plugins.fleet.records import PATCH, Task
 
@@ -42,7 +41,7 @@ class Trees:
 
     folder: Path
     queue: Path
-    """Its folder: locks, and what is kept of each task."""
+    """The queue's folder, with locks and a folder per task. The paths of both contain no link."""
 
     def make(self, task: Task) -> Tree:
         """A fresh tree; what an interrupted start has left of one goes first.
@@ -55,9 +54,18 @@ class Trees:
             return Tree(root=root, cwd=root, base="")
         try:
             self._remove_all(task, root)
-            durable.make_folder(self.folder)
-            return Tree(root=root, cwd=root / _part(task), base=self._make(task, root))
+            with (
+                beneath.open_folder(self.folder, make=beneath.private_mode) as folder,
+                beneath.open_below(folder, [task.id], make=beneath.usual_mode) as made,
+            ):
+                base = self._make(task, root)
+                # cp and git were given its name.
+                if not os.path.samestat(os.fstat(made), os.lstat(root)):
+                    raise GitError("somebody else has replaced its folder meanwhile")
+            return Tree(root=root, cwd=root / _part(task), base=base)
         except (GitError, OSError) as error:
+            with contextlib.suppress(OSError):
+                self._remove_all(task, root)
             raise UserError(
                 f"The worktree of {task.id} could not be made from {task.source}: {error}. "
                 "Another way to make it: --isolate clone, copy or none."
@@ -89,8 +97,7 @@ class Trees:
             raise UserError(
                 f"The changes in {tree.root} could not be read: {error}. Look at it there."
             ) from None
-        durable.make_folder(self._folder_of(task))
-        durable.replace(self._folder_of(task) / PATCH, patch)
+        durable.replace(self._folder_of(task) / PATCH, patch, follow=False)
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
     def remove(self, task: Task) -> None:
@@ -99,8 +106,9 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                shutil.rmtree(self._folder_of(task) / "base.git", ignore_errors=True)
-                (self._folder_of(task) / "index").unlink(missing_ok=True)
+                with beneath.open_folder(self._folder_of(task)) as kept:
+                    beneath.remove(kept, "base.git")
+                    beneath.remove(kept, "index")
 
     def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
@@ -110,9 +118,10 @@ class Trees:
             whole = paths.project_root(Path(task.source))
             if Path(os.path.realpath(self.folder)).is_relative_to(whole):
                 raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
-            _run("cp", "-a", "--", str(whole), str(root))
+            _run("cp", "-a", "--", f"{whole}/.", str(root))
             store = self._folder_of(task) / "base.git"
-            shutil.rmtree(store, ignore_errors=True)
+            with beneath.open_folder(store.parent) as kept:
+                beneath.remove(kept, store.name)
             _run("git", "init", "--quiet", "--bare", "--", str(store))
             environ = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(root)}
             run_git(root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
@@ -132,12 +141,14 @@ class Trees:
         return task.base
 
     def _remove_all(self, task: Task, root: Path) -> None:
-        if task.isolate == "worktree" and root.exists() and Path(task.source).is_dir():
+        if not os.path.lexists(root):
+            return
+        if task.isolate == "worktree" and not root.is_symlink() and Path(task.source).is_dir():
             removed = ["worktree", "remove", "--force", str(root)]
             with self._alone(Path(task.source)), contextlib.suppress(GitError):
                 run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
-        if root.exists():  # no worktree, or one that was never whole
-            shutil.rmtree(root)
+        with beneath.open_folder(root.parent) as folder:
+            beneath.remove(folder, root.name)  # no worktree, or one that was never whole
 
     def _index(self, task: Task, tree: Tree) -> dict[str, str]:
         """An index beside the tree's own, which stays as the task has left it."""
@@ -146,19 +157,28 @@ class Trees:
                 "GIT_DIR": str(self._folder_of(task) / "base.git"),
                 "GIT_WORK_TREE": str(tree.root),
             }
-        own = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+        given = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+        own = Path(os.path.realpath(os.fsdecode(given.rstrip(b"\n"))))
         index = self._folder_of(task) / "index"
-        with contextlib.suppress(FileNotFoundError):
-            # With it git need not read the files that have not been touched. As old as it is: of
-            # those that changed in the moment it was written, git compares the contents.
-            shutil.copy2(os.fsdecode(own.rstrip(b"\n")), index)
+        # With it git need not read the files that have not been touched. As old as it is: of
+        # those that changed in the moment it was written, git compares the contents.
+        with (
+            contextlib.suppress(OSError),
+            beneath.open_folder(own.parent) as source,
+            beneath.open_folder(index.parent) as kept,
+        ):
+            beneath.copy_in(source, own.name, kept, index.name, 0o600)
         return {"GIT_INDEX_FILE": str(index)}
 
     @contextlib.contextmanager
     def _alone(self, source: Path) -> Iterator[None]:
         """git's own list of worktrees is not made for several writers at once."""
         root = paths.repository_root(source) or source
-        with durable.locked(self.queue / "locks" / paths.path_hash(root), timeout_s=MAKE_TIMEOUT_S):
+        lock = self.queue / "locks" / paths.path_hash(root)
+        with (
+            beneath.open_folder(lock, make=beneath.private_mode),
+            durable.locked(lock, timeout_s=MAKE_TIMEOUT_S),
+        ):
             yield
 
 

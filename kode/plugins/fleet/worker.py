@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kode.plugin import durable, paths, processes
+from kode.plugin import beneath, durable, paths, processes
 from kode.plugin.entries import timestamp
 from kode.plugin.errors import KodeError, StorageError, UserError
 from kode.plugins.fleet import child
@@ -53,7 +53,8 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     Raises: StorageError.
     """
     worker = open_worker(queue)
-    trees = Trees(folder=Path(queue.fleet.trees), queue=queue.folder)
+    own = Path(queue.fleet.trees)  # its parent may be a link that the person chose
+    trees = Trees(folder=own.parent.resolve() / own.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _TaskRun] = {}
     renewed_at = time.monotonic()
     try:
@@ -84,8 +85,7 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         worker.close()
-        with contextlib.suppress(OSError):  # not empty: a tree was kept, or another worker uses it
-            trees.folder.rmdir()
+        beneath.remove_empty([trees.folder])  # unless a tree was kept or another worker uses it
 
 
 def _remove_leftover_trees(queue: Queue, trees: Trees) -> None:
@@ -185,7 +185,7 @@ class _TaskRun:
         progress = progress or child.NO_PROGRESS
         self.queue.settle(self.state, progress.cost_usd)
         budget = self.queue.budget()
-        if result["status"] == "error" and budget is not None and budget.is_used_up():
+        if result["status"] == "error" and budget is not None and budget.stopped():
             reason = f"the budget of all tasks is used up: {result.get('error') or ''}"
             return Released(task=self.state.task.id, lease=self.lease.lease, reason=reason)
         if result["status"] == "interrupted":

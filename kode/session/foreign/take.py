@@ -38,6 +38,7 @@ class Taken:
     """What became of a file."""
 
     session: str
+    path: Path
     known: bool = False
     """Whether it was there already."""
     agent: str = ""
@@ -80,7 +81,7 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
         data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     if digest in known:
-        return Taken(session=known[digest], known=True)
+        return Taken(session=known[digest], path=path, known=True)
     foreign = _read(path, data)
     turns = turns_of(effective(foreign.entries))
     if not any(isinstance(entry, MessageEntry) for entry in foreign.entries):
@@ -106,7 +107,12 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     known[digest] = header.id
     said = sum(isinstance(entry, MessageEntry) for entry in effective(foreign.entries))
     return Taken(
-        session=header.id, agent=foreign.agent, turns=turns, messages=said, faults=foreign.faults
+        session=header.id,
+        path=path,
+        agent=foreign.agent,
+        turns=turns,
+        messages=said,
+        faults=foreign.faults,
     )
 
 

@@ -3,9 +3,13 @@ import json
 import pytest
 
 from kode import paths
-from kode.cli.commands import mcp, trust
+from kode.cli.commands import brought, mcp, trust
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
+
+
+class Hooks:
+    main = staticmethod(brought.hooks)
 
 
 @pytest.fixture
@@ -92,3 +96,52 @@ def test_a_removed_server_leaves_no_approval_behind(project, capsys):
     mcp.main(["add", "docs", "https://example.org/mcp", "--scope", "project"])
     mcp.main(["remove", "docs"])
     assert approvals.load(paths.home(), project).items == ()
+
+
+def test_approving_outside_lets_servers_run_without_a_sandbox(project, capsys):
+    bring(project, one={"command": "a"})
+    trust.main(["approve", "--yes", "--outside"])
+    capsys.readouterr()
+    trust.main(["list", "--json"])
+    kinds = {row["kind"] for row in json.loads(capsys.readouterr().out)}
+    assert kinds == {"mcp", "mcp-outside"}
+
+
+KEY = "ghp_" + "x7Kq2mVb9Rt4Yw1Zc8Ns" + "5Dg3Hj6Lp0Fa2Bv4"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (mcp, ["get", "one"]),
+        (mcp, ["list"]),
+        (mcp, ["list", "--json"]),
+        (trust, ["show", "one"]),
+        (Hooks, ["list"]),
+        (Hooks, ["list", "--json"]),
+    ],
+)
+def test_no_list_of_extensions_shows_a_key(project, capsys, command, words):
+    bring(project, one={"command": "a", "args": ["--token", KEY], "env": {"GH": KEY}})
+    hook = {"type": "command", "command": f"curl -H 'Authorization: Bearer {KEY}' x"}
+    settings = {"hooks": {"Stop": [{"hooks": [hook]}]}}
+    (project / ".claude").mkdir()
+    (project / ".claude" / "settings.json").write_text(json.dumps(settings))
+
+    command.main(words)
+
+    out = capsys.readouterr().out
+    assert "one" in out or "curl" in out
+    assert KEY not in out
+
+
+def test_a_servers_own_values_are_masked_whatever_their_looks(project, capsys):
+    env = {"PLAIN": "correct horse", "TAKEN": "${TAKEN}", "QUOTED": 'a"b'}
+    bring(project, one={"command": "a", "env": env})
+
+    mcp.main(["get", "one"])
+
+    out = capsys.readouterr().out
+    assert "correct horse" not in out
+    assert 'a\\"b' not in out
+    assert "${TAKEN}" in out

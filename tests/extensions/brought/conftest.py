@@ -65,7 +65,11 @@ async def opened(world: World, events: list[Event]) -> Any:
     made: list[Conversation] = []
 
     async def make(
-        *replies: dict[str, Any], mode: str = "ask", ask: Ask | None = None, **flags: Any
+        *replies: dict[str, Any],
+        mode: str = "ask",
+        ask: Ask | None = None,
+        trust_project: bool = False,
+        **flags: Any,
     ):
         script = world.user_home / f"script-{len(made)}.json"
         script.write_text(json.dumps(replies))
@@ -78,7 +82,7 @@ async def opened(world: World, events: list[Event]) -> Any:
         }
         loaded = load_config(world.home, world.project, environ={}, flags=settings)
         conversation = await open_conversation(
-            loaded, cwd=world.project, emit=events.append, ask=ask
+            loaded, cwd=world.project, emit=events.append, ask=ask, trust_project=trust_project
         )
         made.append(conversation)
         return conversation

@@ -179,3 +179,21 @@ async def test_every_line_of_the_session_is_an_entry(world: World, opened: Open)
 
     assert conversation.session.path is not None
     assert b"" not in conversation.session.path.read_bytes().split(b"\n")[:-1]
+
+
+@pytest.mark.parametrize("kind", ["commands", "agents"])
+def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
+    world.write("id_rsa.md", "---\ndescription: d\n---\nPRIVATE\n")
+    folder = world.project / ".claude" / kind
+    folder.mkdir(parents=True)
+    (folder / "leak.md").symlink_to("../../id_rsa.md")
+    found = world.find()
+    assert found.items() == ()
+    assert len(found.problems["commands" if kind == "commands" else "agents"]) == 1
+    assert "PRIVATE" not in str(found.problems)
+
+
+def test_a_link_within_the_folder_is_read(world: World) -> None:
+    world.write(".claude/commands/one.md", "do it\n")
+    (world.project / ".claude/commands/two.md").symlink_to("one.md")
+    assert [item.name for item in world.find().items()] == ["one", "two"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -357,8 +358,8 @@ async def test_repository_hooks_run_after_a_yes_until_they_change(
     world.write(".claude/hooks/check.py", "open('/tmp/effect', 'w')\n")
     await after.turn("list")
 
-    assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, ""), (None, "")]
-    assert "has changed since this session began" in runs(after)[0].detail
+    assert [(run.exit_code, run.outcome) for run in runs(after)] == [(None, "deny"), (None, "deny")]
+    assert not Path("/tmp/effect").exists()
 
 
 async def test_stopping_the_hooks_at_turns_end_keeps_the_turn(world: World, opened: Open) -> None:

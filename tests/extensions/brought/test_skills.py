@@ -87,6 +87,22 @@ def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
     assert "is not YAML" in found.problems["skills"][2]
 
 
+def test_a_skills_link_out_of_its_folder_leaves_it_out(world: World) -> None:
+    world.write(".claude/skills/pdf/SKILL.md", PDF)
+    world.write(".env", "PRIVATE\n")
+    (world.project / ".claude/skills/pdf/notes.md").symlink_to("../../../.env")
+    found = world.find()
+    assert found.items() == ()
+    assert "PRIVATE" not in str(found.problems)
+
+
+def test_a_folder_of_skills_may_be_a_link(world: World) -> None:
+    world.write("shared/pdf/SKILL.md", PDF)
+    (world.project / ".claude").mkdir()
+    (world.project / ".claude/skills").symlink_to("../shared")
+    assert [item.name for item in world.find().items()] == ["pdf"]
+
+
 def test_a_skill_named_unlike_its_folder_works_with_a_remark(world: World) -> None:
     world.write("~/.claude/skills/other/SKILL.md", PDF)
 

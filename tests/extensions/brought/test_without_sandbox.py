@@ -76,7 +76,7 @@ async def test_a_guard_blocks_when_the_person_refuses_to_run_it(world: World, op
 async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def begin(self: Any) -> None:
+    def begin(self: Any, **given: Any) -> None:
         raise OSError("no room")
 
     monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.holds", lambda self: True)
@@ -172,3 +172,40 @@ async def test_trusting_the_project_keeps_it_in_the_sandbox(world: World) -> Non
     (item,) = mcp_config.items(world.home, world.project)
     assert trust.state(item, approvals) == "trusted"
     assert trust.state(trust.outside(item), approvals) == "new"
+
+
+OFF = {"sandbox.enabled": False}
+
+
+async def test_trusting_a_project_does_not_let_its_hook_outside(world: World, opened: Open) -> None:
+    bring_hook(world)
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full", trust_project=True, **OFF)
+    await talk.turn("write")
+    assert not (world.user_home / "judged").exists()
+    assert not (world.project / "a.txt").exists()
+
+
+async def test_with_the_sandbox_off_a_yes_lets_a_hook_run(world: World, opened: Open) -> None:
+    bring_hook(world)
+    person = Person("once")
+    for _ in range(2):
+        talk = await opened({"calls": [EDIT]}, DONE, mode="full", ask=person, **OFF)
+        await talk.turn("write")
+    assert (world.user_home / "judged").exists()
+    assert len(person.asked) == 1
+
+
+async def test_with_the_sandbox_off_ones_own_hook_runs(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "*", "touch ../judged"))
+    await (await opened({"calls": [EDIT]}, DONE, mode="full", **OFF)).turn("write")
+    assert (world.user_home / "judged").exists()
+
+
+@pytest.mark.parametrize("choice", ["once", "no"])
+async def test_with_the_sandbox_off_a_server_needs_a_yes(
+    world: World, opened: Open, choice: str
+) -> None:
+    bring_servers(world, "one")
+    talk = await opened(DONE, ask=Person(choice), **OFF)
+    await talk.turn("hello")
+    assert servers_of(talk) == {"one": choice == "once"}

@@ -329,7 +329,9 @@ async def test_an_empty_file_is_reported_not_silently_taken_for_new(
     found = await system.search("tabs", 3)
 
     assert found == []
-    assert any("is empty (0 bytes)" in text and "history.jsonl" in text for text in notices(events))
+    assert any(
+        "is empty (0 bytes)" in text and "memory rebuild" in text for text in notices(events)
+    )
 
 
 async def test_a_file_too_short_for_a_database_is_set_aside(tmp_path):

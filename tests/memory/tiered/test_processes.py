@@ -170,7 +170,7 @@ def test_a_replacement_and_an_addition_both_take_effect(tmp_path):
 @pytest.mark.slow
 def test_a_write_killed_anywhere_leaves_the_old_or_new_file(tmp_path):
     outcomes = []
-    for at in range(1, 80):
+    for at in range(1, 160):
         root = tmp_path / str(at)
         write_facts(user_file(root), "first", "the old one", "last")
         code = killed(replace_one, root, at)

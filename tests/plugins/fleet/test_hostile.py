@@ -10,8 +10,9 @@ import pytest
 
 from kode import paths
 from kode.cli.main import main
-from kode.errors import EXIT_NOT_STARTED, UserError
+from kode.errors import EXIT_NOT_STARTED, StorageError, UserError
 from kode.plugins.fleet import child
+from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
 from kode.plugins.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
@@ -152,3 +153,17 @@ def test_another_homes_queue_runs_in_the_given_mode_only(
     assert "full" not in modes
     assert sorted(queue.folder.rglob("*")) == before
     assert open_queue(paths.home(), None).is_own()
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 31, 40])
+def test_a_damaged_key_signs_nothing(make: Make, keep_bytes: int) -> None:
+    queue = make("a")
+    assert queue.is_own()
+    path = fleet_folder(paths.home()) / "key"
+    cut = path.read_bytes()[:keep_bytes]
+    path.write_bytes(cut)
+
+    with pytest.raises(StorageError):
+        queue.is_own()
+    assert [aside.read_bytes() for aside in path.parent.glob("key.damaged-*")] == [cut]
+    assert not queue.is_own()

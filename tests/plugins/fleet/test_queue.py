@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kode.errors import SessionError, UserError
-from kode.plugins.fleet.queue import LOG, Queue, Worker, create, open_queue, open_worker
-from kode.plugins.fleet.records import Finished, Leased, Released
+from kode.plugins.fleet.queue import LOG, TASKS, Queue, Worker, create, open_queue, open_worker
+from kode.plugins.fleet.records import Finished, Leased, Released, Started
 from kode.plugins.fleet.state import CLOCK_SKEW_S
 from tests.plugins.fleet.conftest import Make
 
@@ -180,3 +180,59 @@ def test_a_folder_holds_one_queue(make: Make) -> None:
 def test_a_missing_fleet_is_an_error_with_advice(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match=r"no fleet yet. `kode fleet run"):
         open_queue(tmp_path, None)
+
+
+def test_a_log_that_lost_its_end_says_so_for_good(make: Make) -> None:
+    queue = make("a", "b")
+    worker = worker_of(queue)
+    for _ in "ab":
+        lease = queue.lease(worker)
+        assert lease is not None
+        assert queue.record(end(lease), under=lease)
+    path = queue.folder / LOG
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))
+    worker.close()
+
+    cut = again(queue)
+    lost = cut.lost_bytes
+    assert cut.lease(worker_of(cut), "b") is not None
+
+    assert lost == again(queue).lost_bytes == len(lines[3])
+    assert again(queue).state.tasks["a"].finished is not None
+
+
+def test_a_log_that_was_deleted_counts_as_lost(make: Make) -> None:
+    queue = make("a")
+    assert again(queue).lost_bytes == 0
+    queue.lease(worker_of(queue))
+    (queue.folder / LOG).unlink()
+
+    assert again(queue).lost_bytes > 0
+
+
+def test_a_doubled_line_of_a_log_counts_once(make: Make) -> None:
+    queue = make("a")
+    lease = queue.lease(worker_of(queue))
+    assert lease is not None
+    started = Started(task="a", lease=lease.lease, at=0.0, tree="", base="", mark="m")
+    assert queue.record(started, under=lease)
+    path = queue.folder / LOG
+    path.write_bytes(path.read_bytes() * 2)
+
+    read = again(queue)
+
+    assert read.state.tasks["a"].starts == 1
+    assert read.damaged == [3, 4]
+
+
+def test_a_queue_that_lost_a_task_is_not_opened(make: Make) -> None:
+    path = make("a", "b").folder / TASKS
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]))
+
+    with pytest.raises(UserError):
+        open_queue(Path("/nonexistent"), str(path.parent))
+    path.write_bytes(whole + lines[2])
+    assert list(open_queue(Path("/nonexistent"), str(path.parent)).state.tasks) == ["a", "b"]

@@ -1,6 +1,6 @@
 """Plays command lines through the installed `kode run`, and says what each did.
 
-    python -m tests.e2e.attacks.campaign < JOB.json
+    python -m tests.attacks.campaign < JOB.json
 
 runs inside the jail (`run` starts it there). The model's server gives kode one call at a time; when
 kode asks for the next, what the last one did is looked at, and put right.
@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.e2e.attacks.canaries import canary
-from tests.e2e.attacks.files import SCRIPT
-from tests.e2e.attacks.jail import REPOSITORY
-from tests.e2e.attacks.witness import MODEL_PORT
-from tests.e2e.attacks.world import Place, World
+from tests.attacks.canaries import canary
+from tests.attacks.files import SCRIPT
+from tests.attacks.jail import REPOSITORY
+from tests.attacks.witness import MODEL_PORT
+from tests.attacks.world import Place, World
 from tests.scripted_server import ScriptedServer
 
 Sandbox = Literal["bubblewrap", "landlock", "none"]
@@ -67,7 +67,7 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
     did not play all lines."""
     hidden = [] if job.sandbox == "bubblewrap" else ["--hide", "bwrap"]
     old = ["--no-landlock"] if job.sandbox == "none" else []
-    module = "tests.e2e.attacks"
+    module = "tests.attacks"
     started = subprocess.run(
         [sys.executable, "-m", f"{module}.jail", *hidden, *old, "--",
          sys.executable, "-m", f"{module}.campaign"],
@@ -103,7 +103,7 @@ def main() -> int:
 def _play_directly(world: World, job: Job) -> None:
     """See `direct`."""
     with world.popen(
-        [sys.executable, "-m", "tests.e2e.attacks.direct"],
+        [sys.executable, "-m", "tests.attacks.direct"],
         cwd=world.cwd,
         env={**world.environment, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.PIPE,

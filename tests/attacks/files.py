@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.attacks.canaries import canary, secret
+from tests.attacks.canaries import canary, secret
 
 _SKIPPED = ("/proc", "/sys", "/dev/pts", "/usr", "/opt", "/nix")
 _APART = "/usr/games"

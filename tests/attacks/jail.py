@@ -1,6 +1,6 @@
 """A place where a command line can do no harm: namespaces of its own on a throw-away root.
 
-    python -m tests.e2e.attacks.jail --hide bwrap -- PROGRAM ARGUMENT...
+    python -m tests.attacks.jail --hide bwrap -- PROGRAM ARGUMENT...
 
 The root is a file system in memory. The programs of this machine are mounted there, its files are
 not: `/etc` holds copies of what programs need, `/home`, `/root`, `/var`, `/tmp` are empty. Root in
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FIRST_ID, IDS = 100_000, 65_536
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 
 NOT_NAMED = 118
 """ENOTNAM: what a call that would set the clock, load a module or end the machine fails with

@@ -16,9 +16,9 @@ from functools import cache
 
 import pytest
 
-from tests.e2e.attacks import lines
-from tests.e2e.attacks.campaign import Job, run
-from tests.e2e.attacks.jail import REPOSITORY
+from tests.attacks import lines
+from tests.attacks.campaign import Job, run
+from tests.attacks.jail import REPOSITORY
 from tests.needs import lacking
 
 ALL = os.environ.get("ATTACKS") == "all"
@@ -75,7 +75,7 @@ PROVEN = {
 def no_jail() -> str:
     """Why no jail can be made here; "" where one can."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.attacks.jail", "true"],
+        [sys.executable, "-m", "tests.attacks.jail", "true"],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return "" if done.returncode == 0 else done.stderr.strip()[-300:]

@@ -5,7 +5,7 @@ import random
 import shlex
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data/attacks.jsonl"
+DATA = Path(__file__).parent / "data/lines.jsonl"
 
 
 def listed() -> list[str]:

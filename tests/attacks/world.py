@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.e2e.attacks.canaries import found_in, secret
-from tests.e2e.attacks.files import (
+from tests.attacks.canaries import found_in, secret
+from tests.attacks.files import (
     HOME,
     MACHINE,
     PROJECT,
@@ -26,7 +26,7 @@ from tests.e2e.attacks.files import (
     is_folder,
     write_all,
 )
-from tests.e2e.attacks.witness import Witness
+from tests.attacks.witness import Witness
 
 IDS = {"root": 0, "dev": 1000}
 

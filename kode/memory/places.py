@@ -1,0 +1,127 @@
+"""Where a system keeps what it remembers, by the names that its history uses: what stands there,
+what a change makes of it, and how two states differ. A system derives from `Places` where its files
+are more than whole texts.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kode import durable
+from kode.memory.lines import unite_lines
+from kode.memory.stored import plain_lines, read_text
+
+if TYPE_CHECKING:
+    from kode.memory.history import Change
+
+State = tuple[str, ...]
+"""The texts that stand in one place, as the history has them: entries, or one whole file."""
+
+
+class Places:
+    """Files that each change replaces whole."""
+
+    watched = True
+    """Whether a person may edit the places by hand; then what differs is taken as their edit."""
+
+    def __init__(self, root: Path, system: str, pattern: str) -> None:
+        self.root = root
+        """Memory's folder."""
+        self.system = system
+        self._pattern = re.compile(pattern)
+
+    def tracks(self, target: str) -> bool:
+        """Whether a name in the history is of such a place."""
+        return self._pattern.fullmatch(target) is not None
+
+    def is_here(self, target: str) -> bool:
+        """Whether the place is looked at when this project's memory is opened."""
+        return False
+
+    def term(self, target: str) -> bytes:
+        """What every line of the history about this place contains, and no other."""
+        return f'"target": "{target}"'.encode()
+
+    def lock(self, target: str) -> Path:
+        """The folder whose lock its writers hold."""
+        return (self.root / target).parent
+
+    def read(self, target: str) -> State:
+        """What stands there; nothing in a missing file. Raises: MemoryRefused if it cannot be
+        read."""
+        return whole(read_text(self.root / target) or "")
+
+    def put(self, target: str, state: State) -> None:
+        """Writes it; the caller holds the lock. Raises: MemoryRefused, StorageError."""
+        path = self.root / target
+        if state:
+            durable.make_folder(path.parent)
+            durable.replace(path, "\n".join(state).encode(errors="replace"))
+        else:
+            durable.remove(path)
+
+    def finish(self, target: str, state: State) -> None:
+        """Brings the further files of a place to a state that a killed kode left in its first."""
+
+    def place_of(self, target: str) -> str:
+        """The place, by which its changes are known together."""
+        return target
+
+    def is_rebuilt(self, target: str) -> bool:
+        """Whether the history has all of it, and not only what became of it in the end."""
+        return not target.endswith(".json")
+
+    def is_of_entries(self, target: str) -> bool:
+        """Whether the place holds separate entries, which changes name one by one."""
+        return False
+
+    def sides(self, change: "Change") -> tuple[State, State]:
+        """The texts of a change as they stand in a state."""
+        return change.before, change.after
+
+    def fields(self, before: State, after: State) -> dict[str, Any]:
+        """The reverse: the fields of a change with these sides."""
+        return {"before": before, "after": after}
+
+    def after(self, state: State, change: "Change") -> State:
+        """What a change makes of a state."""
+        before, after = self.sides(change)
+        if before == after:
+            return state
+        if not self.is_of_entries(change.target):
+            return whole("".join(after))
+        gone = set(before) - set(after)
+        rest = [text for text in state if text not in gone]
+        new = [text for text in after if text not in rest]
+        at = len(rest) if change.position is None else min(change.position, len(rest))
+        return (*rest[:at], *new, *rest[at:])
+
+    def apart(self, target: str, old: State, new: State) -> dict[str, Any]:
+        """The fields of the change from one state to another; empty if they do not differ."""
+        if fingerprint(old) == fingerprint(new):
+            return {}
+        if not self.is_of_entries(target):
+            return {"before": old, "after": new}
+        before = tuple(text for text in old if text not in new)
+        return self.fields(before, tuple(text for text in new if text not in old))
+
+    def united(self, target: str, state: State, more: State) -> State:
+        """Everything that stands in either, `more` first."""
+        if self.is_of_entries(target):
+            return (*more, *(text for text in state if text not in more))
+        return whole(unite_lines("\n".join(more), "\n".join(state)))
+
+
+def fingerprint(state: State) -> str:
+    """Identifies a state, 16 hex digits; the order of its entries, line ends and blank lines do not
+    count."""
+    texts = (plain_lines(text.encode(errors="replace").decode()) for text in state)
+    lines = (filter(str.strip, text.split("\n")) for text in texts)
+    data = "\0".join(sorted(filter(None, ("\n".join(map(str.strip, one)) for one in lines))))
+    return hashlib.sha256(data.encode()).hexdigest()[:16]
+
+
+def whole(text: str) -> State:
+    """The state of a file with this text."""
+    return (text.strip(),) if text.strip() else ()

@@ -1,0 +1,145 @@
+"""Brings memory's files and their history together: when memory is opened, and on request
+(`kode memory rebuild`).
+
+What a killed kode began is finished or marked as never made; what differs otherwise is a person's
+edit of the file, recorded as such, so that it is undone like any change.
+"""
+
+from typing import TYPE_CHECKING
+
+from kode import durable
+from kode.errors import MemoryRefused
+from kode.memory.history import REBUILD, Author, Change
+from kode.memory.places import fingerprint
+from kode.memory.stored import locked
+from kode.messages import plural, shorten
+
+if TYPE_CHECKING:
+    from kode.memory.base import BaseMemory
+
+MOST_SAID = 3
+"""Edits by hand that are reported one by one."""
+QUOTED_CHARS = 60
+WAIT_S = 2.0
+"""How long memory's opening waits for another kode that writes."""
+
+
+async def reconcile(system: "BaseMemory", *, read_only: bool) -> list[str]:
+    """Compares the places of an open memory with its history; returns what a person should know, a
+    sentence each. With `read_only` nothing is written. Raises: StorageError, BusyError."""
+    history = system.history
+    said = []
+    if damage := history.damage(mend=not read_only):
+        said.append(
+            f"{history.path} was changed outside of kode: {damage}. What is remembered stays as it "
+            "is; only the changes that are gone cannot be undone. If you have a copy of the file, "
+            "put it back."
+        )
+    if not read_only:
+        said += await _conclude(system)
+        said += await _compare(system)
+    return said
+
+
+async def rebuild(system: "BaseMemory") -> str:
+    """Puts back what the history has and the files or the database do not, in every place of the
+    system; what they have beyond it stays. One change each, undone like any other. Raises:
+    MemoryRefused, StorageError, BusyError."""
+    history, places = system.history, system.history.places
+    if places is None:
+        raise MemoryRefused(f"The {system.name} memory cannot be rebuilt from its history.")
+    lines = []
+    for target in history.changed_places():
+        if places.is_rebuilt(target):
+            async with locked(places.lock(target)):
+                lines += _rebuild_one(system, target)
+    return "\n".join(lines) or "Everything that the history has is there."
+
+
+async def _conclude(system: "BaseMemory") -> list[str]:
+    history, places = system.history, system.history.places
+    said = []
+    for id in history.unfinished():
+        change = next(iter(history.find(id)), None)
+        if places is None or (change is not None and not places.tracks(change.target)):
+            continue  # another system's
+        if change is None:
+            history.forget(id)
+            continue
+        async with locked(places.lock(change.target), timeout_s=WAIT_S):
+            if id in history.unfinished() and not history.conclude(change):
+                said.append(
+                    f"A change of memory was never made, because kode was stopped before: "
+                    f"{_quoted(change)} ({change.kind} {id}). Make it again if you still want it."
+                )
+    return said
+
+
+async def _compare(system: "BaseMemory") -> list[str]:
+    """Records what was edited by hand in the places of this project."""
+    history, places = system.history, system.history.places
+    said: list[str] = []
+    if places is None:
+        return said
+    for target, stands in history.standing_places().items():
+        edit = None
+        try:
+            if not places.is_here(target) or fingerprint(places.read(target)) == stands:
+                continue
+            async with locked(places.lock(target), timeout_s=WAIT_S):
+                state = places.read(target)  # another kode may have been at work
+                if places.watched:
+                    edit = history.take_hand_edit(target, state)
+                elif history.stands(target) != fingerprint(state):
+                    said.append(
+                        f"The {system.name} memory lacks its last changes, as after a copy or a "
+                        "crash. `kode memory rebuild` puts back what the history has."
+                    )
+        except MemoryRefused as error:
+            said.append(f"{error} Or `kode memory rebuild` makes it again from the history.")
+            continue
+        if edit is not None:
+            said.append(
+                f"{target} was edited outside of kode: {_quoted(edit)}. "
+                f"Undo with: kode memory undo {edit.id}"
+            )
+    if more := len(said[MOST_SAID:]):
+        said[MOST_SAID:] = [
+            f"{plural(more, 'more place')} of memory differ from the history: "
+            "`kode memory log` lists the edits."
+        ]
+    return said
+
+
+def _rebuild_one(system: "BaseMemory", target: str) -> list[str]:
+    history, places = system.history, system.history.places
+    assert places is not None
+    try:
+        state = places.read(target)
+    except MemoryRefused:
+        durable.set_aside(places.root / target)
+        state = ()
+    has, masked = history.replayed(target)
+    after = places.united(target, state, has)
+    fields = places.apart(target, state, after)
+    if not fields:
+        return []
+    change = Change.by(
+        Author(who="user"), places.system, REBUILD, target, redacted=masked, **fields
+    )
+    with history.making(change, after, as_is=True) as written:
+        places.put(target, after)
+    kept = " (a credential in it stays masked)" if masked else ""
+    return [f"rebuilt {target}{kept}. Undo with: kode memory undo {written.id}"]
+
+
+def _quoted(change: Change) -> str:
+    """What a change takes away and adds, in a few words."""
+    gone, new = change.differences
+    parts = [
+        f'{word} "{shorten(texts[0], QUOTED_CHARS)}"'
+        + (f" and {plural(len(texts) - 1, 'other')}" if texts[1:] else "")
+        for word, texts in (("removed", gone), ("added", new))
+        if texts
+    ]
+    return ", ".join(parts) or change.reason or change.kind

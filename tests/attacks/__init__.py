@@ -1,0 +1,18 @@
+"""Attacks, run for real: nothing of them may have an effect.
+
+Command lines, in a jail of namespaces:
+
+jail.py         namespaces and a throw-away root: what a hole in kode could reach is only this
+world.py        the jail as one user's machine, and what a line did to it: of `files`, `canaries`,
+                and `witness` (connections, processes, the machine)
+campaign.py     plays lines through `kode run`, and says which had an effect
+direct.py       the same with nobody judging the lines: the kernel alone
+lines.py        the lines: those of the data file, variants of them, random ones
+
+Kinds of attack at each door of kode, in a temporary home (`test_table.py` has the table):
+
+ground.py       the home and repository under attack, the faces of kode, a process beside
+at_work.py      the commands of a session
+at_rest.py      what is read and put back: cassettes, undo, queues, sessions of others
+at_the_gate.py  what waits for a yes, and what has one
+"""

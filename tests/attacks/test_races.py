@@ -1,0 +1,162 @@
+"""Trees with links at every component, swapped in by a process beside while kode writes.
+
+Every door that writes below a folder which others change: nothing may come to be elsewhere.
+"""
+
+import contextlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kode import beneath, durable
+from kode.contracts import FileChange
+from kode.errors import StorageError
+from kode.sandbox.apply import apply
+from kode.sandbox.layer import Layer
+from kode.sandbox.live import show
+from kode.session import moves
+from kode.session.change_log import Moved
+from kode.session.content_store import LINK, Contents
+from tests.attacks.ground import swapped
+from tests.effort import share
+from tests.session.stories import contents_in
+
+STEPS = ("a", "b", "c")
+NAMES = tuple(f"f{number}" for number in range(4))
+ROUNDS = 6
+Door = Callable[["Tree", int], None]
+
+
+class Tree:
+    """`work/a/b/c` with files in every folder, and `elsewhere` with the same folders."""
+
+    def __init__(self, top: Path) -> None:
+        self.work, self.elsewhere, self.kept = (top / n for n in ("work", "elsewhere", "kept"))
+        for root in (self.work, self.elsewhere):
+            root.joinpath(*STEPS).mkdir(parents=True)
+        self.kept.mkdir()
+        self.before = self.outside()
+
+    def outside(self) -> list[tuple[str, object]]:
+        found = sorted(self.elsewhere.rglob("*"))
+        return [(str(one), one.read_bytes() if one.is_file() else one.is_dir()) for one in found]
+
+    def targets(self, depth: int) -> Iterator[Path]:
+        """Files at and below the folder of this depth."""
+        for steps in (STEPS[:depth], STEPS, (*STEPS, "new", "newer")):
+            for name in NAMES:
+                yield self.work.joinpath(*steps, name)
+
+
+def by_apply(tree: Tree, depth: int) -> None:
+    layer = Layer(root=tree.work, holder=tree.kept / secrets.token_hex(4))
+    paths = list(tree.targets(depth))
+    for path in paths:
+        file = layer.upper / path.relative_to(tree.work)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("new")
+    wanted = [FileChange(path=str(path), change="added") for path in paths]
+    apply(layer, wanted, 2**62, lambda path: False)
+    gone = [FileChange(path=str(path), change="deleted") for path in paths]
+    apply(layer, gone, 2**62, lambda path: False)
+
+
+def by_live(tree: Tree, depth: int) -> None:
+    source = tree.kept / "project"
+    for path in tree.targets(depth):
+        real = source / path.relative_to(tree.work)
+        real.parent.mkdir(parents=True, exist_ok=True)
+        real.write_text("new")
+        with contextlib.suppress(OSError), beneath.open_folder(tree.work) as view:
+            show(view, source, real)
+
+
+def stored(tree: Tree) -> tuple[Contents, str]:
+    contents = contents_in(tree.kept)
+    return contents, contents.put(b"new")
+
+
+def by_restore(tree: Tree, depth: int) -> None:
+    """As undo and a replay's copy do."""
+    contents, state = stored(tree)
+    for path in tree.targets(depth):
+        for wanted in (state, f"{LINK}/etc", None, state):
+            with contextlib.suppress(OSError, StorageError):
+                contents.restore(path, wanted, 0o644)
+
+
+def by_moves(tree: Tree, depth: int) -> None:
+    contents, state = stored(tree)
+    planned = [
+        Moved(path=str(path), was=None, was_mode=0, now=state, now_mode=0o644, folders=0)
+        for path in tree.targets(depth)
+    ]
+    moves.make(contents, planned)
+    back = [Moved(path=m.path, was=m.now, was_mode=0o644, now=None, now_mode=0) for m in planned]
+    moves.make(contents, back)
+
+
+def by_tools(tree: Tree, depth: int) -> None:
+    """As `write_file` and `apply_patch` do."""
+    for path in tree.targets(depth):
+        with contextlib.suppress(OSError, StorageError):
+            with beneath.open_folder(path.parent, make=beneath.usual_mode):
+                pass
+            durable.replace(path, b"new", mode=0o644, follow=False)
+        with contextlib.suppress(OSError), durable.open_folder(path.parent) as folder:
+            os.unlink(path.name, dir_fd=folder)
+
+
+def by_fleet(tree: Tree, depth: int) -> None:
+    """As a fleet does with its trees and results."""
+    for path in tree.targets(depth):
+        with contextlib.suppress(OSError):
+            with beneath.open_folder(path.parent, make=beneath.private_mode) as folder:
+                with beneath.new_file(folder, path.name) as file:
+                    file.write(b"new")
+                beneath.link_in("/etc", folder, f"{path.name}.link")
+                beneath.remove(folder, f"{path.name}.link")
+            with beneath.open_folder(path.parent.parent) as above:
+                beneath.remove(above, path.parent.name)
+
+
+def by_name(tree: Tree, depth: int) -> None:
+    for path in tree.targets(depth):
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("new")
+
+
+DOORS = (by_apply, by_live, by_restore, by_moves, by_tools, by_fleet)
+
+
+def came_elsewhere(door: Door, depth: int, rounds: int) -> bool:
+    """Whether a door, while the folder of that depth is swapped, has written elsewhere."""
+    with tempfile.TemporaryDirectory() as top:
+        tree = Tree(Path(top).resolve())
+        swap = tree.work.joinpath(*STEPS[:depth])
+        with swapped(swap, tree.elsewhere.joinpath(*STEPS[:depth])) as often:
+            found = False
+            while rounds > 0 or not often.exists():
+                door(tree, depth)
+                found = found or tree.outside() != tree.before
+                rounds = 0 if found else rounds - 1
+        return found
+
+
+@pytest.mark.parametrize("door", DOORS)
+@settings(max_examples=share(3), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(depth=st.integers(1, len(STEPS)))
+def test_no_door_writes_elsewhere_while_folders_are_swapped(door: Door, depth: int) -> None:
+    assert not came_elsewhere(door, depth, ROUNDS)
+
+
+def test_a_write_by_name_comes_elsewhere() -> None:
+    """Else no swap was ever in the way."""
+    assert came_elsewhere(by_name, len(STEPS), 2000)

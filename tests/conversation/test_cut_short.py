@@ -1,0 +1,121 @@
+"""What a crash has cut short is found by the next conversation: a task, an import, layers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode import paths
+from kode.conversation import Conversation
+from kode.events import Notice
+from kode.messages import text_of
+from kode.sandbox import store
+from kode.session import index, unsent
+from kode.session.foreign import unfinished
+from tests.session.test_foreign import CLAUDE, CODEX
+
+Events = list[Any]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+async def background(talk: Conversation) -> None:
+    """What was started beside the conversation, but for what never ends."""
+    for task in list(talk.background):
+        if "_maintain" not in repr(task):
+            await task
+
+
+async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The session in which a turn was killed before its message was recorded."""
+
+    async def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Conversation, "open", die)
+        patch.setattr(unsent, "drop", lambda *_: None)
+        with pytest.raises(Killed):
+            await talk.turn(text)
+    # A conversation that ends in good order drops what it never used.
+    talk.session.loaded, talk.unsent = True, text
+    await talk.close()
+    assert talk.session.id is not None
+    return talk.session.id
+
+
+async def test_a_task_killed_before_it_began_is_continued(
+    opened: Any, events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await opened({"text": "Fine."})
+    id = await before_its_message(talk, "fix the tests", monkeypatch)
+
+    assert index.newest(talk.home, talk.cwd)[0] == id
+    again = await opened({"text": "Fine."}, session_id=id)
+    await again.turn("and the docs")
+
+    assert any("fix the tests" in one.text for one in events if isinstance(one, Notice))
+    assert [text_of(one) for one in again.past.messages()] == ["fix the tests\n\nand the docs"]
+    assert not any(paths.unfinished_folder(talk.home).iterdir())
+
+
+async def test_a_task_given_again_is_sent_once(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await before_its_message(await opened(), "fix the tests", monkeypatch)
+
+    again = await opened({"text": "Fine."}, session_id=id)
+    await again.turn("fix the tests")
+
+    assert [text_of(one) for one in again.past.messages()] == ["fix the tests"]
+
+
+async def test_a_task_that_was_recorded_is_not_sent_again(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await opened({"text": "Fine."})
+    with monkeypatch.context() as patch:
+        patch.setattr(unsent, "drop", lambda *_: None)
+        await talk.turn("fix the tests")
+        await talk.close()
+
+    again = await opened({"text": "Fine."}, session_id=talk.session.id)
+    await again.turn("and the docs")
+
+    assert text_of(again.past.messages()[-1]) == "and the docs"
+
+
+async def test_an_import_that_was_cut_short_is_completed(
+    opened: Any, events: Events, tmp_path: Path
+) -> None:
+    home = tmp_path / "kode-home"
+    with unfinished.begun(home, [CLAUDE, CODEX]):
+        (marker,) = unfinished.cut_short(home)
+        assert list(unfinished.finish(home, marker)) == []  # it still runs
+        kept = marker.read_bytes()
+    marker.write_bytes(kept)
+
+    talk = await opened({"text": "Fine."})
+    await talk.open()
+    await background(talk)
+
+    assert len(index.list_sessions(home)) == 3
+    assert unfinished.cut_short(home) == []
+    assert any("import" in one.text for one in events if isinstance(one, Notice))
+
+
+async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:
+    place = store.places(tmp_path / "kode-home")[0]
+    living = store.open_store([place])
+    assert living is not None
+    abandoned = place / "layers-abandoned"
+    (abandoned / "upper").mkdir(parents=True)
+
+    talk = await opened({"text": "Fine."})
+    await background(talk)
+
+    assert not abandoned.exists()
+    assert living.folder.is_dir()
+    living.close()

@@ -1,0 +1,210 @@
+"""What an approved hook or server loads of the project is approved with it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.conversation import Conversation
+from kode.errors import ConfigError
+from kode.extensions import mcp_config, trust
+from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_open import opener
+from kode.permissions.gate import Answer, Question
+from tests.extensions.brought.conftest import Open, World
+from tests.extensions.brought.test_hook_moments import DONE, hooks, runs
+from tests.needs import PLAIN_PYTHON, needs
+from tests.workplaces import workplace
+
+pytestmark = [pytest.mark.slow, needs("bwrap")]
+
+SERVERS = Path(__file__).parent.parent / "servers"
+SETTINGS = ".claude/settings.json"
+READ = {"name": "list_files", "arguments": {"path": "."}}
+
+
+class Person:
+    """Answers every question alike."""
+
+    def __init__(self, choice: Any = "once") -> None:
+        self.choice = choice
+        self.asked: list[str] = []
+
+    async def __call__(self, question: Question) -> Answer:
+        self.asked.append(question.preview)
+        return Answer(choice=self.choice)
+
+
+def bring(world: World, way: str) -> Path:
+    """A hook that runs code of another file in one of four ways; returns that file."""
+    command, name, text = {
+        "target": ("make hook", "Makefile", "hook:\n\t@true\n"),
+        "sourced": (". scripts/rules.sh", "scripts/rules.sh", "true\n"),
+        "imported": ("python3 scripts/check.py", "scripts/policy.py", "allowed = True\n"),
+        "named": ("sh scripts/check.sh", "scripts/check.sh", "true\n"),
+    }[way]
+    world.write("scripts/check.py", "import policy\n")
+    if way == "sourced":
+        command = "sh run-checks"
+        world.write("run-checks", ". ./scripts/rules.sh\n")
+    file = world.write(name, text)
+    hooks(world, ("PreToolUse", "*", command), file=SETTINGS)
+    world.approve()
+    return file
+
+
+async def outcomes(talk: Conversation) -> list[str]:
+    await talk.turn("look")
+    return [run.outcome for run in runs(talk)]
+
+
+def with_calls(count: int) -> list[dict[str, Any]]:
+    return [*({"calls": [READ]} for _ in range(count)), DONE]
+
+
+@pytest.mark.parametrize("way", ["target", "sourced", "imported", "named"])
+async def test_a_change_of_what_a_hook_loads_blocks_it(
+    world: World, opened: Open, way: str
+) -> None:
+    file = bring(world, way)
+    talk = await opened(*with_calls(1), *with_calls(1))
+    assert await outcomes(talk) == [""]
+    file.write_text(file.read_text() + "\n# changed\n")
+    assert await outcomes(talk) == ["", "deny"]
+
+
+async def test_a_person_sees_what_changed_and_may_accept_it(world: World, opened: Open) -> None:
+    file = bring(world, "imported")
+    person = Person()
+    talk = await opened(*with_calls(1), *with_calls(2), ask=person)
+    await outcomes(talk)
+    file.write_text("allowed = False\n")
+    assert await outcomes(talk) == ["", "", ""]
+    (shown,) = person.asked
+    assert "scripts/policy.py" in shown
+    assert "-allowed = True\n+allowed = False" in shown
+
+
+async def test_a_refused_change_is_asked_about_once(world: World, opened: Open) -> None:
+    file = bring(world, "sourced")
+    person = Person("no")
+    talk = await opened(*with_calls(1), *with_calls(2), ask=person)
+    await outcomes(talk)
+    file.write_text("exit 0\n")
+    assert await outcomes(talk) == ["", "deny", "deny"]
+    assert len(person.asked) == 1
+
+
+async def test_a_change_before_the_first_run_counts(world: World, opened: Open) -> None:
+    file = bring(world, "imported")
+    talk = await opened(*with_calls(1))
+    await talk.open()
+    file.write_text("allowed = False\n")
+    assert await outcomes(talk) == ["deny"]
+
+
+async def test_a_module_that_hides_another_counts(world: World, opened: Open) -> None:
+    bring(world, "imported")
+    world.write("scripts/check.py", "import policy, colorsys\n")
+    world.approve()
+    talk = await opened(*with_calls(1), *with_calls(1), *with_calls(1))
+    assert await outcomes(talk) == [""]
+    file = world.write("scripts/colorsys.py", "\n")
+    assert await outcomes(talk) == ["", "deny"]
+    file.unlink()
+    assert await outcomes(talk) == ["", "deny", ""]
+
+
+async def test_a_new_file_nobody_loads_changes_nothing(world: World, opened: Open) -> None:
+    bring(world, "imported")
+    talk = await opened(*with_calls(1), *with_calls(1))
+    assert await outcomes(talk) == [""]
+    world.write("scripts/unused.py", "\n")
+    world.write("new.txt", "\n")
+    assert await outcomes(talk) == ["", ""]
+
+
+async def test_the_files_a_call_is_about_are_no_pins(world: World, opened: Open) -> None:
+    world.write("a.txt", "1\n")
+    read = "import json, sys; open(json.load(sys.stdin)['tool_input']['path']).read()\n"
+    world.write("check.py", f"try:\n  {read}except OSError:\n  pass\n")
+    hooks(world, ("PreToolUse", "*", "python3 check.py"), file=SETTINGS)
+    world.approve()
+    call = {"name": "list_files", "arguments": {"path": "a.txt"}}
+    talk = await opened({"calls": [call]}, DONE, {"calls": [call]}, DONE)
+    assert await outcomes(talk) == [""]
+    world.write("a.txt", "2\n")
+    assert await outcomes(talk) == ["", ""]
+
+
+async def test_a_changed_guard_blocks_the_next_session(world: World, opened: Open) -> None:
+    file = bring(world, "target")
+    assert await outcomes(await opened(*with_calls(1))) == [""]
+    file.write_text("hook:\n\ttrue\n")
+    (found,) = world.find().hooks
+    assert found.standing == "changed"
+    assert await outcomes(await opened(*with_calls(1))) == ["deny"]
+
+
+async def test_other_hooks_may_read_what_changes(world: World, opened: Open) -> None:
+    world.write("Makefile", "lint:\n\t@cat src.py\n")
+    world.write("src.py", "1\n")
+    hooks(world, ("PostToolUse", "*", "make lint"), file=SETTINGS)
+    world.approve()
+    talk = await opened(*with_calls(1), *with_calls(1))
+    assert await outcomes(talk) == [""]
+    world.write("src.py", "2\n")
+    assert await outcomes(talk) == ["", ""]
+
+
+def entry_of(world: World, way: str) -> tuple[Entry, Path]:
+    """A server that runs code of another file in one of four ways, and that file."""
+    shutil.copy(SERVERS / "reaching.py", world.project / "real.py")
+    world.write("server.py", "import policy\nexec(open('real.py').read())\n")
+    world.write("env.sh", "true\n")
+    world.write("policy.py", "\n")
+    world.write("Makefile", f"serve:\n\t@exec {PLAIN_PYTHON} real.py\n")
+    world.write("start", f". ./env.sh\nexec {PLAIN_PYTHON} real.py\n")
+    argv, file = {
+        "target": (["make", "serve"], "Makefile"),
+        "sourced": (["sh", "start"], "env.sh"),
+        "imported": ([PLAIN_PYTHON, "server.py"], "policy.py"),
+        "named": ([PLAIN_PYTHON, "real.py"], "real.py"),
+    }[way]
+    entry = {"command": argv[0], "args": argv[1:]}
+    world.write(".mcp.json", json.dumps({"mcpServers": {"one": entry}}))
+    (found,) = mcp_config.find_servers(world.home, world.project).entries
+    trust.approve(world.home, world.project, [found.item])
+    return found, world.project / file
+
+
+@pytest.mark.parametrize("way", ["target", "sourced", "imported", "named"])
+async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World, way: str) -> None:
+    entry, file = entry_of(world, way)
+    open_entry = opener(workplace(world.project, home=world.home), sandboxed=True)
+
+    async def starts() -> bool:
+        try:
+            async with open_entry(entry):
+                return True
+        except ConfigError:
+            return False
+
+    assert await starts()
+    file.write_text(file.read_text() + "\n#\n")
+    assert not await starts()
+    approvals = trust.load(world.home, world.project)
+    assert trust.state(entry.item, approvals) == "changed"
+    assert file.name in trust.diff(entry.item, approvals)
+    trust.approve(world.home, world.project, [entry.item])
+    assert await starts()
+
+
+async def test_a_server_changed_before_its_first_start_stays_off(world: World) -> None:
+    entry, file = entry_of(world, "imported")
+    file.write_text("changed = True\n")
+    with pytest.raises(ConfigError):
+        async with opener(workplace(world.project, home=world.home), sandboxed=True)(entry):
+            pass

@@ -1,0 +1,172 @@
+"""Which files of a project run later because a setting names them."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode.contracts import FileChange
+from kode.permissions.gate import Answer
+from kode.sandbox.named import Named
+from tests.needs import needs
+from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
+
+pytestmark = [needs("git")]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    root = tmp_path / "p"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    return root
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def named(root: Path) -> set[str]:
+    return {os.path.relpath(path, root) for path in Named(root)()}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("core.hooksPath", "tools/hooks", "tools/hooks"),
+        ("core.hooksPath", "hooks", "hooks"),
+        ("core.hooksPath", "{root}/hooks", "hooks"),
+        ("core.fsmonitor", "./watch", "watch"),
+        ("core.sshCommand", "sh ssh.sh -v", "ssh.sh"),
+        ("filter.x.clean", "python3 tools/clean.py %f", "tools/clean.py"),
+        ("filter.x.process", "sh -c 'exec \"$(git rev-parse --show-toplevel)/bin/f\"'", "bin/f"),
+        ("diff.external", "tools/d", "tools/d"),
+        ("diff.png.textconv", "./show.sh", "show.sh"),
+        ("merge.x.driver", "./merge.py %O %A %B", "merge.py"),
+        ("gpg.program", "{root}/gpg", "gpg"),
+        ("credential.https://example.org.helper", "!sh tools/key", "tools/key"),
+        ("alias.st", "!cd tools && ./st.sh", "st.sh"),
+        ("include.path", "../settings/git", "settings/git"),
+        ("includeIf.onbranch:x.path", "../more", "more"),
+        ("a-later-git.runs", "tools/new", "tools/new"),
+    ],
+)
+def test_a_path_in_any_setting_of_git_runs_later(
+    project: Path, key: str, value: str, expected: str
+) -> None:
+    setting = [key, value.format(root=project)]
+    subprocess.run(["git", "config", *setting], cwd=project, check=True)
+    assert expected in named(project)
+
+
+def test_settings_without_paths_name_no_folder_of_the_project(project: Path) -> None:
+    write(project, {"src/a.py": "", "docs/x": "", "cache/x": "", "store/x": ""})
+    for key, value in {
+        "user.name": "src docs",
+        "credential.helper": "cache",
+        "remote.origin.url": "https://example.org/src/a.py",
+        "branch.main.remote": ".",
+        "branch.main.merge": "refs/heads/main",
+        "alias.x": "!sh store",
+    }.items():
+        subprocess.run(["git", "config", key, value], cwd=project, check=True)
+    found = Named(project)()
+    for name in ("src", "docs", "cache", "store", "src/a.py", "."):
+        assert os.path.normpath(project / name) not in found
+
+
+def test_an_included_file_names_programs_too(project: Path) -> None:
+    write(project, {"settings/git": "[core]\n\thooksPath = own\n"})
+    subprocess.run(["git", "config", "include.path", "../settings/git"], cwd=project, check=True)
+    assert {"settings/git", "own"} <= named(project)
+
+
+def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
+    write(
+        project,
+        {
+            ".git/hooks/pre-commit": "# see notes.md\n. tools/common.sh\nmake -s check\n",
+            ".git/hooks/pre-merge-commit": "exec tools/later.sh\n",
+            ".git/hooks/pre-push.sample": "sh sample.sh\n",
+            "tools/common.sh": '. "$(dirname "$0")/deep.sh"\n',
+            "tools/deep.sh": "python3 scripts/lint.py src\n",
+            "scripts/lint.py": "open('data.txt')\n",
+            ".husky/pre-push": "npm run lint\n",
+            "package.json": json.dumps(
+                {"scripts": {"lint": "node l.js", "test": "node t.js", "prepare": "node p.js"}}
+            ),
+            "Makefile": "all:\n\tsh all.sh\ncheck: deps\n\tsh check.sh\ndeps:\n\t@sh deps.sh\n",
+            ".vscode/tasks.json": '{"command": "${workspaceFolder}/task.sh"}',
+            **dict.fromkeys(
+                "sample.sh all.sh check.sh deps.sh task.sh l.js t.js p.js notes.md data.txt "
+                "src/a.py".split(),
+                "",
+            ),
+        },
+    )
+    found = named(project)
+    assert {one for one in found if (project / one).exists()} == set(
+        "tools/common.sh tools/deep.sh scripts/lint.py Makefile check.sh deps.sh package.json "
+        "l.js p.js task.sh".split()
+    )
+    assert "tools/later.sh" in found
+
+
+def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
+    scripts = json.dumps({"scripts": {"test": "node t.js"}})
+    write(
+        project, {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
+    )
+    assert named(project) == set()
+
+
+def test_settings_are_read_again_once_they_change(project: Path, monkeypatch) -> None:
+    found = Named(project)
+    assert found() == frozenset()
+    with monkeypatch.context() as patched:
+        patched.setattr("kode.sandbox.named.run_git", None)
+        assert found() == frozenset()
+    subprocess.run(["git", "config", "core.hooksPath", "own"], cwd=project, check=True)
+    assert found() == {str(project / "own")}
+    write(project, {"own/pre-commit": "sh x.sh\n", "x.sh": ""})
+    assert str(project / "x.sh") in found()
+
+
+def test_damaged_and_circular_texts_are_survived(project: Path) -> None:
+    write(
+        project,
+        {
+            "package.json": '["no object"]',
+            ".husky/a": "npm x; make a; sh a.sh\n",
+            "a.sh": "sh a.sh; make b\n",
+            "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
+        },
+    )
+    os.mkfifo(project / ".husky" / "pipe")
+    (project / ".git" / "config").write_text("[broken")
+    assert {"Makefile", "a.sh"} <= named(project)
+
+
+async def test_a_named_file_is_asked_about_in_auto_edit(room):  # noqa: F811
+    subprocess.run(["git", "init", "-q", "."], cwd=room.project, check=True)
+    setting = ["core.fsmonitor", "tools/watch"]
+    subprocess.run(["git", "config", *setting], cwd=room.project, check=True)
+    person = Person(*[Answer(choice="no")] * 4)
+    gate = room.gate(person, mode="auto-edit")
+    gate.place = replace(gate.place, named=Named(room.project))
+    plain = FileChange(path=str(room.project / "tools/other"), change="created")
+    watch = FileChange(path=str(room.project / "tools/watch"), change="created")
+    link = FileChange(path=str(room.project / "tools"), change="created", is_link=True)
+
+    found = await gate.check_changes(TOOLS["shell"], {}, (plain, watch, link), "", may_ask=True)
+    assert found.changes == (plain,)
+    context = replace(room.context, place=gate.place)
+    verdict = await gate.check(TOOLS["write_file"], {"path": watch.path, "content": ""}, context)
+    assert not verdict.allowed
