@@ -38,14 +38,14 @@ LATE_S = 120.0
 VERIFY_TIMEOUT_S = 600.0
 """For a task's check: long enough for a test suite."""
 TAIL_CHARS = 500
-"""How much of the end of an output is kept for a person to read."""
+"""How much of the end of an output a result quotes."""
 CONTINUE = (
-    "kode was interrupted while it worked on this task, and has been restarted. Look at what "
-    "is done, then finish the task. Where the result of a call is unknown, it may have taken "
-    "effect: check before you make it again, and say so in your answer."
+    "kode was interrupted while it worked on this task, and has been restarted. Look at what has "
+    "been done, then finish the task. A call whose result is unknown may have taken effect: check "
+    "before you repeat it, and say so in your answer."
 )
-RETRY = "The task above did not come to a good end. Look at what is done, then finish the task."
-CHECK_FAILED = "`{command}` fails on what you did. Run it to see why, then finish the task."
+RETRY = "The task above failed. Look at what has been done, then finish the task."
+CHECK_FAILED = "`{command}` fails on your changes. Run it to see why, then finish the task."
 """These messages count as the person's own, so they never quote output or a server."""
 
 

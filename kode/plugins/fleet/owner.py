@@ -66,15 +66,15 @@ def _key(home: Path) -> bytes:
 
 
 def _sound(path: Path, data: bytes) -> bytes:
-    """The key in a file: with its digest, so that no damaged or shortened one signs. Raises:
-    StorageError for a damaged file, which is set aside."""
+    """Checks the content of a key file, which is the key and its digest, and returns the key.
+    Raises: StorageError for a damaged file, which is renamed."""
     key, digest = data[:KEY_BYTES], data[KEY_BYTES:]
-    # An older kode wrote no digest.
+    # Older versions of kode wrote no digest.
     if len(key) == KEY_BYTES and digest in (b"", hashlib.sha256(key).digest()):
         return key
     aside = durable.set_aside(path)
     raise StorageError(
-        f"{path} was damaged and is kept as {aside.name}; the next fleet makes a new key. A queue "
-        "outside the home that was signed with the old one counts as another's: `kode fleet "
-        "resume` asks for its mode."
+        f"{path} was damaged and is now {aside.name}; the next fleet makes a new key. Queues "
+        "outside the home that were signed with the old key count as another's: `kode fleet "
+        "resume` asks for their mode."
     )

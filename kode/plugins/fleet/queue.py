@@ -369,7 +369,7 @@ def queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
     root = fleet_folder(home)
     with contextlib.suppress(OSError):
-        return sorted((one.parent for one in root.glob(f"*/{TASKS}")), reverse=True)
+        return sorted((file.parent for file in root.glob(f"*/{TASKS}")), reverse=True)
     return []
 
 

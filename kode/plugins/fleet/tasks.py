@@ -116,31 +116,31 @@ def tasks_from(rows: Sequence[Row], defaults: Defaults) -> list[Task]:
 
 
 def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str], str]) -> Task:
-    where = f"Task {row.id or number}"
+    label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
-        raise ConfigError(f"{where}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
+        raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
     if row.cwd is not None and row.repo is not None:
-        raise ConfigError(f"{where}: `cwd` and `repo` mean the same. Drop one of the two.")
+        raise ConfigError(f"{label}: `cwd` and `repo` mean the same. Drop one of the two.")
     if len(row.task.encode()) > MAX_TASK_BYTES:
         raise ConfigError(
-            f"{where} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
+            f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
         )
-    named = row.repo or row.cwd or ""
-    if named and _ADDRESS.match(named):
-        source, isolate, base = named, row.isolate or "clone", ""
+    folder = row.repo or row.cwd or ""
+    if folder and _ADDRESS.match(folder):
+        source, isolate, base = folder, row.isolate or "clone", ""
         if isolate != "clone":
-            raise ConfigError(f"{where}: {named} can only be cloned, so `isolate` is `clone`.")
+            raise ConfigError(f"{label}: {folder} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = str((defaults.cwd / paths.expand(named)).resolve())
+        source = str((defaults.cwd / paths.expand(folder)).resolve())
         if not Path(source).is_dir():
-            raise ConfigError(f"{where}: {source} is not a folder. Paths are relative to --cwd.")
+            raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)
         isolate = row.isolate or defaults.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
             if programs.find_program("git") is None:
-                raise ConfigError(f"{where}: git is not installed. Install it, or --isolate none.")
+                raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
             raise ConfigError(
-                f"{where}: {source} is not a repository with a commit. Use --isolate copy, or none."
+                f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
             )
     return Task(
         id=row.id or number,
@@ -149,19 +149,19 @@ def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str],
         isolate=isolate,
         base=base,
         model=row.model or defaults.model,
-        mode=_mode(where, row.mode) or defaults.mode,
+        mode=_mode(label, row.mode) or defaults.mode,
         budget_usd=row.budget_usd or defaults.budget_usd,
         timeout_s=row.timeout_s or defaults.timeout_s,
         verify=defaults.verify if row.verify is None else row.verify,
     )
 
 
-def _mode(where: str, name: str | None) -> PermissionMode | None:
+def _mode(label: str, name: str | None) -> PermissionMode | None:
     if name is None:
         return None
     if name not in MODE_CALLED:
         raise ConfigError(
-            f"{where}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
+            f"{label}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
         )
     return MODE_CALLED[name]
 

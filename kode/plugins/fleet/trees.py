@@ -37,14 +37,14 @@ class Tree:
 
 @dataclass(frozen=True, kw_only=True)
 class Trees:
-    """The work trees of one queue."""
+    """The worktrees of one queue."""
 
     folder: Path
     queue: Path
     """The queue's folder, with locks and a folder per task. The paths of both contain no link."""
 
     def make(self, task: Task) -> Tree:
-        """A fresh tree; what an interrupted start has left of one goes first.
+        """Creates a worktree, after removing what an interrupted start left of it.
 
         Raises: UserError that says what to do; StorageError.
         """
@@ -59,9 +59,9 @@ class Trees:
                 beneath.open_below(folder, [task.id], make=beneath.usual_mode) as made,
             ):
                 base = self._make(task, root)
-                # cp and git were given its name.
+                # cp and git opened it by its path.
                 if not os.path.samestat(os.fstat(made), os.lstat(root)):
-                    raise GitError("somebody else has replaced its folder meanwhile")
+                    raise GitError("its folder was replaced by somebody else")
             return Tree(root=root, cwd=root / _part(task), base=base)
         except (GitError, OSError) as error:
             with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ class Trees:
             ) from None
 
     def find(self, task: Task, root: Path, base: str) -> Tree | None:
-        """A tree that was made before; None where it is not there."""
+        """The worktree of an earlier start; None if it does not exist."""
         cwd = root if task.isolate == "none" else root / _part(task)
         return Tree(root=root, cwd=cwd, base=base) if cwd.is_dir() else None
 
@@ -106,9 +106,9 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                with beneath.open_folder(self._folder_of(task)) as kept:
-                    beneath.remove(kept, "base.git")
-                    beneath.remove(kept, "index")
+                with beneath.open_folder(self._folder_of(task)) as folder:
+                    beneath.remove(folder, "base.git")
+                    beneath.remove(folder, "index")
 
     def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
@@ -120,8 +120,8 @@ class Trees:
                 raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
             _run("cp", "-a", "--", f"{whole}/.", str(root))
             store = self._folder_of(task) / "base.git"
-            with beneath.open_folder(store.parent) as kept:
-                beneath.remove(kept, store.name)
+            with beneath.open_folder(store.parent) as folder:
+                beneath.remove(folder, store.name)
             _run("git", "init", "--quiet", "--bare", "--", str(store))
             environ = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(root)}
             run_git(root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
@@ -135,7 +135,7 @@ class Trees:
             return base
         project = Path(task.source)
         with self._alone(project):
-            # `--force`: git may still know of one there that a crash has left without a folder.
+            # `--force`: git may still list one whose folder a crash has removed.
             added = ["worktree", "add", "--quiet", "--force", "--detach", str(root), task.base]
             run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
         return task.base
@@ -148,31 +148,31 @@ class Trees:
             with self._alone(Path(task.source)), contextlib.suppress(GitError):
                 run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
         with beneath.open_folder(root.parent) as folder:
-            beneath.remove(folder, root.name)  # no worktree, or one that was never whole
+            beneath.remove(folder, root.name)  # not a worktree, or an incomplete one
 
     def _index(self, task: Task, tree: Tree) -> dict[str, str]:
-        """An index beside the tree's own, which stays as the task has left it."""
+        """Variables for an index of our own; the worktree's stays as the task left it."""
         if task.isolate == "copy":
             return {
                 "GIT_DIR": str(self._folder_of(task) / "base.git"),
                 "GIT_WORK_TREE": str(tree.root),
             }
-        given = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
-        own = Path(os.path.realpath(os.fsdecode(given.rstrip(b"\n"))))
+        path = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+        own = Path(os.path.realpath(os.fsdecode(path.rstrip(b"\n"))))
         index = self._folder_of(task) / "index"
-        # With it git need not read the files that have not been touched. As old as it is: of
-        # those that changed in the moment it was written, git compares the contents.
+        # Starting from a copy, git need not read unchanged files. The copy keeps its time: git
+        # compares the contents of files that changed in the moment the index was written.
         with (
             contextlib.suppress(OSError),
             beneath.open_folder(own.parent) as source,
-            beneath.open_folder(index.parent) as kept,
+            beneath.open_folder(index.parent) as folder,
         ):
-            beneath.copy_in(source, own.name, kept, index.name, 0o600)
+            beneath.copy_in(source, own.name, folder, index.name, 0o600)
         return {"GIT_INDEX_FILE": str(index)}
 
     @contextlib.contextmanager
     def _alone(self, source: Path) -> Iterator[None]:
-        """git's own list of worktrees is not made for several writers at once."""
+        """Locks a repository: git's list of worktrees does not support concurrent writers."""
         root = paths.repository_root(source) or source
         lock = self.queue / "locks" / paths.path_hash(root)
         with (
@@ -220,5 +220,5 @@ def _run(name: str, *arguments: str) -> None:
     except subprocess.TimeoutExpired:
         raise GitError(f"{name} took longer than {MAKE_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise GitError(f"{name} said: {said[:200]}")
+        error = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise GitError(f"{name} said: {error[:200]}")

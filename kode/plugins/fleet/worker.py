@@ -237,9 +237,9 @@ class _TaskRun:
                 f"{self.state.session}: what it did is unknown. Workers on several machines need "
                 "one KODE_HOME in a shared folder."
             )
-        found = before and self.trees.find(task, Path(before.tree), before.base)
-        if found:
-            return found
+        tree = before and self.trees.find(task, Path(before.tree), before.base)
+        if tree:
+            return tree
         if before is not None and progress is not None and progress.has_started:
             raise UserError(
                 f"Its session {self.state.session} started in the worktree {before.tree}, which is "

@@ -1,4 +1,4 @@
-"""What tasks have changed, as branches and commits."""
+"""Collecting the changes of tasks as branches and commits."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
-    """Tasks that have ended; each has written one text into `a.txt`."""
+    """Finished tasks, each of which wrote one text to `a.txt`."""
     base = git(repository, "rev-parse", "HEAD").strip()
     tasks = [task(name, repository, "worktree", base=base) for name in written]
     about = Fleet(id="20260101-000000-aaaaaa", created_at="", trees=str(tmp_path / "trees"))
@@ -68,7 +68,7 @@ def test_commits_merge_in_order_and_conflicts_are_named(repository: Path, tmp_pa
     assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b")
 
 
-def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: Path) -> None:
+def test_collecting_twice_commits_nothing_twice(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST)
     tasks = choose(queue, [], include_failed=False)
     collect(queue, tasks, "commit")
@@ -86,7 +86,7 @@ def test_uncommitted_work_is_never_overwritten(repository: Path, tmp_path: Path)
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
 
 
-def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path) -> None:
+def test_branches_start_where_their_tasks_started(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
@@ -96,7 +96,7 @@ def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path
     assert "There is already a branch" in again.reason
 
 
-def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:
+def test_only_the_named_tasks_are_collected(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
     assert [one.task.id for one in choose(queue, ["last"], include_failed=False)] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):

@@ -1,5 +1,5 @@
-"""A queue from elsewhere: status, collect and cancel reach only it and the repositories that its
-tasks name."""
+"""A queue from elsewhere: status, collect and cancel touch only the queue itself and the
+repositories of its tasks."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_a_field_used_as_path_or_argument_stays_one(
         parse_line(json.dumps(row).encode())
 
 
-def test_a_hostile_task_closes_the_queue_and_records_are_dropped(make: Make) -> None:
+def test_a_hostile_task_blocks_the_queue_but_records_are_dropped(make: Make) -> None:
     queue = make("a")
     with open(queue.folder / LOG, "a") as log:
         row = json.loads(line_of(LINES["leased"])) | {"session": "../../config"}
@@ -73,9 +73,7 @@ def test_a_queue_whose_files_lead_elsewhere_is_not_opened(
     assert (victim.read_bytes() if victim.exists() else None) == before
 
 
-def test_status_prints_nothing_that_a_terminal_obeys(
-    make: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_prints_no_control_sequences(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     queue = make("a")
     evil = "\x1b]0;x\x07\x1b[2J\n\u202e"
     leased = json.loads(line_of(LINES["leased"])) | {"host": evil, "worker": "folder"}
@@ -93,7 +91,7 @@ def test_status_prints_nothing_that_a_terminal_obeys(
     assert len(out.splitlines()) == 4
 
 
-def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
+def test_a_worker_with_an_unreadable_file_keeps_its_lease(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = make("a")
@@ -108,7 +106,7 @@ def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
 
 
 def foreign(make: Make, **fields: object) -> Queue:
-    """A queue as somebody else's home would have made it."""
+    """A queue made by another home."""
     queue = make("a", "b", flags=("--permission-mode", "full"), **fields)
     (queue.folder / SIGNATURE).write_text("0" * 64)
     return queue

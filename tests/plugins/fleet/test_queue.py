@@ -1,4 +1,4 @@
-"""The folder of a queue: who may take a task, and what a crash leaves."""
+"""The folder of a queue: who may lease a task, and recovery after a crash."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def end(lease: Leased, status: str = "success", **fields: object) -> Finished:
 
 @pytest.fixture(autouse=True)
 def workers() -> Iterator[list[Worker]]:
-    """Those of a test: each lives until its end, or until it is closed."""
+    """Opens workers that live until they are closed or the test ends."""
     OPEN.clear()
     yield OPEN
     for worker in OPEN:
@@ -50,7 +50,7 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     assert other.lease(worker_of(other)) is None
 
 
-def test_a_gone_workers_task_is_taken_with_its_session(
+def test_a_dead_workers_task_is_leased_with_its_session(
     make: Make,
 ) -> None:
     queue = make("a")
@@ -97,7 +97,7 @@ def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
     assert queue.lease(worker_of(queue)) is None
 
 
-def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
+def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:
     queue = make("a")
     worker = worker_of(queue)
     lease = queue.lease(worker)
@@ -112,7 +112,7 @@ def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
 
 
-def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
+def test_a_damaged_line_is_ignored_and_counted(make: Make) -> None:
     queue = make("a")
     lease = queue.lease(worker_of(queue))
     assert lease is not None
@@ -137,7 +137,7 @@ def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
     assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
 
 
-def test_a_spent_budget_starts_nothing_until_it_is_raised(
+def test_a_spent_budget_starts_no_tasks_until_raised(
     make: Make,
 ) -> None:
     queue = make("a", "b", budget_usd=1.0)
@@ -163,7 +163,7 @@ def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     assert budget.spent_usd == pytest.approx(0.5)
 
 
-def test_a_cancelled_fleet_starts_nothing_more_and_stays_so(make: Make) -> None:
+def test_a_cancelled_fleet_starts_no_more_tasks_ever(make: Make) -> None:
     queue = make("a")
     queue.cancel()
     assert again(queue).lease(worker_of(queue)) is None

@@ -1,5 +1,5 @@
-"""Whatever two workers do in whatever order, and whoever is killed when: no task is lost, and none
-ends twice."""
+"""Whatever two workers do in any order, and whenever one is killed, no task is lost and none ends
+twice."""
 
 from dataclasses import dataclass, field, replace
 
@@ -29,7 +29,7 @@ TASKS = [
 
 @dataclass
 class Simulated:
-    """A worker on one of two hosts. What it believes to hold may long be somebody else's."""
+    """A worker on one of two hosts. Leases that it thinks it holds may have been taken over."""
 
     name: str
     host: str
@@ -151,7 +151,7 @@ def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> No
 
 
 @given(MOVES)
-def test_a_task_keeps_its_session_from_the_first_lease_on(steps: list[tuple[str, str]]) -> None:
+def test_a_task_keeps_the_session_of_its_first_lease(steps: list[tuple[str, str]]) -> None:
     world = World()
     for what, name in steps:
         world.step(what, name)
@@ -163,9 +163,7 @@ def test_a_task_keeps_its_session_from_the_first_lease_on(steps: list[tuple[str,
 
 
 @given(MOVES, st.integers(0))
-def test_a_log_cut_anywhere_is_that_of_an_earlier_moment(
-    steps: list[tuple[str, str]], cut: int
-) -> None:
+def test_a_truncated_log_equals_an_earlier_log(steps: list[tuple[str, str]], cut: int) -> None:
     world = World()
     for what, name in steps:
         world.step(what, name)
@@ -204,7 +202,7 @@ RECORDS = st.one_of(
 
 
 @given(st.lists(RECORDS))
-def test_an_end_stays_whatever_is_written_after_it(records: list[Record]) -> None:
+def test_a_finished_task_ignores_later_records(records: list[Record]) -> None:
     state = State(state_of(TASKS, ()).tasks)
     for record in records:
         before = {one.task.id: one.finished for one in state.tasks.values()}
@@ -213,7 +211,7 @@ def test_an_end_stays_whatever_is_written_after_it(records: list[Record]) -> Non
             assert end is None or state.tasks[name].finished is end
 
 
-def test_a_failed_task_that_is_opened_again_keeps_its_session() -> None:
+def test_a_reopened_task_keeps_its_session() -> None:
     lease = Leased(
         task="a",
         lease="1",

@@ -1,4 +1,4 @@
-"""A file of tasks is checked before anything starts."""
+"""Task files are validated before anything starts."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_worktree_is_refused_without_git(tmp_path: Path, monkeypatch: pytest.M
         tasks([{"task": "Fix it", "isolate": "worktree"}], Defaults(cwd=tmp_path))
 
 
-def test_a_task_begins_with_the_checked_out_commit(
+def test_a_task_starts_at_the_checked_out_commit(
     repository: Path,
 ) -> None:
     (one,) = tasks([{"task": "Fix it"}], Defaults(cwd=repository / "part"))
@@ -36,7 +36,7 @@ def test_a_plain_folder_is_copied(tmp_path: Path) -> None:
     assert (one.isolate, one.base) == ("copy", "")
 
 
-def test_a_line_wins_over_what_holds_for_all(tmp_path: Path) -> None:
+def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
     usual = Defaults(cwd=tmp_path, model="one", verify="make test", budget_usd=1.0)
     rows: list[dict[str, object]] = [
         {"task": "a"},

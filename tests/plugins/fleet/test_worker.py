@@ -1,4 +1,4 @@
-"""What a worker does with a task, with a stand-in for its process."""
+"""How a worker runs a task, with a stand-in for its process."""
 
 import errno
 import time
@@ -47,7 +47,7 @@ def nothing(one: TaskState, record: Record) -> None:
 
 
 def started_elsewhere(queue: Queue, machine: str) -> Leased:
-    """A start whose worker is gone, and nobody said how it ended."""
+    """A start whose worker died without recording its end."""
     worker = open_worker(queue)
     lease = Leased(
         task="a",
@@ -92,7 +92,7 @@ async def test_every_task_runs_once_also_while_trees_are_removed(
     assert {end_of(queue, name).status for name in names} == {"success"}
 
 
-async def test_a_task_that_succeeded_unrecorded_is_recorded_and_not_run(
+async def test_an_unrecorded_success_is_recorded_without_a_rerun(
     make: Make, processes: Processes
 ) -> None:
     queue = make("a")
@@ -103,9 +103,7 @@ async def test_a_task_that_succeeded_unrecorded_is_recorded_and_not_run(
     assert (end.status, end.answer, end.cost_usd) == ("success", "Did it.", 0.25)
 
 
-async def test_a_half_done_task_is_continued_in_its_session(
-    make: Make, processes: Processes
-) -> None:
+async def test_a_half_done_task_continues_in_its_session(make: Make, processes: Processes) -> None:
     queue = make("a")
     a_session(started_elsewhere(queue, host()), ended=False)
     await work(queue, nothing, jobs=1)
@@ -138,7 +136,7 @@ async def test_a_task_with_a_missing_folder_fails_alone(
     assert end_of(queue, "b").status == "success"
 
 
-async def test_a_task_killed_alone_is_continued(
+async def test_a_task_whose_process_was_killed_continues(
     processes: Processes, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = [{"status": "killed", "error": "killed"}, {"status": "success"}]
