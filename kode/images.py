@@ -129,12 +129,6 @@ def copy_to(image: Image, folder: Path) -> None:
         durable.replace(folder / os.path.basename(image.kept_in), data)
 
 
-def describe(image: Image) -> str:
-    """A picture in a few words: `shot.png, 640×480, 12 KB`."""
-    size = f", {image.width}×{image.height}" if image.width else ""
-    return f"{image.name}{size}, {max(1, round(image.size_bytes / 1000))} KB"
-
-
 def _two(form: str, data: bytes, at: int) -> tuple[int, int]:
     try:
         first, second = struct.unpack_from(form, data, at)

@@ -40,6 +40,17 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportFile:
+    """An export that goes to a file and nowhere else, after the person has said yes to it."""
+
+    data: bytes
+    contains: Sequence[str]
+    """What is in it, and what of that is personal: lines for the person."""
+    then: str = ""
+    """What the file is good for, in a sentence with `{path}` in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plugin:
     """What a plug-in adds. Every "module:name" is imported when it is first used."""
 
@@ -64,12 +75,13 @@ class Plugin:
     memory: Mapping[str, str] = field(default_factory=dict)
     """Memory systems: name → the class, called with the config's `memory` section."""
     exports: Mapping[str, str] = field(default_factory=dict)
-    """Formats of `kode session export`: name → a function of a `Transcript` that returns text."""
+    """Formats of `kode session export`: name → a function of the path of a session's file that
+    returns text, or an `ExportFile`."""
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
     pages: str = ""
-    """A sequence of `Page`s for `kode view`."""
+    """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: str = ""
     """The pydantic model of its settings; without one it has none."""
     checks: str = ""

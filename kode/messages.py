@@ -107,6 +107,12 @@ class Image:
     """The call whose result shows it; "" if it was attached."""
     type: Literal["image"] = "image"
 
+    @property
+    def description(self) -> str:
+        """In a few words: `shot.png, 640×480, 12 KB`."""
+        size = f", {self.width}×{self.height}" if self.width else ""
+        return f"{self.name}{size}, {max(1, round(self.size_bytes / 1000))} KB"
+
 
 Part = Text | Thinking | ToolCall | ToolResult | Image | ServerItem
 

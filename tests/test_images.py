@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kode import images
 from kode.errors import UserError
-from kode.images import bytes_of, describe, keep, kept_beside, looks_of
+from kode.images import bytes_of, keep, kept_beside, looks_of
 from tests import pictures
 
 
@@ -45,7 +45,7 @@ def test_a_copy_is_private_and_named_by_its_content(tmp_path):
     assert bytes_of(image) == pictures.png()
     assert os.stat(image.kept_in).st_mode & 0o777 == 0o600
     assert keep(tmp_path / "images", "again.png", pictures.png()).kept_in == image.kept_in
-    assert describe(image) == "shot.png, 4×3, 1 KB"
+    assert image.description == "shot.png, 4×3, 1 KB"
 
 
 @pytest.mark.parametrize(

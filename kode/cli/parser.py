@@ -19,7 +19,6 @@ COMMANDS = {
         "replay a session, or continue it from one of its steps",
     ),
     "memory": ("kode.cli.commands.memory", "show, search, change and undo what kode remembers"),
-    "view": ("kode.cli.commands.view", "see sessions, cost and memory in the browser"),
     "mcp": ("kode.cli.commands.mcp", "list, add, approve and test MCP servers"),
     "skills": ("kode.cli.commands.brought:skills", "list skills, with source and status"),
     "commands": ("kode.cli.commands.brought:commands", "list commands defined by Markdown files"),

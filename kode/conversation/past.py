@@ -17,9 +17,10 @@ from kode.session.entries import (
     RestoreEntry,
     RewindEntry,
     UndoEntry,
+    is_turn,
 )
 from kode.session.file_diffs import FileDiff
-from kode.session.messages import effective, is_turn
+from kode.session.messages import effective
 from kode.session.undo_text import undo_text
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ Whether two statements contradict each other is decided elsewhere: by a model, o
 replaced one with the other.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -27,8 +26,13 @@ class Rank(IntEnum):
     SAID = 3
     """By the person: typed, edited in the file, or stored by the model from their own words."""
 
+    @property
+    def label(self) -> str:
+        """The source in a few words, for a person."""
+        return _LABELS[self]
 
-LABELS: Mapping[Rank, str] = {
+
+_LABELS = {
     Rank.OUTSIDE: "another agent said so",
     Rank.FOUND: "found by the model, imported or summarized",
     Rank.READ: "read in code",

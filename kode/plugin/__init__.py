@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kode import programs as programs
     from kode import sealed as sealed
     from kode.assembly import run_check as run_check
+    from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
     from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.config.faults import must_be as must_be
+    from kode.config.plugin_pages import Page as Page
+    from kode.config.plugin_pages import Place as Place
+    from kode.config.plugin_pages import pages as _plugin_pages
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
@@ -60,13 +64,18 @@ if TYPE_CHECKING:
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
     from kode.installed import Command as Command
+    from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
+    from kode.memory.commands import memory_command as memory_command
+    from kode.memory.decisions import decide as _decide_memory
     from kode.memory.frame import wrap as _frame_memory
     from kode.memory.history import Author as _MemoryAuthor
     from kode.memory.history import Change as _MemoryChange
     from kode.memory.history import History as _MemoryHistory
+    from kode.memory.overview import changes as _memory_changes
+    from kode.memory.overview import overview as _memory_overview
     from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
     from kode.memory.proposals import Proposals as Proposals
     from kode.permissions.gate import Answer as Answer
@@ -83,6 +92,8 @@ if TYPE_CHECKING:
     from kode.registry import ProviderRow as ProviderRow
     from kode.registry import ProviderSettings as ProviderSettings
     from kode.results import result_object as result_object
+    from kode.session.checkpoints import FileChanges as FileChanges
+    from kode.session.export import readable_arguments as readable_arguments
     from kode.session.git import environment as _git_environment
     from kode.session.git import run_git as run_git
     from kode.session.index import Summary as _SessionSummary
@@ -103,6 +114,7 @@ if TYPE_CHECKING:
     from kode.session.requests import digest_of as digest_of
     from kode.session.requests import message_bytes as message_bytes
     from kode.session.requests import part_object as part_object
+    from kode.session.search import search as _search_sessions
     from kode.session.sent import Piece as _SentPiece
     from kode.session.sent import Sent as Sent
     from kode.session.sent import pieces as _sent_pieces
@@ -117,19 +129,26 @@ if TYPE_CHECKING:
     from kode.session.spending import total as _total_spent
     from kode.session.upkeep import fork as _fork_session
     from kode.shared_budget import SharedBudget as SharedBudget
+    from kode.subagents.records import Record as _SubagentRecord
+    from kode.subagents.records import records as _subagent_records
+    from kode.tools import BUILTIN as _builtin_tools
     from kode.tools import processes as processes
 
     kode_version = _kode_version
     set_up = _set_up
+    plugin_pages = _plugin_pages
     read_attachment = _read_attachment
     open_memory = _open_memory
     calling = _calling
     McpServerEntry = _McpServerEntry
     FormField = _FormField
+    decide_memory = _decide_memory
     frame_memory = _frame_memory
     MemoryAuthor = _MemoryAuthor
     MemoryChange = _MemoryChange
     MemoryHistory = _MemoryHistory
+    memory_changes = _memory_changes
+    memory_overview = _memory_overview
     MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
     fitting_picture = _fitting_picture
     git_environment = _git_environment
@@ -142,16 +161,21 @@ if TYPE_CHECKING:
     messages_said = _messages_said
     plan_steps = _plan_steps
     read_session = _read_session
+    search_sessions = _search_sessions
     SentPiece = _SentPiece
     sent_pieces = _sent_pieces
     total_spent = _total_spent
     fork_session = _fork_session
+    SubagentRecord = _SubagentRecord
+    subagent_records = _subagent_records
+    builtin_tools = _builtin_tools
 
 HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
     "approve_plan": "kode.conversation.planning:approve_plan",
     "beneath": "kode.beneath",
+    "builtin_tools": "kode.tools:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",
@@ -161,15 +185,18 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
+    "decide_memory": "kode.memory.decisions:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
     "effective_entries": "kode.session.messages:effective",
     "ends": "kode.ends",
+    "ExportFile": "kode.installed:ExportFile",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",
     "file_part": "kode.conversation.attachments:file_part",
+    "FileChanges": "kode.session.checkpoints:FileChanges",
     "find_session": "kode.session.index:find",
     "Finding": "kode.cli.commands.diagnosis:Finding",
     "finish_startup": "kode.cli.flags:finish_startup",
@@ -189,6 +216,9 @@ HOMES = {
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
+    "memory_changes": "kode.memory.overview:changes",
+    "memory_command": "kode.memory.commands:memory_command",
+    "memory_overview": "kode.memory.overview:overview",
     "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
@@ -198,19 +228,23 @@ HOMES = {
     "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
+    "object_of": "kode.broken_json:object_of",
     "offered_models": "kode.providers.offered:offered_models",
     "one_line": "kode.cli.screen.lines:one_line",
     "open_conversation": "kode.conversation:open_conversation",
     "open_memory": "kode.conversation.memory:open_configured",
     "Opened": "kode.conversation.plugged:Opened",
     "outside_context": "kode.conversation.memory:outside_context",
+    "Page": "kode.config.plugin_pages:Page",
     "Parser": "kode.cli.parser:Parser",
     "part_object": "kode.session.requests:part_object",
     "parts_of": "kode.engine.act:parts_of",
     "paths": "kode.paths",
     "Picture": "kode.pictures:Picture",
+    "Place": "kode.config.plugin_pages:Place",
     "plan_steps": "kode.session.plan:steps_of",
     "Plugin": "kode.installed:Plugin",
+    "plugin_pages": "kode.config.plugin_pages:pages",
     "pricing": "kode.providers.models:pricing",
     "print_either": "kode.cli.screen.output:print_either",
     "processes": "kode.tools.processes",
@@ -224,6 +258,7 @@ HOMES = {
     "read_picture": "kode.pictures:read_picture",
     "read_plan": "kode.session.plan:read_plan",
     "read_session": "kode.session.reading:read",
+    "readable_arguments": "kode.session.export:readable_arguments",
     "requests_by_folder": "kode.session.spending:requests_by_folder",
     "requests_of": "kode.session.sent:requests_of",
     "resolve_provider": "kode.config:resolve_provider",
@@ -231,6 +266,7 @@ HOMES = {
     "run_check": "kode.assembly:run_check",
     "run_git": "kode.session.git:run_git",
     "sealed": "kode.sealed",
+    "search_sessions": "kode.session.search:search",
     "Sent": "kode.session.sent:Sent",
     "sent_pieces": "kode.session.sent:pieces",
     "SentPiece": "kode.session.sent:Piece",
@@ -246,6 +282,8 @@ HOMES = {
     "Spent": "kode.session.spending:Spent",
     "Step": "kode.session.spending:Step",
     "step_of": "kode.session.spending:step_of",
+    "subagent_records": "kode.subagents.records:records",
+    "SubagentRecord": "kode.subagents.records:Record",
     "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",

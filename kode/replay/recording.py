@@ -24,8 +24,8 @@ from kode.session.entries import (
     SystemEntry,
     TurnEntry,
     UndoEntry,
+    is_turn,
 )
-from kode.session.messages import is_turn
 from kode.session.reading import read, session_path
 from kode.session.requests import kept_tools
 

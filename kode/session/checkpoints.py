@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import durable, ends
+from kode import durable, ends, paths
 from kode.contracts import AtStake
+from kode.credentials import redact
 from kode.errors import StorageError
 from kode.messages import plural
 from kode.session import change_log, moves
@@ -69,6 +70,35 @@ class Undone:
     @property
     def touched(self) -> tuple[str, ...]:
         return (*self.restored, *self.removed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChanges:
+    """What the turns of a session changed in files, for reading alone."""
+
+    groups: tuple[Group, ...] = ()
+    """The oldest first; several can belong to a turn of one number, after a rewind."""
+    undone: frozenset[int] = frozenset()
+    """Numbers of undone groups."""
+    contents: Contents | None = None
+
+    @classmethod
+    def of_session(cls, session_folder: Path) -> "FileChanges":
+        """The record beside a session; empty if there is none."""
+        folder = paths.checkpoints_folder(session_folder)
+        # Reading stores nothing, so the limits do not matter.
+        contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
+        past = Checkpoints(folder=folder, contents=contents).history()
+        return cls(groups=past.groups, undone=frozenset(past.undone), contents=contents)
+
+    def before(self, turn: int, path: str) -> str:
+        """A file's content before its first change in a turn, credentials masked; "" if unknown."""
+        for group in self.groups:
+            changes = group.files.get(path, ())
+            if self.contents and group.turn == turn and changes and changes[0].before is not None:
+                data = self.contents.data(changes[0].before) or b""
+                return redact(data.decode("utf-8", "replace"))
+        return ""
 
 
 @dataclass

@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from kode.events import Status
-from kode.messages import Message, Usage
+from kode.messages import Message, Text, Usage
 from kode.sealed import is_intact, seal
 from kode.session.masking import masked
 
@@ -382,6 +382,15 @@ def _plugin_adapter() -> "TypeAdapter[PluginEntry]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(PluginEntry)
+
+
+def is_turn(entry: AnyEntry) -> bool:
+    """Whether an entry is a person's message."""
+    return (
+        isinstance(entry, MessageEntry)
+        and entry.role == "user"
+        and any(isinstance(part, Text) and not part.source for part in entry.parts)
+    )
 
 
 def line_of(entry: "Header | AnyEntry") -> bytes:

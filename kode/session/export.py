@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kode.broken_json import object_of
-from kode.images import describe
 from kode.messages import (
     Image,
     Message,
@@ -91,7 +90,7 @@ def as_markdown(header: Header, entries: Sequence[AnyEntry]) -> str:
                     fence = _fence(part.text)
                     lines += [f"{part.name}:", fence, part.text, fence, ""]
                 case Image():
-                    lines += [f"*(image: {describe(part)})*", ""]
+                    lines += [f"*(image: {part.description})*", ""]
                 case Thinking():
                     pass
     return "\n".join(lines).rstrip() + "\n"

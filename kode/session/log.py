@@ -36,6 +36,7 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UsageEntry,
+    is_turn,
     line_of,
     new_id,
     new_session_id,
@@ -44,7 +45,6 @@ from kode.session.entries import (
 from kode.session.messages import (
     add_message,
     effective,
-    is_turn,
     messages_so_far,
     turns_of,
     unanswered,

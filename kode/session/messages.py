@@ -29,6 +29,7 @@ from kode.session.entries import (
     SystemEntry,
     TrimEntry,
     UnboundEntry,
+    is_turn,
 )
 
 MAX_NAMED = 200
@@ -110,15 +111,6 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
         for entry in kept
         if entry.id not in undone and not (isinstance(entry, SystemEntry) and entry.after in undone)
     ]
-
-
-def is_turn(entry: AnyEntry) -> bool:
-    """Whether an entry is a person's message."""
-    return (
-        isinstance(entry, MessageEntry)
-        and entry.role == "user"
-        and any(isinstance(part, Text) and not part.source for part in entry.parts)
-    )
 
 
 def turns_of(entries: Iterable[AnyEntry]) -> int:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.messages import Usage
-from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
+from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, is_turn, parse_line
 from kode.session.index import files, folder_of
-from kode.session.messages import is_turn
 
 
 @dataclass(frozen=True, kw_only=True)

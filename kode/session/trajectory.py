@@ -13,7 +13,6 @@ from typing import Any
 from kode import paths
 from kode.broken_json import object_of
 from kode.errors import KodeError, SessionError
-from kode.images import describe
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, images_of, text_of
 from kode.session.entries import AnyEntry, CompactionEntry, Header, MessageEntry, SystemEntry
 from kode.session.messages import effective
@@ -117,7 +116,7 @@ def as_trajectory(
 def _message(message: Message) -> dict[str, Any]:
     """A person's message with kode's additions; a message of kode alone becomes the system's."""
     added = [part for part in message.parts if isinstance(part, Text) and part.source]
-    words = [text_of(message), *(f"[image: {describe(p)}]" for p in images_of(message))]
+    words = [text_of(message), *(f"[image: {p.description}]" for p in images_of(message))]
     own = "\n".join(word for word in words if word)
     if not own:
         return {"source": "system", "message": "\n".join(part.text for part in added)}

@@ -54,6 +54,18 @@ class Record:
         """Whether one of its processes still runs, as far as the system shows."""
         return bool(self.mark and processes.find(processes.NO_GROUP, self.mark))
 
+    @property
+    def status(self) -> str:
+        """How it ended, or whether it still runs."""
+        if self.result is not None:
+            return self.result.status
+        return "running" if self.alive else "interrupted, without a result"
+
+    @property
+    def transcript(self) -> Path:
+        """Its messages, in the format of a session; the file may be missing."""
+        return self.folder / "transcript.jsonl"
+
 
 def create(
     folder: Path, task: Task, snapshot: Snapshot, *, mark: str, call_id: str, at: str
@@ -167,7 +179,7 @@ def unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
 
 def is_tainted(record: Record) -> bool:
     """Whether the child read untrusted content; also True if unknown."""
-    path = record.folder / "transcript.jsonl"
+    path = record.transcript
     try:
         *lines, torn = path.read_bytes().split(b"\n")
     except OSError:
@@ -216,8 +228,7 @@ def describe(agents: Path) -> list[str]:
     for record in records(agents):
         goal = shorten(record.goal, GOAL_CHARS)
         if record.result is None:
-            status = "running" if record.alive else "interrupted, without a result"
-            lines.append(f"{record.id}  {status}  {goal}")
+            lines.append(f"{record.id}  {record.status}  {goal}")
             continue
         steps = plural(record.result.steps, "step")
         why = f" ({' '.join(record.result.error.split())[:100]})" if record.result.error else ""

@@ -13,7 +13,7 @@ from kode import paths
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
-from kode.images import PDF, describe, keep, looks_of
+from kode.images import PDF, keep, looks_of
 from kode.messages import Image, plural
 from kode.pictures import MAX_READ_BYTES, Picture, fitting
 from kode.plain_text import encoding_by_mark, lines_of
@@ -158,8 +158,8 @@ def _picture(context: ToolContext, path: Path, data: bytes) -> ToolOutput:
         image = _kept(context, Picture(path.name, data))
     except (UserError, StorageError) as error:
         raise ToolError(str(error)) from error
-    text = f"{describe(image)}, {image.media_type}."
-    return _output(context, path, text, describe(image), (image,))
+    text = f"{image.description}, {image.media_type}."
+    return _output(context, path, text, image.description, (image,))
 
 
 def _kept(context: ToolContext, picture: Picture) -> Image:

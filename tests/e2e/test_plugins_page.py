@@ -74,6 +74,7 @@ def test_every_part_of_the_page_works(kode: Path, place: Place) -> None:
         session = json.loads(ran.stdout)["session_id"]
         first, second = server.requests[0].json, server.requests[1].json
         counted = ask(kode, place, "tally", session).stdout
+        exported = ask(kode, place, "session", "export", session, "--format", "calls").stdout
         ask(kode, place, *run_json, "--memory", "last-word", "Go.")
         next_session = server.requests[-1].json
         assert ask(kode, place, "plugin", "disable", "tally").returncode == 0
@@ -84,6 +85,7 @@ def test_every_part_of_the_page_works(kode: Path, place: Place) -> None:
     assert "at most 100 calls" in first["messages"][0]["content"]
     assert second["messages"][-1]["content"] == "0"
     assert counted == "1 calls in 1 turns\n"
+    assert exported == "1\n"
     assert "Count the calls." in next_session["messages"][0]["content"]
     # Without the plug-in the session opens as before.
     assert (continued.returncode, continued.stdout) == (0, "Here.\n")

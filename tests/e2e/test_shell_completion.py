@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.parser import COMMANDS
+from kode.cli.parser import COMMANDS, of_plugins
 from kode.messages import user_message
 from kode.session import log
 from tests.e2e.command import Place
@@ -90,7 +90,7 @@ def test_bash_knows_commands_flags_and_what_they_take(answers, environ: dict[str
         "kode run --memory ",
     )
 
-    assert set(told[0].split()) == set(COMMANDS)
+    assert set(told[0].split()) == {*COMMANDS, *of_plugins()}
     assert told[1:] == [
         "session",
         "export",

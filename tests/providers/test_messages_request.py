@@ -1,5 +1,6 @@
 """The parameters of a Messages request: thinking, effort, what may be cached, what is shown."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -193,7 +194,7 @@ def test_news_beside_results_or_alone_stays_in_the_users_turn(results: bool) -> 
 
 def picture(tmp_path: Path, kind: str, call_id: str = "") -> Image:
     data = b"%PDF-1.7" if kind == "application/pdf" else pictures.png()
-    kept = tmp_path / "kept"
+    kept = tmp_path / hashlib.sha256(data).hexdigest()[:32]
     kept.write_bytes(data)
     return Image(
         name="a.x",

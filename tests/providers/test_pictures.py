@@ -75,7 +75,8 @@ async def test_a_picture_whose_file_is_gone_leaves_a_note(kind, shown):
 
     first, _ = await sent(kind, shown, True)
 
-    assert "its file is gone" in first["text"]
+    assert first["type"] != "image"
+    assert "shot.png, is not shown" in first["text"]
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

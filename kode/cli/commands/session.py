@@ -1,7 +1,6 @@
 """`kode session`: list, search, show, delete, trim, clean up, fork, export and check sessions."""
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -10,21 +9,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import __version__, extras, paths
-from kode.cli.commands import team_sessions
+from kode import paths
+from kode.cli.commands import session_export, team_sessions
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import to_json
 from kode.cli.screen.pager import page
 from kode.cli.screen.session_table import local_time, print_sessions
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
+from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.messages import plural
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import read, session_path
 from kode.session.search import search
-from kode.session.trajectory import read_trajectory
 
 if TYPE_CHECKING:
     from kode.session.foreign.take import Taken
@@ -58,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
         "trim": _trim,
         "cleanup": _cleanup,
         "fork": _fork,
-        "export": _export,
+        "export": session_export.export,
         "import": _import,
         "check": _check,
         "unshare": _unshare,
@@ -207,61 +205,6 @@ def _fork(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
     arguments, session_id = _session_argument(parser, argv)
     print(upkeep.fork(paths.home(), session_id, arguments.at))
-    return EXIT_OK
-
-
-def _export(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
-    formats = ("json", "markdown", "html", "atif", "cassette")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
-    parser.add_argument("--format", choices=formats, default="json")
-    parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
-    arguments = parser.parse(argv, mixed=True)
-    session_id = team_sessions.find(arguments.id)
-    if (arguments.format == "cassette") != (arguments.file is not None):
-        raise ConfigError(
-            "Only a cassette is written to a file: `kode session export ID --format "
-            "cassette FILE`. The other formats go to stdout."
-        )
-    if arguments.format == "cassette":
-        return _export_cassette(session_id, Path(arguments.file), sure=arguments.yes)
-    if arguments.format == "html":
-        extras.require("view")
-        from kode.view.session import session_document
-
-        print(session_document(paths.home(), session_id))
-        return EXIT_OK
-    path = session_path(paths.home(), session_id)
-    if arguments.format == "atif":
-        print(json.dumps(read_trajectory(path, __version__), indent=2))
-        return EXIT_OK
-    header, entries, _ = read(path)
-    if arguments.format == "json":
-        print(json.dumps(as_json(header, entries), indent=2))
-    else:
-        text = as_markdown(header, entries)
-        print(clean(text) if sys.stdout.isatty() else text, end="")
-    return EXIT_OK
-
-
-def _export_cassette(session_id: str, path: Path, *, sure: bool) -> int:
-    """Says what of it is personal, then writes it, after a yes."""
-    from kode.replay import cassette
-    from kode.replay.recording import load
-
-    packed = cassette.pack(load(paths.home(), session_id))
-    print(f"{path} will contain:", file=sys.stderr)
-    for line in packed.about:
-        print(clean(f"  {line}"), file=sys.stderr)
-    if not sure:
-        if not sys.stdin.isatty():
-            raise ConfigError("There is no terminal to ask in: `--yes` writes it without asking.")
-        print("Write it? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            print("Nothing was written.", file=sys.stderr)
-            return EXIT_FAILED
-    cassette.write(packed, path)
-    print(f"written: {path}, {len(packed.data) // 1024 + 1} KB. `kode replay {path}` replays it.")
     return EXIT_OK
 
 

@@ -11,7 +11,6 @@ from kode.cli.prompt.folders import mentioned_folders
 from kode.cli.prompt.pictures import mentioned_pictures
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
-from kode.images import describe
 from kode.pictures import Picture, fitting
 
 if TYPE_CHECKING:
@@ -49,6 +48,6 @@ async def _fitting(picture: Picture, screen: Screen) -> Picture | None:
 def _attach(conversation: "Conversation", screen: Screen, picture: Picture, note: str) -> None:
     try:
         image = conversation.attach_picture(picture.name, picture.data)
-        screen.print(f"with the image {describe(image)}{note}", "dim")
+        screen.print(f"with the image {image.description}{note}", "dim")
     except UserError as error:
         screen.print(str(error), "warning")

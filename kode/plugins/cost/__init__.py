@@ -3,6 +3,7 @@
 command    parses the flags and prints
 figures    the cost of a session and of a period
 breaks     where a cache was lost, and why
+pages      the same in `kode view`
 sent       what the requests of a session were, as far as they are on record
 """
 
@@ -17,4 +18,5 @@ PLUGIN = Plugin(
             summary="show tokens and cost, and why a cache was lost",
         )
     },
+    pages="kode.plugins.cost.pages:PAGES",
 )

@@ -15,6 +15,7 @@
     ray         on the nodes of a Ray cluster
     collect     turns patches into text, branches or commits
     report      the status and results of a queue
+    pages       the pages of `kode view`
 
 Each task is a `kode run` process with a session of its own. This plug-in starts processes and reads
 sessions; it runs no turn itself.
@@ -31,4 +32,5 @@ PLUGIN = Plugin(
             summary="run many tasks from a durable queue and collect the changes",
         )
     },
+    pages="kode.plugins.fleet.pages:PAGES",
 )

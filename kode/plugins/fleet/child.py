@@ -4,7 +4,6 @@ which survives when the process is killed.
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from kode.plugin import (
     beneath,
     durable,
     last_turn,
+    object_of,
     paths,
     processes,
     programs,
@@ -229,9 +229,9 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> int:
 
 
 def _read_result(out: Path, code: int) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        result = json.loads(out.read_bytes())
-        if isinstance(result, dict) and "status" in result:
+    with contextlib.suppress(OSError):
+        result = object_of(out.read_bytes())
+        if result is not None and "status" in result:
             return result
     stderr = ""
     with contextlib.suppress(OSError):

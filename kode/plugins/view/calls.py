@@ -12,16 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from kode import paths
-from kode.broken_json import object_of
-from kode.credentials import redact
-from kode.messages import ToolCall, ToolResult, shorten
-from kode.session.change_log import Change, Group
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
-from kode.session.entries import AnyEntry, MessageEntry
-from kode.session.export import readable_arguments
-from kode.tools import BUILTIN
+from kode.plugin import FileChanges, builtin_tools, object_of, readable_arguments
+from kode.plugin.entries import AnyEntry, MessageEntry
+from kode.plugin.messages import ToolCall, ToolResult, shorten
 
 SUBJECT_CHARS = 200
 MAX_DIFF_LINES = 20_000
@@ -45,25 +38,6 @@ class Call:
     kind: Literal["call"] = "call"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changed:
-    """A session's file changes, from the record of `/undo`."""
-
-    groups: tuple[Group, ...] = ()
-    undone: frozenset[int] = frozenset()
-    """Numbers of undone groups."""
-    contents: Contents | None = None
-
-
-def changed_files(session_folder: Path) -> Changed:
-    """The record beside a session; empty if there is none."""
-    folder = paths.checkpoints_folder(session_folder)
-    # Reading stores nothing, so the limits do not matter.
-    contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
-    history = Checkpoints(folder=folder, contents=contents).history()
-    return Changed(groups=history.groups, undone=frozenset(history.undone), contents=contents)
-
-
 def results_of(entries: Sequence[AnyEntry]) -> Mapping[str, ToolResult]:
     found: dict[str, ToolResult] = {}
     for entry in entries:
@@ -77,7 +51,7 @@ def results_of(entries: Sequence[AnyEntry]) -> Mapping[str, ToolResult]:
 class Calls:
     """Converts calls for display, in one pass over a session."""
 
-    def __init__(self, cwd: str, results: Mapping[str, ToolResult], changed: Changed) -> None:
+    def __init__(self, cwd: str, results: Mapping[str, ToolResult], changed: FileChanges) -> None:
         self._cwd = cwd
         self._results = results
         self._changed = changed
@@ -109,15 +83,7 @@ class Calls:
         """A file's content before its first change in a turn; "" if unknown."""
         absolute = str(Path(self._cwd, path))
         self._seen[turn, absolute] += 1
-        contents = self._changed.contents
-        if contents is None or self._seen[turn, absolute] > 1:
-            return ""
-        for group in self._changed.groups:
-            changes: Sequence[Change] = group.files.get(absolute, ())
-            if group.turn == turn and changes and changes[0].before is not None:
-                # The copy is the original file, keys included.
-                return redact((contents.data(changes[0].before) or b"").decode("utf-8", "replace"))
-        return ""
+        return self._changed.before(turn, absolute) if self._seen[turn, absolute] == 1 else ""
 
 
 def _outcome(result: ToolResult | None) -> Literal["done", "failed", "without a result"]:
@@ -128,7 +94,7 @@ def _outcome(result: ToolResult | None) -> Literal["done", "failed", "without a 
 
 @functools.cache
 def _subjects() -> Mapping[str, str]:
-    return {tool.name: tool.subject or "" for tool in BUILTIN}
+    return {tool.name: tool.subject or "" for tool in builtin_tools}
 
 
 def _subject(name: str, arguments: Mapping[str, Any], cwd: str) -> str:

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import paths
-from kode.errors import SessionError
-from kode.plugins.cost.breaks import Break
-from kode.session.entries import AnyEntry, Header
-from kode.session.reading import read, session_path
-from kode.view import agents, render
-from kode.view.agents import Agent
-from kode.view.calls import Changed, changed_files
-from kode.view.spent import SessionSpending, session_spending
-from kode.view.transcript import Turn, turns_of
+from kode.plugin import FileChanges, extras, paths, read_session, session_path
+from kode.plugin.entries import AnyEntry, Header
+from kode.plugin.errors import SessionError
+from kode.plugins.view import agents
+from kode.plugins.view.agents import Agent
+from kode.plugins.view.spent import SessionSpending, session_spending
+from kode.plugins.view.transcript import Turn, turns_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +23,6 @@ class SessionView:
     turns: tuple[Turn, ...]
     spending: SessionSpending
     updated_at: str
-    lost: tuple[Break, ...] = ()
-    """Where a server had to read a beginning again."""
     faults: tuple[str, ...] = ()
     """What was unreadable."""
     tree: tuple[Agent, ...] = ()
@@ -35,11 +30,11 @@ class SessionView:
     """The session, if this is one of its subagents."""
 
 
-def session_view(home: Path, session_id: str) -> SessionView:
-    """A session from disk. Raises: SessionError, StorageError."""
-    header, entries, faults = read(session_path(home, session_id))
-    folder = paths.session_folder(home, session_id)
-    turns = turns_of(header, entries, changed_files(folder))
+def session_view(path: Path) -> SessionView:
+    """A session from its file. Raises: SessionError, StorageError."""
+    header, entries, faults = read_session(path)
+    folder = path.with_suffix("")
+    turns = turns_of(header, entries, FileChanges.of_session(folder))
     return SessionView(
         title=next((turn.asked for turn in turns if turn.asked), f"Session {header.id}"),
         header=header,
@@ -55,11 +50,11 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     """A subagent's transcript. Raises: SessionError if it is missing."""
     session_path(home, session_id)
     record = agents.find(paths.session_folder(home, session_id), address)
-    kept = agents.transcript(record.folder) if record else None
+    kept = agents.transcript(record) if record else None
     if record is None or kept is None:
         raise SessionError(f"Session {session_id} keeps no transcript of such a subagent.")
     header, entries = kept
-    turns = turns_of(header, entries, Changed())
+    turns = turns_of(header, entries, FileChanges())
     return SessionView(
         title=record.goal,
         header=header,
@@ -71,10 +66,16 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
     )
 
 
-def session_document(home: Path, session_id: str) -> str:
-    """A full session as one HTML file. Raises: SessionError, StorageError."""
-    view = session_view(home, session_id)
-    return render.document("session.html", session=view, part=None, shown=view.turns)
+def session_document(path: Path) -> str:
+    """A full session as one HTML file: the export `html`. Raises: SessionError, StorageError;
+    ConfigError without the extra."""
+    extras.require("view")
+    from kode.plugins.view import render
+
+    view = session_view(path)
+    return render.document(
+        "session.html", session=view, part=None, shown=view.turns, session_parts=()
+    )
 
 
 def _last_used(header: Header, entries: Sequence[AnyEntry]) -> str:

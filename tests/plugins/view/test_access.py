@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from kode.view.access import Keys
-from tests.view.conftest import ADDRESS, client_of, make_place, remember
+from kode.plugins.view.access import Keys
+from tests.plugins.view.conftest import ADDRESS, client_of, make_place, remember
 
 PAGES = ("/", "/memory", "/memory/changes", "/agents", "/fleets", "/costs", "/style.css")
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import uvicorn
 
-from kode.errors import ConfigError
-from kode.view.access import Keys
-from kode.view.pages import Place, application
+from kode.plugin import Place
+from kode.plugin.errors import ConfigError
+from kode.plugins.view.access import Keys
+from kode.plugins.view.pages import application
 
 HOST = "127.0.0.1"
 GRACE_S = 2

@@ -16,9 +16,10 @@ from kode.memory import make_system
 from kode.memory.base import Addition
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.plugin import Place
+from kode.plugins.view.access import Keys
+from kode.plugins.view.pages import application
 from kode.session.log import Session
-from kode.view.access import Keys
-from kode.view.pages import Place, application
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"

@@ -12,10 +12,10 @@ from kode.memory.base import Addition
 from kode.memory.history import Author, Change
 from kode.memory.proposals import Proposals
 from kode.memory.source import citing
-from kode.view import remembered
-from kode.view.access import Keys
+from kode.plugins.view import remembered
+from kode.plugins.view.access import Keys
 from tests.memory.life import NOON, in_messages
-from tests.view.conftest import (
+from tests.plugins.view.conftest import (
     ADDRESS,
     HOSTILE,
     TAINTED,
@@ -23,7 +23,7 @@ from tests.view.conftest import (
     make_place,
     remember,
 )
-from tests.view.reading import assert_harmless, words_of
+from tests.plugins.view.reading import assert_harmless, words_of
 
 
 async def test_memory_shows_each_entry_with_where_it_came_from(browser):
@@ -66,7 +66,7 @@ async def test_an_approval_counts_and_can_be_undone(browser):
     assert done.status_code == 200
     assert "kode memory undo" in done.text
     assert "Nothing is pending" in browser.get("/memory")
-    newest = (await remembered.history(browser.place.config, browser.place.cwd))[0].change
+    newest = (await remembered.history(browser.place))[0].change
     assert (newest.kind, newest.who, TAINTED in newest.target) == ("approve", "user", True)
     again = browser.client.post(
         path, data={"token": token}, headers={"origin": browser.keys.origin}

@@ -13,11 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kode.messages import plural
+from kode.plugin.messages import plural
 
+OWN = "kode.plugins.view"
 STYLE = Path(__file__).with_name("style.css")
 
 _UNSEEN = re.compile(
@@ -39,9 +40,20 @@ def shown(value: Any) -> Any:
     )
 
 
-def page(template: str, **values: Any) -> str:
-    """A page with links to others of the server, and to its stylesheet."""
-    return _environment().get_template(template).render(standalone=False, **values)
+def page(template: str, package: str = OWN, /, **values: Any) -> str:
+    """A page with links to others of the server, and to its stylesheet. `package` has the template
+    in its folder `templates`; it can use those of this package."""
+    return _environment(package).get_template(template).render(standalone=False, **values)
+
+
+def part(template: str, package: str, /, **values: Any) -> Markup:
+    """A part of a page."""
+    return Markup(_environment(package).get_template(template).render(values))
+
+
+def fault(text: str) -> Markup:
+    """A part that could not be made."""
+    return Markup('<p class="bad">{}</p>').format(shown(text))
 
 
 def document(template: str, **values: Any) -> str:
@@ -49,16 +61,16 @@ def document(template: str, **values: Any) -> str:
     style = STYLE.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
-        _environment()
+        _environment(OWN)
         .get_template(template)
         .render(standalone=True, style=Markup(style), style_hash=digest, **values)
     )
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("kode.view"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((OWN, package))]),
         autoescape=True,
         finalize=shown,
         undefined=StrictUndefined,

@@ -4,26 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import paths
-from kode.errors import SessionError, StorageError
-from kode.session.entries import AnyEntry, Header
-from kode.session.reading import ID, read
-from kode.subagents.protocol import Result
-from kode.subagents.records import Record, records
+from kode.plugin import SubagentRecord, paths, read_session, session_files, subagent_records
+from kode.plugin.entries import AnyEntry, Header
+from kode.plugin.errors import SessionError, StorageError
 
 MAX_DEPTH = 8
-TRANSCRIPT = "transcript.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    id: str
+    record: SubagentRecord
     address: str
     """Its place in the tree: the ids from the session's own child down to it, with slashes."""
-    goal: str
-    status: str
-    result: Result | None
-    """None if it left none."""
     has_transcript: bool
     children: "tuple[Agent, ...]"
 
@@ -33,17 +25,13 @@ def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent,
     if depth == MAX_DEPTH:
         return ()
     found = []
-    for record in records(agents_folder):
+    for record in subagent_records(agents_folder):
         own = f"{address}/{record.id}".lstrip("/")
-        running = "running" if record.alive else "interrupted, without a result"
         found.append(
             Agent(
-                id=record.id,
+                record=record,
                 address=own,
-                goal=record.goal,
-                status=record.result.status if record.result else running,
-                result=record.result,
-                has_transcript=(record.folder / TRANSCRIPT).is_file(),
+                has_transcript=record.transcript.is_file(),
                 children=tree(paths.agents_folder(record.folder), own, depth + 1),
             )
         )
@@ -52,32 +40,27 @@ def tree(agents_folder: Path, address: str = "", depth: int = 0) -> tuple[Agent,
 
 def sessions_with_agents(home: Path) -> Iterator[str]:
     """The ids of sessions that have started subagents, the newest first."""
-    folder = paths.sessions_folder(home)
-    try:
-        ids = sorted((one.name for one in folder.iterdir() if ID.fullmatch(one.name)), reverse=True)
-    except OSError:
-        return
-    for session_id in ids:
-        if paths.agents_folder(folder / session_id).is_dir():
+    for session_id in sorted((id for _, id in session_files(home)), reverse=True):
+        if paths.agents_folder(paths.session_folder(home, session_id)).is_dir():
             yield session_id
 
 
-def find(session_folder: Path, address: str) -> Record | None:
+def find(session_folder: Path, address: str) -> SubagentRecord | None:
     """A subagent by its address; None if there is none."""
-    found: Record | None = None
+    found: SubagentRecord | None = None
     for name in address.split("/")[:MAX_DEPTH]:
         folder = found.folder if found else session_folder
-        known = {record.id: record for record in records(paths.agents_folder(folder))}
+        known = {record.id: record for record in subagent_records(paths.agents_folder(folder))}
         if name not in known:
             return None
         found = known[name]
     return found
 
 
-def transcript(folder: Path) -> tuple[Header, list[AnyEntry]] | None:
+def transcript(record: SubagentRecord) -> tuple[Header, list[AnyEntry]] | None:
     """A subagent's transcript; None if it is missing."""
     try:
-        header, entries, _ = read(folder / TRANSCRIPT)
+        header, entries, _ = read_session(record.transcript)
     except (SessionError, StorageError):
         return None
     return header, entries

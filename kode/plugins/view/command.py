@@ -5,11 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kode import extras, paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
-from kode.errors import EXIT_OK
+from kode.plugin import Parser, clean, extras, paths, working_directory
+from kode.plugin.errors import EXIT_OK
 
 MAX_PORT = 65_535
 
@@ -28,9 +25,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cwd", metavar="DIR", help="the project whose settings and memory to use")
     arguments = parser.parse(argv)
     extras.require("view")
-    from kode.config import load_config
-    from kode.view.pages import Place
-    from kode.view.serve import serve
+    from kode.plugin import Place, load_config
+    from kode.plugins.view.serve import serve
 
     home, cwd = paths.home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})

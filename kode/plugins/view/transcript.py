@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from kode.images import describe
-from kode.messages import Image, ServerItem, Text, Thinking, ToolCall, ToolResult, shorten
-from kode.session.entries import (
+from kode.plugin import FileChanges
+from kode.plugin import effective_entries as effective
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     Header,
@@ -30,9 +30,10 @@ from kode.session.entries import (
     UnboundEntry,
     UndoEntry,
     UsageEntry,
+    is_turn,
 )
-from kode.session.messages import effective, is_turn
-from kode.view.calls import Call, Calls, Changed, relative, results_of
+from kode.plugin.messages import Image, ServerItem, Text, Thinking, ToolCall, ToolResult, shorten
+from kode.plugins.view.calls import Call, Calls, relative, results_of
 
 ASKED_CHARS = 100
 
@@ -81,7 +82,7 @@ class Turn:
     """(path, whether its change was undone) of each changed file."""
 
 
-def turns_of(header: Header, entries: Sequence[AnyEntry], changed: Changed) -> list[Turn]:
+def turns_of(header: Header, entries: Sequence[AnyEntry], changed: FileChanges) -> list[Turn]:
     """The turns of a session, oldest first."""
     kept = {entry.id for entry in effective(entries)}
     calls = Calls(header.cwd, results_of(entries), changed)
@@ -117,7 +118,7 @@ def _prompt_start(entry: AnyEntry) -> str:
     return shorten(" ".join(said), ASKED_CHARS)
 
 
-def _set_files(turns: Sequence[Turn], cwd: str, changed: Changed) -> None:
+def _set_files(turns: Sequence[Turn], cwd: str, changed: FileChanges) -> None:
     """Assigns groups to turns by number. After a rewind several turns share a number: then a group
     belongs to the turn that names its files, else to the first without one."""
     for group in changed.groups:
@@ -182,7 +183,7 @@ def _said(entry: MessageEntry, turn: int, calls: Calls) -> Iterator[Item]:
                 if part.text.strip():
                     yield Words(who=who, text=part.text, at=entry.at, source="thinking")
             case Image():
-                yield Words(who=who, text=describe(part), at=entry.at, source="picture")
+                yield Words(who=who, text=part.description, at=entry.at, source="picture")
             case ToolCall():
                 yield calls.shown(part, turn, entry.at)
             case ServerItem():

@@ -5,8 +5,8 @@ from pathlib import Path
 from kode.plugins.fleet.folders import fleet_folder
 from kode.plugins.fleet.queue import Queue, create, open_worker
 from kode.plugins.fleet.records import Finished, Fleet, Started, Task
-from tests.view.conftest import HOSTILE, Browser
-from tests.view.reading import assert_harmless
+from tests.plugins.view.conftest import HOSTILE, Browser
+from tests.plugins.view.reading import assert_harmless
 
 ID = "20260101-000000-aaaaaa"
 

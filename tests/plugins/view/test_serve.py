@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from kode import paths
-from kode.cli.commands import session, view
+from kode.cli.commands import session
 from kode.errors import ConfigError, SessionError
-from kode.view import serve
-from kode.view.access import Keys
-from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
+from kode.plugins.view import command, serve
+from kode.plugins.view.access import Keys
+from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 
 def test_a_port_in_use_is_an_error_with_advice(tmp_path):
@@ -28,7 +28,7 @@ def test_a_port_in_use_is_an_error_with_advice(tmp_path):
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "80.5"])
 def test_a_number_that_is_no_port_is_an_error(port):
     with pytest.raises(ConfigError, match="port"):
-        view.main([f"--port={port}"])
+        command.main([f"--port={port}"])
 
 
 def test_no_browser_is_opened_where_there_is_no_screen(monkeypatch):
@@ -52,7 +52,7 @@ def test_two_servers_share_no_key():
 
 @pytest.mark.slow
 def test_the_room_imports_no_other_face():
-    code = "import sys, kode.view.serve; print(*sys.modules)"
+    code = "import sys, kode.plugins.view.serve; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     faces = ("kode.cli", "kode.plugins.acp", "kode.plugins.serve", "kode.api")
 

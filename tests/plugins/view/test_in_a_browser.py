@@ -19,10 +19,10 @@ from kode.conversation.memory import open_configured, outside_context
 from kode.events import silent
 from kode.memory.commands import memory_command
 from kode.memory.history import History
-from kode.view.pages import Place
-from kode.view.session import session_document
+from kode.plugin import Place
+from kode.plugins.view.session import session_document
 from tests.needs import needs
-from tests.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
+from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 LIMIT_MS = 120_000
@@ -199,7 +199,10 @@ def test_a_hostile_session_runs_nothing(shown):
 
 def test_an_exported_session_stands_alone_and_runs_nothing(shown, tmp_path):
     file = tmp_path / "session.html"
-    file.write_text(session_document(paths.home(), shown.sessions["hostile"]), encoding="utf-8")
+    file.write_text(
+        session_document(paths.session_file(paths.home(), shown.sessions["hostile"])),
+        encoding="utf-8",
+    )
     page = shown.context().new_page()
 
     page.goto(file.as_uri())

@@ -12,17 +12,15 @@ import pytest
 from kode import paths
 from kode.contracts import Request
 from kode.messages import Usage, user_message
+from kode.plugins.cost.pages import overview
+from kode.plugins.view.pages import SESSIONS, TURNS
+from kode.plugins.view.transcript import turns_of
 from kode.session import index
 from kode.session.change_log import Change, Group
-from kode.session.checkpoints import Checkpoints
+from kode.session.checkpoints import Checkpoints, FileChanges
 from kode.session.entries import CompactionEntry, RewindEntry, SystemEntry, UsageEntry
 from kode.session.requests import request_entry, system_text
-from kode.view import spent
-from kode.view.calls import Changed
-from kode.view.pages import SESSIONS, TURNS
-from kode.view.transcript import turns_of
-from tests.session.stories import contents_in, new_session, turn_entry
-from tests.view.conftest import (
+from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
     call,
@@ -32,7 +30,8 @@ from tests.view.conftest import (
     says,
     turn,
 )
-from tests.view.reading import assert_harmless, words_of
+from tests.plugins.view.reading import assert_harmless, words_of
+from tests.session.stories import contents_in, new_session, turn_entry
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -187,7 +186,7 @@ def test_a_change_belongs_to_the_turn_naming_its_file(tmp_path):
     session.close()
     group = Group(number=0, turn=1, files={file: [Change(turn=1, path=file, before=None)]})
 
-    talk, write = turns_of(session.header, session.entries, Changed(groups=(group,)))
+    talk, write = turns_of(session.header, session.entries, FileChanges(groups=(group,)))
 
     assert (talk.number, talk.is_rewound, talk.files) == (1, True, ())
     assert (write.number, write.files) == (1, (("a.txt", False),))
@@ -333,7 +332,7 @@ def test_costs_are_summed_by_day_project_and_model(browser, tmp_path):
     a_session(home, ["a", "b"], tmp_path / "one")
     a_session(home, ["c"], tmp_path / "two")
 
-    found = spent.overview(home, 7, datetime.now(UTC))
+    found = overview(home, 7, datetime.now(UTC))
     words = words_of(browser.get("/costs?days=7"))
 
     assert [(day, day_spent.cost_usd) for day, day_spent in found.days] == [

@@ -1,0 +1,92 @@
+"""`kode session export`: a session as one document, in a format of kode's or of a plug-in's."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kode import __version__, durable, installed, paths
+from kode.cli.commands import team_sessions
+from kode.cli.parser import Parser
+from kode.cli.screen.lines import clean
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
+from kode.installed import ExportFile
+from kode.session.export import as_json, as_markdown
+from kode.session.reading import read, session_path
+from kode.session.trajectory import read_trajectory
+
+
+def export(parser: Parser, argv: Sequence[str]) -> int:
+    """Runs the command. Raises: ConfigError, SessionError, StorageError."""
+    of_plugins = installed.added("exports")
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
+    parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
+    parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
+    arguments = parser.parse(argv, mixed=True)
+    name, file = arguments.format, arguments.file
+    run = FORMATS[name] if name in FORMATS else installed.load(*of_plugins[name])
+    found = run(session_path(paths.home(), team_sessions.find(arguments.id)))
+    if isinstance(found, ExportFile):
+        if file is None:
+            raise ConfigError(
+                f"The format {name} is written to a file: `kode session export ID --format {name} "
+                "FILE`."
+            )
+        return _write(found, Path(file), sure=arguments.yes)
+    if file is not None:
+        raise ConfigError(f"The format {name} goes to stdout: `kode session export ID > FILE`.")
+    text = clean(found) if sys.stdout.isatty() else found
+    print(text, end="" if text.endswith("\n") else "\n")
+    return EXIT_OK
+
+
+def _write(made: ExportFile, path: Path, *, sure: bool) -> int:
+    """Says what is in it, then writes it, after a yes. Raises: ConfigError, StorageError."""
+    print(f"{path} will contain:", file=sys.stderr)
+    for line in made.contains:
+        print(clean(f"  {line}"), file=sys.stderr)
+    if not sure:
+        if not sys.stdin.isatty():
+            raise ConfigError("There is no terminal to ask in: `--yes` writes it without asking.")
+        print("Write it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("Nothing was written.", file=sys.stderr)
+            return EXIT_FAILED
+    durable.replace(path, made.data)
+    size_kb = len(made.data) // 1024 + 1
+    print(f"written: {path}, {size_kb} KB. {made.then.replace('{path}', str(path))}".rstrip())
+    return EXIT_OK
+
+
+def _json(path: Path) -> str:
+    header, entries, _ = read(path)
+    return json.dumps(as_json(header, entries), indent=2)
+
+
+def _markdown(path: Path) -> str:
+    header, entries, _ = read(path)
+    return as_markdown(header, entries)
+
+
+def _atif(path: Path) -> str:
+    return json.dumps(read_trajectory(path, __version__), indent=2)
+
+
+def _cassette(path: Path) -> ExportFile:
+    from kode.replay import cassette
+    from kode.replay.recording import load
+
+    packed = cassette.pack(load(paths.home(), path.stem))
+    return ExportFile(
+        data=packed.data, contains=packed.about, then="`kode replay {path}` replays it."
+    )
+
+
+FORMATS: Mapping[str, Callable[[Path], str | ExportFile]] = {
+    "json": _json,
+    "markdown": _markdown,
+    "atif": _atif,
+    "cassette": _cassette,
+}
+"""kode's own formats: name → a function of the session's file, as a plug-in's is."""

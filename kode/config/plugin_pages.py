@@ -1,0 +1,66 @@
+"""What plug-ins show in `kode view`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kode import installed
+from kode.errors import KodeError
+from kode.installed import Plugin
+
+if TYPE_CHECKING:
+    from kode.config.model import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What the pages are about."""
+
+    home: Path
+    """`$KODE_HOME`."""
+    cwd: Path
+    """The folder whose project is "this project"."""
+    config: "Config"
+
+
+Shown = tuple[str, Mapping[str, object]]
+"""The name of a template in the folder `templates` beside the module that lists the pages, and its
+values. A value `more` that is true says that a further `page` of the list follows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One page, or a part of the page of every session."""
+
+    path: str
+    """Its address: `/costs`, or `/fleets/{id}` with a part that is in the query too."""
+    title: str = ""
+    """Its name in the navigation; "" leaves it out of that."""
+    show: Callable[[Place, Mapping[str, str]], Shown | None]
+    """Called in a thread at each request, with the query of the address: `page` is always in it, a
+    number from 1. None says that there is no such page. Raises: KodeError, which is shown."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is shown on the page of each session, whose `id` is in the query, below what
+        that cost: then its path is `/sessions/{id}/NAME`."""
+        return self.path.startswith("/sessions/{id}/")
+
+
+def pages(warn: Callable[[str], object]) -> tuple[tuple[str, Page], ...]:
+    """The pages of all plug-ins, each with the package that holds its templates. Never raises:
+    a plug-in at fault is left out, and `warn` gets a sentence about it."""
+    found: list[tuple[str, Page]] = []
+    for plugin in installed.plugins():
+        try:
+            listed = installed.load(plugin, plugin.pages) if plugin.pages else ()
+        except KodeError as error:
+            warn(str(error))
+            continue
+        found += ((_package(plugin), page) for page in listed)
+    return tuple(found)
+
+
+def _package(plugin: Plugin) -> str:
+    return plugin.pages.partition(":")[0].rpartition(".")[0]

@@ -1,0 +1,140 @@
+"""Everything that an open memory keeps, as values: entries with their source and use, what was
+superseded, what waits for the person."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from kode.contracts import MemorySystem
+from kode.credentials import redact
+from kode.memory import decisions, stale, uses
+from kode.memory.base import BaseMemory
+from kode.memory.exchange import Piece, carrier_of
+from kode.memory.guarded import kept_in
+from kode.memory.history import Change
+from kode.memory.lineage import Fate, superseded
+from kode.memory.precedence import Rank, source_rank
+from kode.memory.stale import Doubt
+from kode.memory.waiting import Item
+
+LOOKED_THROUGH = 20_000
+"""How many of the newest changes are searched for the origin of an entry."""
+MOST_SUPERSEDED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembered:
+    """One entry, credentials masked."""
+
+    piece: Piece
+    origin: Change | None
+    """The change that created it; None if the history has none: it was written by hand."""
+    rank: Rank
+    """The kind of source it comes from."""
+    doubt: Doubt | None
+    """Why it may not hold any more."""
+    missed: int | None
+    """The number of recent consecutive sessions that did not use it; None if nobody counted."""
+
+    @property
+    def session(self) -> str:
+        """The session it comes from; "" if that is unknown."""
+        return self.piece.session or (self.origin.session or "" if self.origin else "")
+
+    @property
+    def use(self) -> Literal["used", "unused", "uncounted"]:
+        """Whether one of the last `uses.SESSIONS` sessions used it."""
+        if self.missed is None:
+            return "uncounted"
+        return "unused" if self.missed >= uses.SESSIONS else "used"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """What the active system keeps, of every project."""
+
+    system: str
+    """Its name."""
+    entries: tuple[Remembered, ...]
+    waiting: tuple[Item, ...]
+    """What waits for the person, in the order to decide it, credentials masked."""
+    superseded: tuple[Fate, ...]
+    """The newest first, at most `MOST_SUPERSEDED`, credentials masked."""
+    changes: int
+    """Number in the history of all systems, at most `LOOKED_THROUGH`."""
+    damaged: int
+    """Number of unreadable lines in the history."""
+    counted_sessions: int = uses.SESSIONS
+    """How many sessions `Remembered.use` looks back."""
+
+
+async def overview(system: MemorySystem) -> Overview:
+    """Reads an open memory. Raises: MemoryRefused for a system that keeps nothing that kode knows
+    of; StorageError."""
+    kept = kept_in(system, "view")
+    tail = kept.history.tail(LOOKED_THROUGH)
+    return Overview(
+        system=kept.name,
+        entries=tuple(await _entries(kept, tail.changes)),
+        waiting=tuple(
+            replace(one, texts=tuple(map(redact, one.texts)))
+            for one in await decisions.items_of(kept)
+        ),
+        superseded=tuple(map(_masked, superseded(kept)[:MOST_SUPERSEDED])),
+        changes=len(tail.changes),
+        damaged=tail.damaged,
+    )
+
+
+def changes(system: MemorySystem) -> tuple[Change, ...]:
+    """The newest `LOOKED_THROUGH` changes of all systems, newest first. Raises: MemoryRefused as
+    `overview`, StorageError."""
+    return tuple(kept_in(system, "view").history.tail(LOOKED_THROUGH).changes)
+
+
+async def _entries(system: BaseMemory, newest_first: Iterable[Change]) -> list[Remembered]:
+    pieces = await carrier_of(system).pieces()
+    places = Counter(piece.origin for piece in pieces)
+    origins = _origins(change for change in newest_first if change.system == system.name)
+    found = stale.doubts(system, datetime.now().astimezone().date())
+    doubts = {doubt.change.id: doubt for doubt in found.values()}
+    facts = {entry.place: entry.text.strip() for entry in system.facts()}
+    counted = uses.missed_by(system.history, system.name, system.facts())
+    missed = {facts[place]: count for place, count in counted.items()}
+    entries = []
+    for piece in pieces:
+        # A change of a place that holds nothing else is a change of the entry.
+        origin = _origin(piece, origins, alone=places[piece.origin] == 1)
+        entries.append(
+            Remembered(
+                piece=replace(piece, content=redact(piece.content)),
+                origin=origin,
+                rank=source_rank(origin, piece.content) if origin else Rank.SAID,
+                doubt=doubts.get(origin.id) if origin else None,
+                missed=missed.get(piece.content.strip()),
+            )
+        )
+    return entries
+
+
+def _origins(newest_first: Iterable[Change]) -> dict[str, Change]:
+    """The newest change that created a text, or wrote a place in full."""
+    found: dict[str, Change] = {}
+    for change in newest_first:
+        for key in (*change.after, change.target):
+            found.setdefault(key.strip(), change)
+    return found
+
+
+def _origin(piece: Piece, origins: Mapping[str, Change], *, alone: bool) -> Change | None:
+    origin = origins.get(piece.content.strip())
+    return origins.get(piece.origin) if origin is None and alone else origin
+
+
+def _masked(fate: Fate) -> Fate:
+    entry = replace(fate.entry, text=redact(fate.entry.text))
+    return replace(
+        fate, entry=entry, into=tuple(replace(one, text=redact(one.text)) for one in fate.into)
+    )

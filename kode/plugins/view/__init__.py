@@ -1,0 +1,31 @@
+"""`kode view`: sessions, memory, subagents, and what other plug-ins show, as web pages for this
+machine only.
+
+    serve          a socket, the one-time link, the server
+    access         access control: token, cookie, Host, Origin; what a page may do
+    pages          an address → values → a template
+    session        one session, or one subagent: a page of the server, or a file to export
+    transcript     its turns, with what was undone
+    calls          its calls of tools, with their diffs
+    spent          tokens and dollars of a session over time
+    agents         the tree of subagents of a session
+    remembered     memory: entries, history, what waits for approval
+    render         templates; escapes any text of a session or a file
+
+Pages are built from disk at each request. They store nothing and change only what a person
+approves; there is no script.
+"""
+
+from kode.plugin import Command, Plugin
+
+PLUGIN = Plugin(
+    name="view",
+    summary="sessions, memory and costs in the browser",
+    commands={
+        "view": Command(
+            run="kode.plugins.view.command:main",
+            summary="see sessions, cost and memory in the browser",
+        )
+    },
+    exports={"html": "kode.plugins.view.session:session_document"},
+)
