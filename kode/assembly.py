@@ -42,9 +42,6 @@ from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, ConfigError, RefusedError, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions import familiar_calls
-from kode.extensions.extended_gate import ExtendedGate
-from kode.extensions.hook_input import MODES
-from kode.extensions.hook_moments import Hooks
 from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
@@ -54,7 +51,7 @@ from kode.fault_reports import write_report
 from kode.memory import open_memory
 from kode.messages import Message, Usage
 from kode.permissions import gate as gate_module
-from kode.permissions.gate import Ask, path_denier
+from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
@@ -71,7 +68,7 @@ from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.session.requests import request_entry
 from kode.shared_budget import SharedBudget
-from kode.tools import BUILTIN, SMALL
+from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -224,8 +221,8 @@ class Made(NamedTuple):
     """An agent, and what its conversation needs beside it."""
 
     agent: Agent
-    hooks: Hooks
-    """Those that its gate asks."""
+    gate: PersonGate
+    """The agent's."""
     checkpoints: Checkpoints
     """Where its changes are saved for undo."""
 
@@ -260,13 +257,16 @@ def make_agent(
             'as `"prices": {"' + provider.model + '": {"input": 1.0, "output": 2.0}}` in the '
             "config, or leave out the budget."
         )
-    given, rules = config.permissions, _rules(config)
+    rules = _rules(config)
+    state = GateState(
+        mode=config.permissions.mode, approved=() if start is None else parse_all(start.approved)
+    )
     memory = memory or open_memory(config.memory)
     sandbox = open_sandbox(config, place)
     forced = config.sandbox.enabled is True
 
     def private_tmp() -> Path | None:
-        outside = sandbox is None or (gate.mode == "full" and not forced)
+        outside = sandbox is None or (state.mode == "full" and not forced)
         return None if outside or sandbox is None else sandbox.private_tmp()
 
     place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
@@ -277,24 +277,11 @@ def make_agent(
     )
     choice = resolve_provider(config, os.environ)
     secrets = secrets_of(choice)
-    hooks = Hooks(
-        place=place,
-        common=lambda: {
-            "session_id": session.id or "",
-            "transcript_path": str(session.path or ""),
-            "cwd": str(place.cwd),
-            "permission_mode": MODES[gate.mode],
-        },
-        record=session.append,
-        emit=emit,
-        secrets=lambda: secrets,
-    )
-    gate = ExtendedGate(
+    gate = PersonGate(
         rules=rules,
-        mode=given.mode,
+        state=state,
         place=place,
-        ask=None if ask is None else hooks.asking(ask),
-        hooks=hooks,
+        ask=ask,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=forced,
@@ -308,8 +295,8 @@ def make_agent(
     limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        spend.elsewhere_usd, spend.elsewhere_steps = start.elsewhere_usd, start.elsewhere_steps
-        gate.approve_in_session(start.approved)
+        usd, steps = start.elsewhere_usd, start.elsewhere_steps
+        spend = replace(spend, elsewhere_usd=usd, elsewhere_steps=steps)
     agent = Agent(
         provider=provider,
         tools=(*BUILTIN, *tools),
@@ -336,7 +323,7 @@ def make_agent(
         marks=marks,
         report_bug=write_report,
     )
-    return Made(agent=agent, hooks=hooks, checkpoints=keeper.checkpoints)
+    return Made(agent=agent, gate=gate, checkpoints=keeper.checkpoints)
 
 
 def make_extensions(

@@ -5,6 +5,7 @@ Each seam has one contract suite in `tests/contracts/` that every implementation
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -334,6 +335,8 @@ class FileChange:
     """Whether it is a symlink now, which may stand for a folder."""
     files: int = 1
     """How many files it stands for: a tool's new folder is one change, an empty folder has 0."""
+    runs_later: bool = False
+    """Whether a program would run it, or what it names, without being asked to: a git hook."""
 
     @property
     def unlisted(self) -> bool:
@@ -344,6 +347,12 @@ class FileChange:
     def in_git(self) -> bool:
         """Whether it is git's own: a commit writes a dozen such files, which nobody reads."""
         return "/.git/" in self.path
+
+
+def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
+    """The changes without what goes with a deleted folder."""
+    gone = {one.path for one in changes if one.change == "deleted"}
+    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
 class Attempt(Protocol):
@@ -462,10 +471,11 @@ class ToolContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What a person's hook says about a call before it is decided. It counts as a rule of theirs,
-    for this call only."""
+    """What an interceptor says about a call before it is decided, for this call only."""
 
-    outcome: Literal["allow", "ask"]
+    outcome: Literal["allow", "ask", "plan"]
+    """`allow` and `ask` count as a rule of the person; `plan`: as mode `plan` decides, whatever
+    allows it."""
     reason: str
 
 
@@ -609,8 +619,9 @@ class Ruling:
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
     keeps: bool = True
-    """For a command in the sandbox: whether anything of what it changes may be kept, also if it
-    ends when the mode or the limits of the turn are others."""
+    """For a command in the sandbox: whether anything of what it changes may be kept, or it may run
+    outside, also if it ends when the mode or the limits of the turn are others. If not, `reason`
+    says why."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     reads: tuple[str, ...] | None = None
@@ -647,13 +658,16 @@ class Kept:
     where nobody could be asked, else ""."""
 
 
+Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[Verdict | Opinion | None]]
+"""`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
+final, an opinion replaces that of earlier ones and goes to the gate, None says nothing."""
+
+
 class Gate(Protocol):
-    """Decides what runs."""
+    """Decides what runs: the last in the chain of interceptors, which always has a verdict."""
 
     mode: PermissionMode
     """May be set; takes effect with the next check, including one that is waiting for an answer."""
-    only: tuple[str, ...] | None
-    """May be set: rules that calls must match, whatever else allows them; None: no such limit."""
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Byte order marks and lines of text files.
+"""Byte order marks and lines of text files, and their paths on one line.
 
 It imports next to nothing, for the processes that search files.
 """
@@ -38,3 +38,17 @@ def lines_of(text: str) -> list[str]:
     lines = text.split("\n")
     last = lines.pop()
     return [line + "\n" for line in lines] + ([last] if last else [])
+
+
+def with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def printable(text: str) -> str:
+    """A path on one line, with control characters and undecodable bytes escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text
+    )

@@ -34,7 +34,6 @@ from kode.config import Config, Loaded, provider_for, resolve_provider, switched
 from kode.contracts import (
     CALLS_ANY,
     Effort,
-    Gate,
     InjectReason,
     MemorySystem,
     PermissionMode,
@@ -73,7 +72,7 @@ from kode.extensions.brought import Brought, in_use
 from kode.extensions.hook_moments import Hooks
 from kode.extensions.session import Extensions, Outside
 from kode.messages import Image, Text, Usage, first_of, plural, shorten, text_of
-from kode.permissions.gate import Ask
+from kode.permissions.gate import Ask, PersonGate
 from kode.permissions.rules import FAMILIES, parse
 from kode.providers.models import retirement_note
 from kode.session import unsent
@@ -147,9 +146,12 @@ class Conversation:
     emit: Emit
     ask: Ask | None
     agent: Agent
-    hooks: Hooks
+    gate: PersonGate
+    """The agent's, which shares its state: there, hooks answer questions before the person."""
     checkpoints: Checkpoints
     context: Context
+    hooks: Hooks = field(init=False)
+    """Made when the conversation opens."""
     brought: Brought = field(default_factory=Brought)
     """The skills, commands and agents available in the workplace."""
     keep_session: bool = True
@@ -224,10 +226,6 @@ class Conversation:
         return self.agent.place.home
 
     @property
-    def gate(self) -> Gate:
-        return self.agent.gate
-
-    @property
     def past(self) -> Past:
         """The prompts so far, and ways back."""
         return Past(self)
@@ -264,7 +262,7 @@ class Conversation:
             own = [
                 tool
                 for tool in (*self.agent.tools, *delegation, *memory.tools())
-                if tool.name in declared or self.gate.could_run(tool)
+                if tool.name in declared or self.hooks.judge_calls or self.gate.could_run(tool)
             ]
             reachable = self.extensions.reachable if self.extensions is not None else ()
             tools = tuple(
@@ -685,7 +683,7 @@ class Conversation:
         self.context = Context(session)
         if self.plugged is not None:
             self.plugged.now.session = session
-        self.agent, self.hooks, self.checkpoints = make_agent(
+        self.agent, self.gate, self.checkpoints = make_agent(
             self.config,
             self.agent.provider,
             session,

@@ -18,8 +18,9 @@ from kode.events import Notice
 from kode.extensions import brought, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.brought import Brought, in_use
+from kode.extensions.hook_input import MODES
 from kode.extensions.hook_moments import Hooks
-from kode.extensions.hooks import is_current
+from kode.extensions.hooks import Hook, is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import catalogue
 from kode.workplace import Workplace
@@ -42,23 +43,40 @@ async def open_extensions(talk: "Conversation") -> tuple[Tool, ...]:
             ": `kode skills`, `commands`, `agents` and `hooks` have the details." if more else ""
         )
         talk.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
-    talk.brought, hooks, around = found, talk.hooks, _around(agent.place)
-    hooks.run = hook_runner(talk)
+    talk.brought = found
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
         one.thing
         for one in found.hooks
         if one.standing == "changed" and one.thing.event == "PreToolUse"
     )
-    hooks.hooks = (*in_use(found.hooks), *guards)
     if talk.extensions is not None:
         project_s = [hook.item for hook in in_use(found.hooks) if hook.item.scope == "project"]
         await talk.extensions.ask_outside(project_s)
-    hooks.is_current = lambda hook: (
-        is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
-    )
-    talk.agent = _extend(agent, found, hooks, diagnostics=talk.config.diagnostics)
+    talk.hooks = _hooks(talk, (*in_use(found.hooks), *guards))
+    talk.agent = _extend(talk, found, talk.hooks)
     return of_servers
+
+
+def _hooks(talk: "Conversation", hooks: tuple[Hook, ...]) -> Hooks:
+    session, place, around = talk.session, talk.agent.place, _around(talk.agent.place)
+    return Hooks(
+        hooks=hooks,
+        cwd=place.cwd,
+        common=lambda: {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(place.cwd),
+            "permission_mode": MODES[talk.mode],
+        },
+        record=session.append,
+        emit=talk.emit,
+        secrets=lambda: talk.agent.secrets,
+        run=hook_runner(talk),
+        is_current=lambda hook: (
+            is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
+        ),
+    )
 
 
 def find_brought(talk: "Conversation") -> Brought:
@@ -73,19 +91,22 @@ def _around(place: Workplace) -> Surroundings:
     return surroundings(place.cwd, place.home, place.user_home)
 
 
-def _extend(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) -> Agent:
+def _extend(talk: "Conversation", found: Brought, hooks: Hooks) -> Agent:
+    agent = talk.agent
     skills = catalogue(in_use(found.skills), agent.provider.info.context_window)
     opening = agent.opening
     return replace(
         agent,
         tools=(*agent.tools, *_skill_tools(agent, found)),
         opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
-        around=with_checkers(agent, hooks) if diagnostics else hooks.around,
+        gate=talk.gate if talk.ask is None else replace(talk.gate, ask=hooks.asking(talk.ask)),
+        interceptors=(hooks.before_call,),
+        around=with_checkers(agent, hooks.around) if talk.config.diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )
 
 
-def with_checkers(agent: Agent, hooks: Hooks) -> Around:
+def with_checkers(agent: Agent, hooks: Around) -> Around:
     """Runs each call with checkers after an edit. They run first, so that hooks see their
     findings."""
     from kode.extensions.diagnostics import Diagnostics
@@ -98,7 +119,7 @@ def with_checkers(agent: Agent, hooks: Hooks) -> Around:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        return await hooks.around(
+        return await hooks(
             tool, arguments, context, partial(checked.around, tool, arguments, context, run)
         )
 

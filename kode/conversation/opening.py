@@ -124,7 +124,7 @@ async def open_conversation(
         emit=emit,
         ask=ask,
         agent=made.agent,
-        hooks=made.hooks,
+        gate=made.gate,
         checkpoints=made.checkpoints,
         context=Context(session),
         commands=commands,

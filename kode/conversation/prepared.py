@@ -6,6 +6,7 @@ of the model. `kode.extensions` says which commands there are.
 
 import json
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kode.engine.act import run_aside
@@ -16,6 +17,7 @@ from kode.extensions.commands import Command, files_named, pieces, reread
 from kode.extensions.skill_tool import as_pinned
 from kode.extensions.skills import Skill
 from kode.messages import Text, ToolCall
+from kode.permissions.limits import limited_to
 from kode.session.entries import TaintEntry
 
 if TYPE_CHECKING:
@@ -54,8 +56,10 @@ async def turn_of(conversation: "Conversation", thing: Command | Skill, message:
         talk.attachments += (Text(text=text, source="instructions"),)
         return await talk.plain_turn(message)
     command = reread(thing, home, project)
-    before, status = talk.gate.only, talk.status()
-    talk.gate.only = command.allowed
+    before, status = talk.agent.interceptors, talk.status()
+    if command.allowed is not None:
+        limits = limited_to(command.allowed, talk.agent.place)
+        talk.agent = replace(talk.agent, interceptors=(*before, limits))
     try:
         run = Run(agent=talk.agent, context=talk.context, emit=talk.emit)
         talk.attachments += (await _filled_in(command, arguments, run),)
@@ -63,7 +67,7 @@ async def turn_of(conversation: "Conversation", thing: Command | Skill, message:
             _use_model_of(talk, command)
         return await talk.plain_turn(message)
     finally:
-        talk.gate.only = before
+        talk.agent = replace(talk.agent, interceptors=before)
         if talk.status().model != status.model:
             talk.use_model(status.model, status.provider)
 

@@ -244,11 +244,24 @@ async def _allowed(
 ) -> _Step:
     """Raises: ToolRefused, and ToolError if the call cannot succeed."""
     context = _tool_context(run, call, _real_path(run.agent, tool, arguments), room)
-    verdict = await run.agent.gate.check(tool, arguments, context)
+    verdict = await _verdict(run.agent, tool, arguments, context)
     if not verdict.allowed:
         raise ToolRefused(verdict.reason, instead=verdict.instead)
     context = replace(context, checks=verdict.checks, only_seen=verdict.only_seen)
     return _Step(tool, arguments, context, verdict)
+
+
+async def _verdict(
+    agent: Agent, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+) -> Verdict:
+    """The first verdict of the chain. Raises: ToolError."""
+    for intercept in agent.interceptors:
+        said = await intercept(tool, arguments, context)
+        if isinstance(said, Verdict):
+            return said
+        if said is not None:
+            context = replace(context, opinion=said)
+    return await agent.gate.check(tool, arguments, context)
 
 
 def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:

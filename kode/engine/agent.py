@@ -17,6 +17,7 @@ from kode.contracts import (
     Effort,
     Face,
     Gate,
+    Interceptor,
     MemorySystem,
     Provenance,
     Provider,
@@ -138,6 +139,8 @@ class Agent:
     """Saves what undo needs, around each change."""
     marks: Provenance
     """Records which files hold text from sessions that had read outside text."""
+    interceptors: tuple[Interceptor, ...] = ()
+    """Judge each call in this order, before the gate."""
     around: Around = directly
     """Runs each call that the gate has approved: see `contracts.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged

@@ -21,20 +21,20 @@ from kode.contracts import (
     Attempt,
     ChangeKeeper,
     FileChange,
+    Kept,
     Tool,
     ToolContext,
     ToolOutput,
     Verdict,
     WrapCommand,
+    outermost,
 )
+from kode.diffs import unified_diff
 from kode.engine.agent import Agent
 from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import first_of, plural
-from kode.permissions import sensitive
-from kode.permissions.gate import outermost
-from kode.tools.diffs import unified_diff
-from kode.tools.files import printable
+from kode.plain_text import printable
 
 MAX_DIFF_CHARS = 200_000
 MAX_DIFF_FILE_BYTES = 1_000_000
@@ -80,12 +80,12 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
         output = await command.run(attempt.wrap)
         if not attempt.ended.is_set():
             return output
-        return await _look_at(command, attempt, output)
+        return await _look_at(command, attempt, output, verdict)
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(command, attempt, keeps=verdict.keeps)
+            _settle_later(command, attempt, verdict)
 
 
 async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
@@ -96,26 +96,30 @@ async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
         return await command.run()
 
 
-async def _look_at(command: Command, attempt: Attempt, output: ToolOutput) -> ToolOutput:
+async def _look_at(
+    command: Command, attempt: Attempt, output: ToolOutput, verdict: Verdict
+) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
     hits = attempt.hits(output.text)
     notes = [f"[In the sandbox it {phrase}, which is not possible there.]" for phrase in hits]
     if hits and output.exit_status != 0:
-        gate = command.agent.gate
-        verdict = await gate.check_outside(command.tool, command.arguments, hits)
-        if verdict.allowed:
-            output = await _run_outside(command, verdict.at_stake)
-            output = replace(output, untrusted=output.untrusted or verdict.untrusted)
+        outside = replace(verdict, allowed=False)
+        if verdict.keeps:
+            gate = command.agent.gate
+            outside = await gate.check_outside(command.tool, command.arguments, hits)
+        if outside.allowed:
+            output = await _run_outside(command, outside.at_stake)
+            output = replace(output, untrusted=output.untrusted or outside.untrusted)
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
             )
-        notes.append(f"[{verdict.reason} {verdict.instead}".strip() + "]")
-        output = replace(output, denied=verdict.reason)
+        notes.append(f"[{outside.reason} {outside.instead}".strip() + "]")
+        output = replace(output, denied=outside.reason)
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
         return _with_notes(output, [*notes, f"[Nothing of what it changed was kept: {error}]"])
-    settled = await settle_changes(command, attempt, changes, may_ask=True)
+    settled = await settle_changes(command, attempt, changes, may_ask=True, verdict=verdict)
     changed = tuple(one.path for one in settled.made if not (one.unlisted or one.in_git))
     return replace(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
@@ -160,21 +164,29 @@ class Settled:
 
 
 async def settle_changes(
-    command: Command, attempt: Attempt, changes: tuple[FileChange, ...], *, may_ask: bool
+    command: Command,
+    attempt: Attempt,
+    changes: tuple[FileChange, ...],
+    *,
+    may_ask: bool,
+    verdict: Verdict | None = None,
 ) -> Settled:
     """Applies the changes that the gate allows; unlisted ones among the rest stay for the next
-    command."""
+    command. `verdict` is the one that let the command run."""
     if not changes:
         return Settled()
     shown = [one for one in changes if not one.unlisted and not _is_record(one)]
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
-    check = command.agent.gate.check_changes
-    allowed = await check(command.tool, command.arguments, changes, diff, may_ask=may_ask)
+    gate, call = command.agent.gate, (command.tool, command.arguments)
+    if verdict is not None and not verdict.keeps:
+        allowed = Kept(changes=(), reason=verdict.reason)
+    else:
+        allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
     wanted = [*allowed.changes]
     if ignored := {one.ignored for one in wanted if one.ignored}:
         # A build is of no use in halves: what earlier commands left there may be allowed now, too.
         earlier = await asyncio.to_thread(attempt.carried, ignored)
-        more = await check(command.tool, command.arguments, earlier, "", may_ask=False)
+        more = await gate.check_changes(*call, earlier, "", may_ask=False)
         wanted += more.changes
     keeper = command.agent.keeper
     left = await _make_real(keeper, attempt, wanted)
@@ -216,9 +228,9 @@ async def _make_real(
         return {**dict.fromkeys(lost, "its old content is too large to save for /undo"), **left}
 
 
-def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
+def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
-    person and model. `keeps`: see `Ruling`."""
+    person and model."""
 
     emit, background = command.context.emit, command.context.background
 
@@ -231,9 +243,9 @@ def _settle_later(command: Command, attempt: Attempt, *, keeps: bool) -> None:
         await attempt.ended.wait()
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            settled = Settled(changes=changes, reason="It was started where nothing may change.")
-            if keeps:
-                settled = await settle_changes(command, attempt, changes, may_ask=False)
+            settled = await settle_changes(
+                command, attempt, changes, may_ask=False, verdict=verdict
+            )
             for note in about(command.cwd, settled):
                 tell(note, "info")
         except (KodeError, OSError) as error:
@@ -257,7 +269,7 @@ async def settle_ended() -> None:
 
 def _is_record(change: FileChange) -> bool:
     """Whether only git reads it, or will no more: nobody else wants to see it."""
-    return change.in_git and (change.change == "deleted" or not sensitive.runs_later(change.path))
+    return change.in_git and (change.change == "deleted" or not change.runs_later)
 
 
 def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:

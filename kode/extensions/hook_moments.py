@@ -8,6 +8,7 @@ reads its answer.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from kode.contracts import Opinion, Tool, ToolContext, ToolOutput, Verdict
@@ -20,7 +21,6 @@ from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session.entries import HookEntry
-from kode.workplace import Workplace
 
 RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
 """`await run(hook, stdin)` runs a hook. Never raises but CancelledError."""
@@ -31,22 +31,22 @@ CHANGED = (
 )
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Hooks:
     """The hooks of one session."""
 
-    place: Workplace
+    hooks: tuple[Hook, ...]
+    """Those that count."""
+    cwd: Path
     common: Callable[[], Mapping[str, Any]]
     """Fields in every hook's input: the session, its file, the mode."""
     record: Callable[[HookEntry], None]
     """Raises: StorageError."""
     emit: Emit
-    secrets: Callable[[], Sequence[str]] = tuple
+    secrets: Callable[[], Sequence[str]]
     """Values to mask in hooks' input."""
-    run: RunHook | None = None
-    hooks: tuple[Hook, ...] = ()
-    """The hooks that count; set when the conversation opens."""
-    is_current: Callable[[Hook], bool] = lambda hook: True
+    run: RunHook
+    is_current: Callable[[Hook], bool]
     """Whether a hook is still as approved."""
     _named: list[Hook] = field(default_factory=list)
     """Hooks of which the person was told that they want to allow something."""
@@ -89,10 +89,10 @@ class Hooks:
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | Opinion | None:
-        """What hooks say about a call before it is decided: a refusal, an opinion, or nothing."""
+        """See `contracts.Interceptor`."""
         if not self.judge_calls:
             return None
-        given = call_fields(tool.name, arguments, self.place.cwd)
+        given = call_fields(tool.name, arguments, self.cwd)
         given["tool_use_id"] = context.call_id
         answer = await self.at("PreToolUse", given, names_of(tool.name, arguments))
         if answer.context:
@@ -115,7 +115,7 @@ class Hooks:
         before = self._context.pop(context.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
-        given = call_fields(tool.name, arguments, self.place.cwd)
+        given = call_fields(tool.name, arguments, self.cwd)
         given["tool_use_id"] = context.call_id
         names = names_of(tool.name, arguments)
         try:
@@ -143,7 +143,7 @@ class Hooks:
         async def hooked(question: Question) -> Answer:
             if not self._has("PermissionRequest", "Notification"):
                 return await ask(question)
-            given = call_fields(question.tool, question.arguments, self.place.cwd)
+            given = call_fields(question.tool, question.arguments, self.cwd)
             names = names_of(question.tool, question.arguments)
             answer = await self.at("PermissionRequest", given, names)
             if answer.outcome == "deny":
@@ -186,8 +186,6 @@ class Hooks:
         given = self._masked_line(line_of(event, self.common(), fields))
         if not await asyncio.to_thread(self.is_current, hook):
             ran = Ran(exit_code=None, begun=False, fault=CHANGED)
-        elif self.run is None:
-            ran = Ran(exit_code=None, begun=False, fault="could not be run here")
         else:
             ran = await self.run(hook, given)
         answer = answer_of(hook, ran)

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from kode.credentials import redact
+from kode.diffs import unified_diff
 from kode.errors import ConfigError
-from kode.tools.diffs import unified_diff
 
 MAX_FILES = 5_000
 MAX_TEXT_BYTES = 64 * 1024

@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from kode import durable, paths
 from kode.credentials import redact
+from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
 from kode.extensions import loads
 from kode.extensions.loads import Loaded
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.session.marks import Record, record_of
-from kode.tools.diffs import unified_diff
 from kode.workplace import below
 
 Kind = Literal[

@@ -129,7 +129,7 @@ def _in_plan(call: Call, line: Line) -> Decision:
     if risky:
         return deny_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
     if call.sandbox != "none":
-        return replace(allow("It runs in the sandbox."), sandboxed=True, keeps=False)
+        return replace(allow("Mode plan changes nothing."), sandboxed=True, keeps=False)
     if line.closed:
         return allow("It only reads.")
     return deny_plan("Without a sandbox, a command that is not known to only read")

@@ -24,6 +24,7 @@ from kode.contracts import (
     Tool,
     ToolContext,
     Verdict,
+    outermost,
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
@@ -99,11 +100,31 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 
 @dataclass(kw_only=True)
+class GateState:
+    """What changes while a session runs; a gate shares it with its copies."""
+
+    mode: PermissionMode
+    attended: bool = True
+    """Whether somebody can be asked, if at all."""
+    approved: tuple[Rule, ...] = ()
+    """By answers for the session."""
+    saved: tuple[Rule, ...] | None = None
+    """By answers for the project; None: not read yet."""
+    held: set[str] = field(default_factory=set)
+    """Ignored files and folders of which a person said that they stay in the sandbox, or could not
+    be asked."""
+    tried: bool = False
+    """Whether the sandbox has been probed, which takes a moment."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while somebody is asked."""
+
+
+@dataclass(kw_only=True)
 class PersonGate:
     """Decides by rules and mode, and asks if they say so: one question at a time."""
 
     rules: Rules
-    mode: PermissionMode
+    state: GateState
     place: Workplace
     ask: Ask | None = None
     """None if nobody can be asked."""
@@ -117,23 +138,28 @@ class PersonGate:
     """Whether commands in it use this machine's network."""
     emit: Emit = silent
     keep_first: KeepFirst | None = None
-    _session: tuple[Rule, ...] = field(default=(), init=False)
-    _saved: tuple[Rule, ...] | None = field(default=None, init=False)
-    _held: set[str] = field(default_factory=set, init=False)
-    """Ignored files and folders of which a person said that they stay in the sandbox, or could not
-    be asked."""
-    _tried: bool = field(default=False, init=False)
-    """Whether the sandbox has been probed, which takes a moment."""
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    @property
+    def mode(self) -> PermissionMode:
+        """See `contracts.Gate`."""
+        return self.state.mode
+
+    @mode.setter
+    def mode(self, mode: PermissionMode) -> None:
+        self.state.mode = mode
+
+    @property
+    def _ask(self) -> Ask | None:
+        return self.ask if self.state.attended else None
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
         """See `contracts.Gate`."""
-        return tuple(str(rule) for rule in self._session)
+        return tuple(str(rule) for rule in self.state.approved)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """See `contracts.Gate`."""
-        self._session = tuple(dict.fromkeys((*self._session, *parse_all(rules))))
+        self.state.approved = tuple(dict.fromkeys((*self.state.approved, *parse_all(rules))))
 
     def describe_rules(self) -> tuple[str, ...]:
         """See `contracts.Gate`."""
@@ -141,32 +167,34 @@ class PersonGate:
             *(f"deny {rule}" for rule in self.rules.deny),
             *(f"ask {rule}" for rule in self.rules.ask),
             *(f"allow {rule}" for rule in self.rules.allow),
-            *(f"allow {rule} (this session)" for rule in self._session),
+            *(f"allow {rule} (this session)" for rule in self.state.approved),
             *(f"allow {rule} (saved for this project)" for rule in self._approved_before()),
         )
 
     def could_run(self, tool: Tool) -> bool:
         """See `contracts.Gate`."""
-        if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
+        if self._ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
-        rules = (*self.rules.allow, *self._session, *self._approved_before())
+        rules = (*self.rules.allow, *self.state.approved, *self._approved_before())
         return any(grammar.names_tool(rule, tool) for rule in rules)
 
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
         """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
-        if tool.effect == "run" and self.sandbox is not None and not self._tried:
+        if tool.effect == "run" and self.sandbox is not None and not self.state.tried:
             await asyncio.to_thread(self.sandbox.holds)
-            self._tried = True
+            self.state.tried = True
         decision = self._decide(tool, arguments, context)
+        if context.opinion is not None and context.opinion.outcome == "plan":
+            return replace(verdict(decision), reason=context.opinion.reason)
         if decision.outcome != "ask":
             return verdict(decision)
-        if self.ask is None:
+        if self._ask is None:
             return _with_nobody(decision)
         context = replace(context, only_seen=decision.only_seen)
         preview = tool.preview(context, arguments) if tool.preview else ""
-        async with self._turn:
+        async with self.state.turn:
             # The answer to another call, or a new mode, may have settled it meanwhile.
             decision = self._decide(tool, arguments, context)
             if decision.outcome != "ask":
@@ -177,7 +205,7 @@ class PersonGate:
             question = self._question(tool, arguments, preview, decision)
             said = question.reason if context.opinion is None else visible(context.opinion.reason)
             question = replace(question, reason=f"{said}\n{visible(kept)}".strip())
-            return self._answered(await self.ask(question), decision)
+            return self._answered(await self._ask(question), decision)
 
     async def check_changes(
         self,
@@ -191,7 +219,7 @@ class PersonGate:
         """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
             return Kept(changes=(), reason="Mode plan changes nothing.")
-        async with self._turn:
+        async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, tool, changes)
             kept = {one.path for one, decision in decided if decision.outcome == "allow"}
             to_ask = [pair for pair in decided if pair[1].outcome == "ask"]
@@ -199,28 +227,28 @@ class PersonGate:
             unseen = [pair for pair in to_ask if pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
             reason = " ".join(filter(None, dict.fromkeys(decision.reason for decision in refused)))
-            if asked and (self.ask is None or not may_ask):
+            if asked and (self._ask is None or not may_ask):
                 reason = _nobody(asked[0][1])
-            elif asked and self.ask is not None:
+            elif asked and self._ask is not None:
                 question = self._question_about_changes(tool, arguments, asked, diff)
-                answer = await self.ask(question)
+                answer = await self._ask(question)
                 if answer.choice == "no":
                     reason = _refusal(answer)
                 else:
                     self._remember(answer, question.rules)
                     kept |= {one.path for one, _ in asked}
             # What a person said no to, or could not be asked about, is not asked about again.
-            unseen = [pair for pair in unseen if pair[0].ignored not in self._held]
-            nobody = self.ask is None
+            unseen = [pair for pair in unseen if pair[0].ignored not in self.state.held]
+            nobody = self._ask is None
             held = {one.ignored: decision.hint if nobody else "" for one, decision in unseen}
-            if unseen and self.ask is not None and may_ask:
+            if unseen and self._ask is not None and may_ask:
                 question = self._question_about_unseen(arguments, unseen)
-                answer = await self.ask(question)
+                answer = await self._ask(question)
                 if answer.choice != "no":
                     self._remember(answer, question.rules)
                     kept, held = kept | {one.path for one, _ in unseen}, {}
             if nobody or may_ask:
-                self._held.update(held)
+                self.state.held.update(held)
             return Kept(
                 changes=tuple(one for one in changes if one.path in kept), reason=reason, held=held
             )
@@ -232,12 +260,12 @@ class PersonGate:
         decision = again_outside(self._call(tool, arguments), hits)
         if self.mode == "plan":
             return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
-        if self.ask is None:
+        if self._ask is None:
             return _with_nobody(replace(decision, runs_unasked=False))
-        async with self._turn:
+        async with self.state.turn:
             question = self._question(tool, arguments, "", decision)
             question = replace(question, title="Run it again without the sandbox")
-            return self._answered(await self.ask(question), decision)
+            return self._answered(await self._ask(question), decision)
 
     def _decide_changes(
         self, tool: Tool, changes: Sequence[FileChange]
@@ -346,13 +374,16 @@ class PersonGate:
     def _call(
         self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
     ) -> Call:
-        rules = replace(self.rules, approved=(*self._session, *self._approved_before()))
-        if opinion is not None:
+        rules = replace(self.rules, approved=(*self.state.approved, *self._approved_before()))
+        mode = self.mode
+        if opinion is not None and opinion.outcome == "plan":
+            mode, rules = "plan", replace(rules, allow=(), approved=())
+        elif opinion is not None:
             given = getattr(rules, opinion.outcome)
             rules = replace(rules, **{opinion.outcome: (*given, Rule(tool.name))})
         return Call(
             rules=rules,
-            mode=self.mode,
+            mode=mode,
             tool=tool,
             arguments=arguments,
             place=self.place,
@@ -374,11 +405,11 @@ class PersonGate:
         return "layered" if self.sandbox.layered() else "plain"
 
     def _approved_before(self) -> tuple[Rule, ...]:
-        if self._saved is None:
-            self._saved, problem = approvals.load(self.place.home, self.place.project)
+        if self.state.saved is None:
+            self.state.saved, problem = approvals.load(self.place.home, self.place.project)
             if problem:
                 self.emit(Notice(text=problem))
-        return self._saved
+        return self.state.saved
 
     def _question(
         self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
@@ -414,7 +445,7 @@ class PersonGate:
 
     def _save(self, offered: tuple[Rule, ...]) -> None:
         """Saved approvals apply at once; one that cannot be saved applies to this session."""
-        self._saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
+        self.state.saved = tuple(dict.fromkeys((*self._approved_before(), *offered)))
         try:
             approvals.add(self.place.home, self.place.project, offered)
         except KodeError as error:
@@ -456,12 +487,6 @@ def visible(text: str) -> str:
         for c in text
     )
     return _RUNS.sub(_spelt_run, shown)
-
-
-def outermost(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes without what goes with a deleted folder."""
-    gone = {one.path for one in changes if one.change == "deleted"}
-    return [one for one in changes if one.path not in gone or os.path.dirname(one.path) not in gone]
 
 
 def _spelt_run(run: re.Match[str]) -> str:

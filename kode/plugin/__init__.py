@@ -131,8 +131,8 @@ if TYPE_CHECKING:
     from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
-    from kode.tools import BUILTIN as _builtin_tools
     from kode.tools import processes as processes
+    from kode.tools.builtin import BUILTIN as _builtin_tools
 
     kode_version = _kode_version
     set_up = _set_up
@@ -175,7 +175,7 @@ HOMES = {
     "Answer": "kode.permissions.gate:Answer",
     "approve_plan": "kode.conversation.planning:approve_plan",
     "beneath": "kode.beneath",
-    "builtin_tools": "kode.tools:BUILTIN",
+    "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",

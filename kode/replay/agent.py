@@ -17,13 +17,12 @@ from kode.assembly import (
 from kode.config import Config
 from kode.contracts import ModelInfo, Sandbox, Tool
 from kode.conversation.extensions import with_checkers
-from kode.engine.agent import Agent
+from kode.engine.agent import Agent, directly
 from kode.events import silent
 from kode.extensions.skills import HEADING
 from kode.messages import Text, Usage
-from kode.permissions.gate import PersonGate
 from kode.providers.models import info_of
-from kode.replay.answers import Answers, replayed_gate, tool_of
+from kode.replay.answers import Answers, replaying, tool_of
 from kode.replay.memory import RecordedMemory
 from kode.replay.played import Live
 from kode.replay.recording import PastTurn, Recording
@@ -33,7 +32,7 @@ from kode.session import log
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.requests import sections_of
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from kode.workplace import Workplace
 
 MANY_STEPS = 1_000_000
@@ -74,25 +73,24 @@ def agent_of(
     """The agent of the process that began with this turn. Raises: ConfigError for bad rules, and a
     budget without a price."""
     played = answers.played
-    agent, hooks, _ = make_agent(
+    agent, gate, _ = make_agent(
         config,
         played,
         session,
         _place(config, answers.scratch, session),
         emit=silent,
-        ask=None,
+        ask=answers.answer,
         memory=RecordedMemory(played, without=changes.without_memory),
     )
-    assert isinstance(agent.gate, PersonGate)
     tools = _tools(config, agent, session, played.recording, turn)
     agent = replace(
         agent,
-        gate=replayed_gate(agent.gate, answers),
+        interceptors=(replaying(gate, answers),),
         tools=tuple(map(answers.tool, tools)),
         cost_usd=_cost(changes.live),
     )
     if config.diagnostics:
-        agent = replace(agent, around=with_checkers(agent, hooks))
+        agent = replace(agent, around=with_checkers(agent, directly))
     return agent
 
 

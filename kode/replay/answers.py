@@ -9,28 +9,17 @@ import asyncio
 import re
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kode.contracts import (
-    Sandbox,
-    Tool,
-    ToolContext,
-    ToolOutput,
-    ToolSpec,
-    Verdict,
-)
+from kode.contracts import Interceptor, Sandbox, Tool, ToolContext, ToolOutput, ToolSpec, Verdict
 from kode.engine.act import INTERRUPTED, NOT_RUN
 from kode.errors import ToolError
 from kode.messages import results_of
 from kode.permissions.gate import BY_PERSON, Answer, PersonGate, Question
 from kode.replay.played import Played
 from kode.replay.scratch import Scratch
-from kode.session.entries import (
-    AnyEntry,
-    HookEntry,
-    MessageEntry,
-)
+from kode.session.entries import AnyEntry, HookEntry, MessageEntry
 from kode.session.log import Session
 from kode.session.messages import UNKNOWN_RESULT
 
@@ -58,6 +47,8 @@ class Answers:
     """Where commands run that ran without a sandbox; None: there is none with a copy."""
     results: Mapping[str, tuple[str, bool]] = field(init=False)
     denied_by_hooks: frozenset[str] = field(init=False)
+    call_id: str = ""
+    """The call that a question is about."""
     edited: set[str] = field(default_factory=set)
     """The recorded paths that calls of the current turn have edited."""
     unread: set[str] = field(default_factory=set)
@@ -143,9 +134,9 @@ class Answers:
             await asyncio.to_thread(attempt.close)
         return output
 
-    async def answer(self, question: Question, call_id: str) -> Answer:
+    async def answer(self, question: Question) -> Answer:
         """The person's recorded answer, as far as the call's result shows it."""
-        then = self.result_of(call_id)
+        then = self.result_of(self.call_id)
         if then is None:
             # A live model's edits and commands stay in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
@@ -170,20 +161,13 @@ def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(kw_only=True)
-class ReplayGate(PersonGate):
-    """A `contracts.Gate`: decides as the session's did, with the person's recorded answers. Runs no
-    hooks."""
+def replaying(gate: PersonGate, answers: Answers) -> Interceptor:
+    """Judges calls as they were in the session; what it leaves to the gate, the gate decides with
+    the recorded answers to its questions."""
 
-    answers: Answers
-    only: tuple[str, ...] | None = None
-    _call_id: str = field(default="", init=False)
-
-    async def check(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict:
-        """See `contracts.Gate`."""
-        answers = self.answers
+    async def intercept(
+        tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict | None:
         then = answers.result_of(context.call_id)
         text, _ = then or ("", False)
         if text == NOT_RUN:
@@ -194,36 +178,22 @@ class ReplayGate(PersonGate):
             return Verdict(allowed=False, reason=ONLY_THE_COPY)
         if then is None and not answers.may_run_live(tool):
             return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
-        if tool.effect == "read":
-            return await self._check_read(tool, arguments, context)
-        attended = NOBODY not in text
-        self._call_id = context.call_id
-        self.ask = self._answer if attended else None
-        return await super().check(tool, arguments, context)
+        answers.call_id = context.call_id
+        gate.state.attended = tool.effect != "read" and NOBODY not in text
+        return await read(tool, arguments, context) if tool.effect == "read" else None
 
-    async def _check_read(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict:
+    async def read(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
         """Whatever mode and answers the record has, only the copy is read, except what a person
         would be asked about now."""
-        answers, path = self.answers, context.judged_path
-        self.ask = None
-        verdict = await super().check(tool, arguments, context)
-        if path and not answers.scratch.owns(path):
+        verdict = await gate.check(tool, arguments, context)
+        if context.judged_path and not answers.scratch.owns(context.judged_path):
             verdict = Verdict(allowed=False, reason=ONLY_THE_COPY)
         if verdict.allowed or answers.result_of(context.call_id) is None:
             return verdict
         answers.unread.add(context.call_id)
         return Verdict(allowed=True, reason="The result is from the record.")
 
-    async def _answer(self, question: Question) -> Answer:
-        return await self.answers.answer(question, self._call_id)
-
-
-def replayed_gate(gate: PersonGate, answers: Answers) -> ReplayGate:
-    """The gate of a replay, with the rules, mode and place of another."""
-    values = {one.name: getattr(gate, one.name) for one in fields(PersonGate) if one.init}
-    return ReplayGate(**values, answers=answers)
+    return intercept
 
 
 @dataclass

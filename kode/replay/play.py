@@ -54,7 +54,7 @@ from kode.session.entries import (
     TrimEntry,
 )
 from kode.session.plan import write_plan
-from kode.tools import BUILTIN, SMALL
+from kode.tools.builtin import BUILTIN, SMALL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,12 +99,12 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
     above = layer.upper / path
     real = str(layer.root / path)
+    made = FileChange(path=real, change=change, runs_later=sensitive.runs_later(real))
     if change == "deleted":
-        return FileChange(path=real, change=change)
+        return made
     if above.is_symlink() or not above.is_dir():
-        return FileChange(path=real, change=change, is_link=above.is_symlink())
-    files = sum(len(names) for _, _, names in os.walk(above))
-    return FileChange(path=real, change=change, files=files)
+        return replace(made, is_link=above.is_symlink())
+    return replace(made, files=sum(len(names) for _, _, names in os.walk(above)))
 
 
 def new_files(layer: Layer, path: str) -> tuple[str, ...]:

@@ -1,29 +1,6 @@
-"""The tools of every session, in the order the model sees them.
+"""The tools of every session: each has a file, with a function of the same name. `builtin` lists
+them; the other files hold shared code.
 
-Each tool has a file, with a function of the same name; the other files hold shared code. To add
-one, see `docs/adding-a-tool.md`. Tools of memory and of subagents live there. The gate, not a tool,
-decides what a call may do.
+To add one, see `docs/adding-a-tool.md`. Tools of memory and of subagents live there. The gate, not
+a tool, decides what a call may do.
 """
-
-from pkgutil import resolve_name
-
-from kode.contracts import Tool
-
-NAMES = (
-    "read_file",
-    "write_file",
-    "edit_file",
-    "search_files",
-    "list_files",
-    "shell",
-    "job",
-    "fetch_url",
-    "todo",
-)
-"""The order never changes within a version: providers cache requests with the same beginning."""
-
-SMALL = ("read_file", "write_file", "edit_file", "shell")
-"""The tools of the small profile: enough for every task, and few, so that a weak model chooses
-better."""
-
-BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for name in NAMES)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kode import durable
+from kode import diffs, durable
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
-from kode.tools import diffs, files
+from kode.tools import files
 from kode.tools.edit_file import explain
 from kode.tools.patch_text import GRAMMAR, BadPatch, Hunk, Misfit, apply, read_patch
 from kode.tools.replace_text import Ambiguous

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kode import diffs
 from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
-from kode.tools import diffs, files
-from kode.tools.files import with_line_feeds
+from kode.plain_text import with_line_feeds
+from kode.tools import files
 from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
 
 

@@ -19,6 +19,7 @@ from kode import __version__, extras
 from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.plain_text import printable
 from kode.tools import file_search, files, page
 from kode.tools.addresses import Address, Policy, Resolver, public_only, resolve
 
@@ -188,7 +189,7 @@ def _redirected(base: "httpx2.URL", location: str) -> str:
     if (target.raw_host.lower(), target.port) != (base.raw_host.lower(), base.port):
         raise ToolError(
             f"{base} redirects to another host, which is not followed. "
-            f"To read it, fetch this URL itself: {files.printable(str(target))[:2000]}"
+            f"To read it, fetch this URL itself: {printable(str(target))[:2000]}"
         )
     return str(target)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from kode import beneath, durable
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
-from kode.plain_text import Encoding, encoding_by_mark
+from kode.plain_text import Encoding, encoding_by_mark, printable
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
@@ -82,16 +82,6 @@ def shown(context: ToolContext, path: Path) -> str:
     if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
         text = os.path.relpath(text, base)
     return printable(text)
-
-
-def printable(text: str) -> str:
-    """A path on one line, with control characters and undecodable bytes escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for c in text
-    )
 
 
 def outside(context: ToolContext, path: Path) -> str:
@@ -321,10 +311,6 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
             f"{name} is encoded as {encoding.codec}, which has no character U+{ord(bad):04X}: "
             "leave it out or write it as an escape. Nothing was written."
         ) from None
-
-
-def with_line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n")
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────

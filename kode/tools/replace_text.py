@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kode.tools.files import with_line_feeds
+from kode.plain_text import with_line_feeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
-    loaded = imported_by("import kode.conversation, kode.tools, kode.providers")
+    loaded = imported_by("import kode.conversation, kode.tools.builtin, kode.providers")
     assert not loaded & {
         *("openai", "anthropic", "httpx2", "numpy", "prompt_toolkit", "rich"),
         *("selectolax", "pathspec", "tree_sitter", "apsw"),

@@ -13,7 +13,7 @@ import pytest
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 
 every_tool = pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)
@@ -181,7 +181,7 @@ async def test_cancellation_passes(tool: Tool, context: ToolContext) -> None:
 
 def test_importing_the_tools_is_light() -> None:
     heavy = ("pydantic", "httpx2", "selectolax", "pathspec", "difflib", "openai", "anthropic")
-    code = f"import sys, kode.tools; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, kode.tools.builtin; print([m for m in {heavy!r} if m in sys.modules])"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

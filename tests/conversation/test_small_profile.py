@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kode import tools
+import kode
 from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
 from kode.messages import text_of
 from kode.providers.wire import ACKNOWLEDGED
-from kode.tools import BUILTIN, SMALL
+from kode.tools.builtin import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 
 
@@ -111,9 +111,9 @@ async def test_the_config_decides_before_the_window_does(
 def test_small_tools_name_no_tool_that_is_not_among_them() -> None:
     """A weak model that is told to use one believes it."""
     others = {tool.name for tool in BUILTIN} - {*SMALL}
-    shared = ("files", "output", "diffs", "replace_text", "processes")
-    for name in (*SMALL, *shared):
-        code = ast.parse((Path(tools.__file__).parent / f"{name}.py").read_text())
+    shared = ("tools/files", "tools/output", "diffs", "tools/replace_text", "tools/processes")
+    for name in (*(f"tools/{name}" for name in SMALL), *shared):
+        code = ast.parse((Path(kode.__file__).parent / f"{name}.py").read_text())
         code.body = code.body[1:]  # the module's own docstring is for people
         texts = [node.value for node in ast.walk(code) if isinstance(node, ast.Constant)]
         said = [text for text in texts if isinstance(text, str) and any(o in text for o in others)]

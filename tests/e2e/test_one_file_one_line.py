@@ -85,7 +85,7 @@ def test_a_provider(package: Path, run: Run) -> None:
 
 
 def test_a_tool(package: Path, run: Run, place: Place) -> None:
-    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/__init__.py", "NAMES = (")
+    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/builtin.py", "NAMES = (")
     (place.project / "a.txt").write_text("one\n\ntwo\n")
     call = {"name": "count_lines", "arguments": {"path": "a.txt"}}
     script = place.folder / "script.json"
@@ -97,7 +97,7 @@ def test_a_tool(package: Path, run: Run, place: Place) -> None:
 
 
 def test_a_tool_may_be_named_in_a_rule(package: Path, run: Run, place: Place) -> None:
-    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/__init__.py", "NAMES = (")
+    carry_out("adding-a-tool.md", package, "tools/count_lines.py", "tools/builtin.py", "NAMES = (")
     (place.project / "a.txt").write_text("one\n")
     call = {"name": "count_lines", "arguments": {"path": "a.txt"}}
     script = place.folder / "script.json"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import FileChange, Kept, ToolContext, Verdict
+from kode.contracts import FileChange, Kept, ToolContext, ToolOutput, Verdict
 from kode.engine.trial import (
     Command,
     Settled,
@@ -187,6 +187,42 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
     assert [one.path for one in applied] == [change.path] * keeps
     assert marked == [change.path] * keeps
     assert len(told) == 1
+
+
+async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -> None:
+    change = FileChange(path=str(tmp_path / "a.py"), change="created")
+    left: list[FileChange] = []
+    ended = asyncio.Event()
+    ended.set()
+    attempt = SimpleNamespace(
+        wrap=None,
+        ended=ended,
+        hits=lambda said: ("wrote to /etc/hosts",),
+        changes=lambda: (change,),
+        version=lambda path: tmp_path / "none",
+        carry_over=lambda changes: left.extend(changes),
+        close=lambda: None,
+    )
+
+    async def fails(*given: Any) -> ToolOutput:
+        return ToolOutput(text="denied", exit_status=1)
+
+    agent = SimpleNamespace(
+        sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
+        gate=None,
+        keeper=keeper_in(tmp_path),
+        marks=SimpleNamespace(record=lambda paths, source: None),
+    )
+    context = ToolContext(
+        place=workplace(tmp_path), call_id="1", session_id=None, emit=silent, seen_files={}
+    )
+    tool = SimpleNamespace(run=fails)
+    command = Command(agent=agent, tool=tool, arguments={}, context=context)  # type: ignore[arg-type]
+    verdict = Verdict(allowed=True, reason="limits", sandboxed=True, keeps=False)
+
+    output = await run_command(command, verdict)
+
+    assert (output.denied, output.files_changed, left) == ("limits", (), [])
 
 
 def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:

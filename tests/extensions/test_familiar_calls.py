@@ -8,7 +8,7 @@ from kode.errors import ToolError
 from kode.extensions.familiar_calls import arguments, called
 from kode.extensions.tool_names import TOOLS
 from kode.subagents.delegate import delegate_tool
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 
 EDIT = {"old_text": "a", "new_text": "b"}
 

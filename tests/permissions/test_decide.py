@@ -9,8 +9,8 @@ from kode.contracts import AtStake, Tool
 from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
-from kode.tools import BUILTIN
 from kode.tools.apply_patch import delete_file, patch_file
+from kode.tools.builtin import BUILTIN
 from tests.effort import share
 from tests.workplaces import make_call, workplace
 

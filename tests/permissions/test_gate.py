@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from kode import paths
-from kode.contracts import ToolContext
+from kode.contracts import Opinion, ToolContext
 from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
-from kode.permissions.gate import Answer, PersonGate, visible
+from kode.permissions.gate import Answer, GateState, PersonGate, visible
 from kode.permissions.rules import Rules, parse_all
-from kode.tools import BUILTIN
 from kode.tools.apply_patch import patch_file
+from kode.tools.builtin import BUILTIN
 from kode.tools.patch_text import Hunk
 from tests.workplaces import workplace
 
@@ -55,7 +55,7 @@ def room(tmp_path):
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
         return PersonGate(
             rules=Rules(allow=parse_all(allow), deny=parse_all(deny)),
-            mode=mode,
+            state=GateState(mode=mode),
             place=context.place,
             ask=ask,
             emit=emit,
@@ -373,3 +373,26 @@ async def test_an_edit_of_a_readable_file_needs_no_prior_reading(room):
     gate = room.gate(mode="auto-edit")
     verdict = await gate.check(patch_file, {"path": "a.py", "hunks": []}, room.context)
     assert (verdict.allowed, verdict.only_seen) == (True, False)
+
+
+@pytest.mark.parametrize(("command", "runs"), [("ls | head", True), ("touch a", False)])
+async def test_an_opinion_for_plan_outweighs_mode_and_rules(room, command, runs):
+    gate = room.gate(Person(), mode="full", allow=["shell"])
+    opinion = Opinion(outcome="plan", reason="limits")
+    context = replace(room.context, opinion=opinion)
+
+    verdict = await gate.check(TOOLS["shell"], {"command": command}, context)
+
+    assert (verdict.allowed, verdict.reason) == (runs, "limits")
+
+
+async def test_copies_of_a_gate_share_mode_and_answers(room):
+    person = Person(Answer(choice="session"))
+    gate = room.gate(None)
+    copy = replace(gate, ask=person)
+
+    await room.check(copy, "make")
+    gate.mode = "plan"
+
+    assert gate.approved_in_session == copy.approved_in_session == ("shell(make)",)
+    assert copy.mode == "plan"

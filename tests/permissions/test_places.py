@@ -11,7 +11,7 @@ from kode.permissions import places, sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
 from kode.permissions.sensitive import is_secret, runs_later
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from tests.workplaces import ground, make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}

@@ -10,7 +10,7 @@ import pytest
 from kode.contracts import ToolContext, Verdict
 from kode.events import silent
 from kode.permissions.decide import decide_call
-from kode.permissions.gate import PersonGate
+from kode.permissions.gate import GateState, PersonGate
 from kode.permissions.rules import Rules
 from kode.tools import files
 from kode.tools.edit_file import edit_file
@@ -51,7 +51,7 @@ async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) 
         seen_files={},
         judged_path=real,
     )
-    gate = PersonGate(rules=Rules(), mode=mode, place=place)
+    gate = PersonGate(rules=Rules(), state=GateState(mode=mode), place=place)
     return await gate.check(tool, {"path": path, "content": ""}, context)
 
 

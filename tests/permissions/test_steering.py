@@ -6,7 +6,7 @@ import pytest
 
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 from tests.workplaces import make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
 from kode.providers.written_calls import read_written_calls
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 
 DATA = Path(__file__).parent / "data"
 

@@ -331,6 +331,14 @@ def test_a_submodule_or_a_replaced_link_hides_no_ignored_file(made: Sandbox, wor
         assert {name for name, _, ignored in done.changes if ignored} == {"a.so"}
 
 
+@needs("git")
+def test_a_change_says_whether_it_runs_later(made: Sandbox) -> None:
+    attempt = tried(made, "echo > .git/hooks/pre-commit; echo > .git/refs/heads/b; echo > a")
+    later = {os.path.basename(one.path): one.runs_later for one in attempt.changes()}
+    attempt.close()
+    assert later == {"pre-commit": True, "b": False, "a": False}
+
+
 def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Path) -> None:
     attempt = tried(
         made,

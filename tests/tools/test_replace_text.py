@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kode.plain_text import with_line_feeds
 from kode.tools import files
 from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
 
@@ -33,7 +34,7 @@ def test_bytes_outside_the_edited_range_never_change(
 def test_an_equal_edit_and_its_inverse_restore_every_byte(
     before: str, old: str, new: str, lines: str, after: str
 ) -> None:
-    plain = files.with_line_feeds(lines)
+    plain = with_line_feeds(lines)
     text = before + "<<" + old + "\n" + lines + ">>" + after
     found, marked = f"<<{old}\n{plain}>>", f"[[{new}\n{plain}]]"
 

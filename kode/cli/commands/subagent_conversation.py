@@ -79,7 +79,7 @@ def child_conversation(
         emit=emit,
         ask=ask,
         agent=made.agent,
-        hooks=made.hooks,
+        gate=made.gate,
         checkpoints=made.checkpoints,
         context=Context(session),
         commands=commands,

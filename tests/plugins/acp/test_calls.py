@@ -4,10 +4,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kode.diffs import unified_diff
 from kode.messages import ToolCall
 from kode.plugins.acp.calls import edits_of, hunks_of, proposed_edits, show_call
-from kode.tools import BUILTIN
-from kode.tools.diffs import unified_diff
+from kode.tools.builtin import BUILTIN
 
 CWD = Path("/p")
 LINES = st.lists(st.sampled_from(["a", "b", "", "--- c", "+++ b/d", "@@ -1 +1 @@", "-", "+ x"]))

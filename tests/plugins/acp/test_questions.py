@@ -11,10 +11,10 @@ from acp.schema import (
     RequestPermissionResponse,
 )
 
+from kode.diffs import unified_diff
 from kode.extensions.mcp_values import Field, Form
 from kode.permissions.gate import Question
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
-from kode.tools.diffs import unified_diff
 
 CWD = Path("/p")
 

@@ -21,7 +21,7 @@ from kode.events import (
 )
 from kode.messages import Message, ToolCall, Usage
 from kode.plugins.acp.updates import Updates
-from kode.tools import BUILTIN
+from kode.tools.builtin import BUILTIN
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from kode.plain_text import lines_of
-from kode.tools.files import with_line_feeds
+from kode.plain_text import lines_of, with_line_feeds
 
 CONTEXT_LINES = 3
 MAX_DIFF_CHARS = 200_000

@@ -3,7 +3,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.tools import diffs
+from kode import diffs
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=30).map("\n".join)
 

@@ -1,0 +1,56 @@
+"""The limits of a turn that a command started: which calls may run, whatever else allows them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kode.contracts import Interceptor, Opinion, Tool, ToolContext, Verdict
+from kode.permissions import rules as grammar
+from kode.permissions import sensitive
+from kode.permissions.rules import Rule, parse_all
+from kode.permissions.shell import judge
+from kode.workplace import Workplace
+
+
+def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
+    """Refuses calls that none of these rules match. A call that touches nothing outside the session
+    needs no rule. If a rule is about commands, another command runs if mode `plan` would let it.
+
+    Raises: ConfigError for a bad rule.
+    """
+    rules, where = parse_all(only), sensitive.ground(place)
+    named = ", ".join(only) or "no tools"
+    reason = f"The command that started this turn allows only {named}. Use those."
+
+    def is_named(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        about = [rule for rule in rules if grammar.names_tool(rule, tool)]
+        if any(not rule.pattern for rule in about):
+            return True
+        if tool.effect == "run":
+            parts = judge(str(arguments.get("command")), where).parts
+            return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
+        return any(_matches(rule, arguments, place) for rule in about)
+
+    async def intercept(
+        tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict | Opinion | None:
+        if tool.effect == "none" or is_named(tool, arguments):
+            return None
+        if tool.effect == "run" and any(rule.kind == "shell" for rule in rules):
+            return Opinion(outcome="plan", reason=reason)
+        return Verdict(allowed=False, reason=reason)
+
+    return intercept
+
+
+def _matches(rule: Rule, arguments: Mapping[str, Any], place: Workplace) -> bool:
+    if rule.kind == "fetch":
+        return grammar.matches_url(rule, str(arguments.get("url")))
+    path = os.path.expanduser(str(arguments.get("path") or "."))
+    return grammar.matches_path(
+        rule,
+        os.path.join(place.cwd, path),
+        project=place.project,
+        user_home=place.user_home,
+        loosely=False,
+    )
