@@ -31,11 +31,11 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
-from kode.fleet import child
-from kode.fleet.queue import create, open_queue
-from kode.fleet.records import Fleet, Record, Task
-from kode.fleet.state import TaskState
-from kode.fleet.worker import work
+from kode.plugins.fleet import child
+from kode.plugins.fleet.queue import create, open_queue
+from kode.plugins.fleet.records import Fleet, Record, Task
+from kode.plugins.fleet.state import TaskState
+from kode.plugins.fleet.worker import work
 
 SCRIPT = [
     {

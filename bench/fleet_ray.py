@@ -26,7 +26,7 @@ from typing import Any
 
 from bench.fleet import is_repeated
 from bench.measure import KODE, report, workplace
-from kode.fleet.queue import open_queue
+from kode.plugins.fleet.queue import open_queue
 from tests.e2e.ray_nodes import cluster
 
 AT_ONCE = 8

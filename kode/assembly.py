@@ -20,6 +20,7 @@ from kode.config import (
     ProviderChoice,
     ProviderPart,
     given_prices,
+    load_config,
     resolve_provider,
     small_choice,
 )
@@ -29,6 +30,7 @@ from kode.contracts import (
     Face,
     MemoryContext,
     MemorySystem,
+    PermissionMode,
     Provider,
     Request,
     Sandbox,
@@ -70,6 +72,7 @@ from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.extensions.program import Ran
     from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
     from kode.subagents.channel import Delegation
@@ -421,6 +424,30 @@ def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
         return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
     return DeferredSandbox(make)
+
+
+async def run_check(
+    command: str, *, cwd: Path, mode: PermissionMode | None = None, timeout_s: float
+) -> "Ran":
+    """Runs a shell command that checks the work in `cwd`, as the model's commands run there: in the
+    sandbox, which drops its changes; in mode `full` without one. The mode defaults to the
+    configured one.
+
+    Raises: ConfigError.
+    """
+    from kode.extensions.program import run_program
+
+    home = paths.home()
+    config = load_config(home, cwd, environ=os.environ, flags={}).config
+    is_full = (mode or config.permissions.mode) == "full"
+    place = open_workplace(config, home, cwd)
+    return await run_program(
+        ("/bin/bash", "-c", command),
+        cwd=cwd,
+        environment=place.environment,
+        timeout_s=timeout_s,
+        sandbox=None if is_full else open_sandbox(config, place),
+    )
 
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:

@@ -190,3 +190,15 @@ class Interrupted(KodeError):
     """Stopped by the person before there was a turn to save."""
 
     exit_code = EXIT_INTERRUPTED
+
+
+class GitError(Exception):
+    """git is missing, took too long, or refused. The text says which, in a few words. Not a
+    KodeError: the caller either does without git or says what to do next.
+
+    `exit_status` is git's; None if it did not run to its end.
+    """
+
+    def __init__(self, text: str, *, exit_status: int | None = None) -> None:
+        super().__init__(text)
+        self.exit_status = exit_status

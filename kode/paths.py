@@ -174,16 +174,6 @@ def mcp_tokens_file(home: Path, key: str) -> Path:
     return home / "mcp" / f"{key}.json"
 
 
-def fleet_folder(home: Path) -> Path:
-    """The queues of fleet tasks, a folder each."""
-    return home / "fleet"
-
-
-def fleet_trees(home: Path) -> Path:
-    """The worktrees of fleet tasks, beside `home`: no tool works inside it."""
-    return home.with_name(f"{home.name}-fleet")
-
-
 def marks_file(home: Path) -> Path:
     """Records which files hold text from sessions that had read outside text."""
     return home / "marks" / "files.jsonl"

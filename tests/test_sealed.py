@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kode.fleet import records
 from kode.memory import history
 from kode.messages import Text
+from kode.plugins.fleet import records
 from kode.sealed import is_intact, opened, seal, sealed_object
 from kode.session import change_log, entries
 

@@ -2,9 +2,7 @@
 
 import argparse
 import gc
-import math
 import shlex
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,10 +55,10 @@ def add_setting_flags(parser: Parser) -> None:
     parser.epilog = ALSO_TAKEN
     add_model_flags(parser)
     add = parser.add_argument
-    add("--max-steps", metavar="N", type=whole, help="maximum model requests per turn (90)")
-    add("--max-budget-usd", metavar="X", type=amount, help="spending limit per turn")
+    add("--max-steps", metavar="N", type="whole", help="maximum model requests per turn (90)")
+    add("--max-budget-usd", metavar="X", type="amount", help="spending limit per turn")
     add("--shared-budget", metavar="FILE", help="a budget file shared by several kodes")
-    add("--timeout", metavar="S", type=seconds, help="time limit per turn, in seconds")
+    add("--timeout", metavar="S", type="seconds", help="time limit per turn, in seconds")
     add("--system", metavar="TEXT", help="replace kode's own system prompt")
     add("--append-system", metavar="TEXT", help="add to the system prompt")
     add_permission_flags(parser)
@@ -105,7 +103,7 @@ def _add_other_names(parser: Parser) -> None:
     """Adds flags known from other agents; they are not listed individually."""
     add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     add("-m", dest="model", metavar="M")
-    add("--max-turns", dest="max_steps", metavar="N", type=whole)
+    add("--max-turns", dest="max_steps", metavar="N", type="whole")
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
@@ -174,38 +172,6 @@ def directory(name: str | None, flag: str) -> Path:
     if not folder.is_dir():
         raise ConfigError(f"{flag} {name}: not a directory. Name a directory.")
     return folder
-
-
-def whole(text: str) -> int:
-    """Parses a whole number of 1 or more."""
-    return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
-
-
-def natural(text: str) -> int:
-    """Parses a whole number from 0."""
-    return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
-
-
-def seconds(text: str) -> float:
-    """Parses a number of seconds above 0."""
-    return _number(text, float, "a number of seconds above 0", lambda value: value > 0)
-
-
-def amount(text: str) -> float:
-    """Parses an amount of money above 0."""
-    return _number(text, float, "an amount above 0", lambda value: value > 0)
-
-
-def _number(
-    text: str, kind: Callable[[str], float], allowed: str, fits: Callable[[float], bool]
-) -> float:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or not fits(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}")
-    return value
 
 
 def finish_startup() -> None:

@@ -1,8 +1,9 @@
 """The list of commands, and the parser that each of them uses."""
 
 import argparse
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kode import installed
@@ -12,10 +13,6 @@ from kode.errors import EXIT_OK, ConfigError
 COMMANDS = {
     "run": ("kode.cli.commands.run", "run one task, print the answer, exit"),
     "continue": ("kode.cli.commands.resume", "resume the newest session of this directory"),
-    "fleet": (
-        "kode.cli.commands.fleet",
-        "run many tasks from a durable queue and collect the changes",
-    ),
     "session": ("kode.cli.commands.session", "list, search, show, fork, export, check sessions"),
     "replay": (
         "kode.cli.commands.replay",
@@ -51,6 +48,47 @@ COMMANDS = {
 }
 
 
+def whole(text: str) -> int:
+    """Parses a whole number of 1 or more."""
+    return int(_number(text, int, "a whole number of 1 or more", lambda value: value >= 1))
+
+
+def natural(text: str) -> int:
+    """Parses a whole number from 0."""
+    return int(_number(text, int, "a whole number of 0 or more", lambda value: value >= 0))
+
+
+def seconds(text: str) -> float:
+    """Parses a number of seconds above 0."""
+    return _number(text, float, "a number of seconds above 0", lambda value: value > 0)
+
+
+def amount(text: str) -> float:
+    """Parses an amount of money above 0."""
+    return _number(text, float, "an amount above 0", lambda value: value > 0)
+
+
+def _number(
+    text: str, kind: Callable[[str], float], allowed: str, fits: Callable[[float], bool]
+) -> float:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not fits(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}")
+    return value
+
+
+KINDS: Mapping[str, Callable[[str], float]] = {
+    "whole": whole,
+    "natural": natural,
+    "seconds": seconds,
+    "amount": amount,
+}
+"""Numbers that a flag names as its `type`."""
+
+
 OTHER_NAMES = {
     "exec": COMMANDS["run"][0],
     "resume": "kode.cli.commands.resume:by_id",
@@ -77,7 +115,8 @@ class Described(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3."""
+    """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
+    `type` may be one of `KINDS` by name: `type="seconds"`."""
 
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
@@ -90,6 +129,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             **options,  # what argparse gives a command below another: `color`, since 3.14
         )
+        for name, kind in KINDS.items():
+            self.register("type", name, kind)
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of exiting."""

@@ -8,20 +8,24 @@ before it is needed. `docs/plugins.md` explains them by examples.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kode import __version__ as _kode_version
+    from kode import beneath as beneath
     from kode import durable as durable
+    from kode import ends as ends
     from kode import extras as extras
     from kode import fault_reports as fault_reports
     from kode import paths as paths
+    from kode import programs as programs
+    from kode import sealed as sealed
+    from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
-    from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
     from kode.cli.flags import finish_startup as finish_startup
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
+    from kode.cli.parser import command_of as command_of
     from kode.cli.screen.lines import clean as clean
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
@@ -32,15 +36,13 @@ if TYPE_CHECKING:
     from kode.config import given_prices as given_prices
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
+    from kode.config.faults import must_be as must_be
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
-    from kode.config.plugin_pages import pages as _plugin_pages
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
-    from kode.conversation.attachments import read_text as _read_attachment
-    from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
     from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
@@ -49,9 +51,6 @@ if TYPE_CHECKING:
     from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
-    from kode.extensions import familiar_calls as _calling
-    from kode.extensions.mcp_config import Entry as _McpServerEntry
-    from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
@@ -61,6 +60,52 @@ if TYPE_CHECKING:
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
+    from kode.memory.proposals import Proposals as Proposals
+    from kode.permissions.gate import Answer as Answer
+    from kode.permissions.gate import Question as Question
+    from kode.permissions.gate import visible as visible
+    from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.pictures import Picture as Picture
+    from kode.pictures import read_picture as read_picture
+    from kode.providers.models import pricing as pricing
+    from kode.providers.offered import ServedModels as ServedModels
+    from kode.providers.offered import offered_models as offered_models
+    from kode.registry import Dialect as Dialect
+    from kode.registry import ProviderRow as ProviderRow
+    from kode.registry import ProviderSettings as ProviderSettings
+    from kode.results import result_object as result_object
+    from kode.session.checkpoints import FileChanges as FileChanges
+    from kode.session.export import readable_arguments as readable_arguments
+    from kode.session.git import run_git as run_git
+    from kode.session.index import list_sessions as list_sessions
+    from kode.session.log import Session as Session
+    from kode.session.log import writable_path as writable_path
+    from kode.session.plan import read_plan as read_plan
+    from kode.session.plan import write_plan as write_plan
+    from kode.session.reading import session_path as session_path
+    from kode.session.requests import digest_of as digest_of
+    from kode.session.requests import message_bytes as message_bytes
+    from kode.session.requests import part_object as part_object
+    from kode.session.sent import Sent as Sent
+    from kode.session.sent import requests_of as requests_of
+    from kode.session.spending import Spending as Spending
+    from kode.session.spending import Spent as Spent
+    from kode.session.spending import Step as Step
+    from kode.session.spending import last_turn as last_turn
+    from kode.session.spending import requests_by_folder as requests_by_folder
+    from kode.session.spending import spending_of as spending_of
+    from kode.session.spending import step_of as step_of
+    from kode.session.transcript import Transcript as Transcript
+    from kode.shared_budget import SharedBudget as SharedBudget
+    from kode.tools import processes as processes
+    from kode import __version__ as _kode_version
+    from kode.cli.commands.init import main as _set_up
+    from kode.config.plugin_pages import pages as _plugin_pages
+    from kode.conversation.attachments import read_text as _read_attachment
+    from kode.conversation.memory import open_configured as _open_memory
+    from kode.extensions import familiar_calls as _calling
+    from kode.extensions.mcp_config import Entry as _McpServerEntry
+    from kode.extensions.mcp_values import Field as _FormField
     from kode.memory.decisions import decide as _decide_memory
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
@@ -72,55 +117,21 @@ if TYPE_CHECKING:
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
     from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
-    from kode.memory.proposals import Proposals as Proposals
-    from kode.permissions.gate import Answer as Answer
-    from kode.permissions.gate import Question as Question
-    from kode.permissions.gate import visible as visible
-    from kode.permissions.gate import ways_to_allow as ways_to_allow
-    from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
-    from kode.pictures import read_picture as read_picture
-    from kode.programs import depth as depth
-    from kode.providers.models import pricing as pricing
-    from kode.providers.offered import ServedModels as ServedModels
-    from kode.providers.offered import offered_models as offered_models
-    from kode.registry import Dialect as Dialect
-    from kode.registry import ProviderRow as ProviderRow
-    from kode.registry import ProviderSettings as ProviderSettings
-    from kode.results import result_object as result_object
-    from kode.session.checkpoints import FileChanges as FileChanges
-    from kode.session.export import readable_arguments as readable_arguments
+    from kode.session.git import environment as _git_environment
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
-    from kode.session.index import list_sessions as list_sessions
     from kode.session.index import newest as _newest_session
     from kode.session.index import summarize as _summarize_session
-    from kode.session.log import Session as Session
-    from kode.session.log import writable_path as writable_path
-    from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
-    from kode.session.plan import write_plan as write_plan
     from kode.session.reading import read as _read_session
-    from kode.session.reading import session_path as session_path
-    from kode.session.requests import digest_of as digest_of
-    from kode.session.requests import message_bytes as message_bytes
-    from kode.session.requests import part_object as part_object
     from kode.session.search import search as _search_sessions
     from kode.session.sent import Piece as _SentPiece
-    from kode.session.sent import Sent as Sent
     from kode.session.sent import pieces as _sent_pieces
-    from kode.session.sent import requests_of as requests_of
-    from kode.session.spending import Spending as Spending
-    from kode.session.spending import Spent as Spent
-    from kode.session.spending import Step as Step
-    from kode.session.spending import requests_by_folder as requests_by_folder
-    from kode.session.spending import spending_of as spending_of
-    from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
     from kode.session.transcript import Call as _TranscriptCall
     from kode.session.transcript import Item as _TranscriptItem
-    from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
@@ -146,6 +157,7 @@ if TYPE_CHECKING:
     memory_overview = _memory_overview
     MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
     fitting_picture = _fitting_picture
+    git_environment = _git_environment
     SessionSummary = _SessionSummary
     session_files = _session_files
     find_session = _find_session
@@ -168,21 +180,23 @@ HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
     "approve_plan": "kode.conversation.planning:approve_plan",
+    "beneath": "kode.beneath",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
     "cancelled_by_signals": "kode.interrupts:cancelled_by_signals",
     "clean": "kode.cli.screen.lines:clean",
     "Command": "kode.installed:Command",
+    "command_of": "kode.cli.parser:command_of",
     "Config": "kode.config:Config",
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
     "decide_memory": "kode.memory.decisions:decide",
-    "depth": "kode.programs:depth",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
     "durable": "kode.durable",
+    "ends": "kode.ends",
     "ExportFile": "kode.installed:ExportFile",
     "extras": "kode.extras",
     "fault_reports": "kode.fault_reports",
@@ -199,8 +213,10 @@ HOMES = {
     "Form": "kode.extensions.mcp_values:Form",
     "FormField": "kode.extensions.mcp_values:Field",
     "frame_memory": "kode.memory.frame:wrap",
+    "git_environment": "kode.session.git:environment",
     "given_prices": "kode.config:given_prices",
     "kode_version": "kode:__version__",
+    "last_turn": "kode.session.spending:last_turn",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
@@ -216,6 +232,7 @@ HOMES = {
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
     "money": "kode.cli.screen.lines:money",
+    "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
     "NullMemory": "kode.memory.base:NullMemory",
     "object_of": "kode.broken_json:object_of",
@@ -237,6 +254,8 @@ HOMES = {
     "plugin_pages": "kode.config.plugin_pages:pages",
     "pricing": "kode.providers.models:pricing",
     "print_either": "kode.cli.screen.output:print_either",
+    "processes": "kode.tools.processes",
+    "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
     "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",
@@ -251,6 +270,9 @@ HOMES = {
     "requests_of": "kode.session.sent:requests_of",
     "resolve_provider": "kode.config:resolve_provider",
     "result_object": "kode.results:result_object",
+    "run_check": "kode.assembly:run_check",
+    "run_git": "kode.session.git:run_git",
+    "sealed": "kode.sealed",
     "search_sessions": "kode.session.search:search",
     "Sent": "kode.session.sent:Sent",
     "sent_pieces": "kode.session.sent:pieces",
@@ -261,6 +283,7 @@ HOMES = {
     "session_path": "kode.session.reading:session_path",
     "SessionSummary": "kode.session.index:Summary",
     "set_up": "kode.cli.commands.init:main",
+    "SharedBudget": "kode.shared_budget:SharedBudget",
     "Spending": "kode.session.spending:Spending",
     "spending_of": "kode.session.spending:spending_of",
     "Spent": "kode.session.spending:Spent",

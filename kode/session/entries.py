@@ -49,6 +49,11 @@ def new_id() -> str:
     return secrets.token_hex(4)
 
 
+def new_session_id() -> str:
+    """The UTC time, so that ids sort by it, and six random hex digits."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
 def timestamp(seconds: float | None = None) -> str:
     """A time in seconds since the epoch, by default now, as UTC to the millisecond."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)

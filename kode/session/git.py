@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kode.errors import GitError as GitError
 from kode.programs import find_program
 
 TIMEOUT_S = 20.0
@@ -45,15 +46,6 @@ _NOT_PASSED_ON = (
     "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
 )
-
-
-class GitError(Exception):
-    """git is missing, took too long, or refused. The text says which, in a few words."""
-
-    def __init__(self, said: str, *, exit_status: int | None = None) -> None:
-        super().__init__(said)
-        self.exit_status = exit_status
-        """None if it did not run to its end."""
 
 
 def run_git(

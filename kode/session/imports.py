@@ -15,9 +15,16 @@ from pathlib import Path
 from kode import durable, installed, paths
 from kode.errors import ConfigError, KodeError, SessionError
 from kode.messages import Usage
-from kode.session.entries import AnyEntry, Import, MessageEntry, TaintEntry, TurnEntry, line_of
+from kode.session.entries import (
+    AnyEntry,
+    Import,
+    MessageEntry,
+    TaintEntry,
+    TurnEntry,
+    line_of,
+    new_session_id,
+)
 from kode.session.index import files
-from kode.session.log import new_session_id
 from kode.session.messages import effective
 from kode.session.transcript import Transcript
 

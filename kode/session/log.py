@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +39,7 @@ from kode.session.entries import (
     is_turn,
     line_of,
     new_id,
+    new_session_id,
     timestamp,
 )
 from kode.session.messages import (
@@ -53,10 +53,6 @@ from kode.session.messages import (
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import Chain, beginning_digest, complete, digest_of
-
-
-def new_session_id() -> str:
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 @dataclass

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kode.fleet.owner import SIGNATURE
-from kode.fleet.queue import Queue, create
-from kode.fleet.records import Fleet, Task
-from kode.fleet.trees import Trees
+from kode.plugins.fleet.owner import SIGNATURE
+from kode.plugins.fleet.queue import Queue, create
+from kode.plugins.fleet.records import Fleet, Task
+from kode.plugins.fleet.trees import Trees
 from kode.replay.cassette import open_cassette, pack, write
 from kode.replay.recording import load
 from kode.replay.scratch import scratch

@@ -35,12 +35,12 @@ from kode.session import log
 from kode.session.checkpoints import Undone
 from kode.session.spending import Spent
 from kode.session.undo_text import undo_text
-from tests.cli.commands.test_cost import FIRST, SECOND, made
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
 from tests.cli.some_events import ALL_EVENTS, ended
 from tests.e2e.terminal import Terminal
+from tests.plugins.cost.test_cost import FIRST, SECOND, made
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (80, 40)

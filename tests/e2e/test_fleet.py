@@ -32,9 +32,9 @@ SCRIPT = [
     {"match": "Only answer", **DONE},
     {"match": "was interrupted", **DONE},
     {"match": "Fail", "error": {"status": 400}},
-    {"match": "not come to a good end", "text": "Done at last."},
+    {"match": "The task above failed", "text": "Done at last."},
     {
-        "match": "fails on what you did",
+        "match": "fails on your changes",
         **calls("write_file", path="checked.txt", content="1\n"),
         "then": [DONE],
     },

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kode.fleet.queue import open_queue
+from kode.plugins.fleet.queue import open_queue
 from tests.e2e.command import Finished, Place
 from tests.e2e.ray_nodes import Cluster, cluster
 from tests.needs import needs

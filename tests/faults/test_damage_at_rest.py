@@ -22,11 +22,11 @@ from kode import images, paths
 from kode.errors import KodeError
 from kode.extensions import trust
 from kode.extensions.mcp_login import _Tokens
-from kode.fleet import queue as fleet
-from kode.fleet.records import Finished as Ended
-from kode.fleet.records import Fleet, Task
 from kode.permissions import approvals
 from kode.permissions.rules import parse
+from kode.plugins.fleet import queue as fleet
+from kode.plugins.fleet.records import Finished as Ended
+from kode.plugins.fleet.records import Fleet, Task
 from kode.session import index, log
 from kode.session.checkpoints import LOG, Checkpoints
 from kode.session.content_store import Contents, is_digest

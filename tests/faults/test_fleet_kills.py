@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from kode.fleet.queue import open_queue
+from kode.plugins.fleet.queue import open_queue
 from tests.e2e.command import KODE
 from tests.faults import strace
 from tests.faults.kode_run import spread

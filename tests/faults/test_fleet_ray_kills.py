@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import KodeError
-from kode.fleet.queue import open_queue
+from kode.plugins.fleet.queue import open_queue
 from tests.e2e.ray_nodes import Cluster, cluster
 from tests.faults.test_fleet_kills import LONG, SEED, Stand
 from tests.needs import needs

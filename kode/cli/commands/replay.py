@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.cli.flags import amount, whole, working_directory
+from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
 from kode.cli.screen.output import print_either
@@ -45,17 +45,17 @@ def main(argv: Sequence[str]) -> int:
         "--from",
         dest="step",
         metavar="STEP",
-        type=whole,
+        type="whole",
         help="from this step on, a live model answers",
     )
     add("--model", metavar="M", help="the model for live steps, instead of the recorded one")
-    add("--times", metavar="N", type=whole, help="number of live runs (1)")
+    add("--times", metavar="N", type="whole", help="number of live runs (1)")
     add("--verify", metavar="CMD", help="command whose exit status says if a live run is good")
     add("--compare", action="store_true", help="add as many live runs without the changes")
     add(
         "--max-budget-usd",
         metavar="X",
-        type=amount,
+        type="amount",
         help="spending limit for all live runs",
     )
     add("--network", action="store_true", help="let calls use the network")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.commands import session_export, team_sessions
-from kode.cli.flags import natural, whole, working_directory
+from kode.cli.flags import working_directory
 from kode.cli.parser import Parser, command_of
 from kode.cli.screen.lines import clean, one_line
 from kode.cli.screen.output import to_json
@@ -95,7 +95,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument(
         "words", nargs="+", metavar="WORD", help="words that must all occur; quote a phrase"
     )
-    parser.add_argument("-n", type=whole, metavar="N", help=f"at most N matches ({SHOWN})")
+    parser.add_argument("-n", type="whole", metavar="N", help=f"at most N matches ({SHOWN})")
     parser.add_argument("--all", action="store_true", help="every place")
     parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
     parser.add_argument("--team", action="store_true", help="search the tasks shared by your team")
@@ -178,7 +178,7 @@ def _unshare(parser: Parser, argv: Sequence[str]) -> int:
 
 def _trim(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
-    parser.add_argument("messages", metavar="N", type=natural, help="number of messages to keep")
+    parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments, session_id = _session_argument(parser, argv)
     kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     print(f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)")
@@ -186,7 +186,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _cleanup(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("days", metavar="DAYS", type=natural, help="number of days without use")
+    parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
     removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)

@@ -27,8 +27,6 @@ from typing import TYPE_CHECKING, TextIO
 from kode.cli.flags import (
     add_model_flags,
     add_permission_flags,
-    seconds,
-    whole,
     working_directory,
 )
 from kode.cli.parser import Parser
@@ -140,8 +138,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
     add("--memory-snapshot", metavar="FILE", help="a snapshot of memory, as JSON")
     add("--agent", metavar="NAME", help="the agent definition to use; `kode agents` lists them")
-    add("--timeout", metavar="S", type=seconds, help="time limit, in seconds of work (1800)")
-    add("--max-steps", metavar="N", type=whole, help="maximum model requests (60)")
+    add("--timeout", metavar="S", type="seconds", help="time limit, in seconds of work (1800)")
+    add("--max-steps", metavar="N", type="whole", help="maximum model requests (60)")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--parent-session", metavar="ID", help="the session that started it")
     add("--from-parent", action="store_true", help=argparse.SUPPRESS)

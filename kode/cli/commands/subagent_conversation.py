@@ -195,8 +195,8 @@ def _transcript(folder: Path, setting: Setting, model: str, provider: str) -> Se
     """A session whose file is among this child's records; of one that continues, its own. Raises:
     KodeError."""
     from kode import durable
-    from kode.session.entries import Header, line_of, timestamp
-    from kode.session.log import Session, load_file, new_session_id
+    from kode.session.entries import Header, line_of, new_session_id, timestamp
+    from kode.session.log import Session, load_file
 
     header = Header(
         id=new_session_id(),

@@ -5,7 +5,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from kode.plugin import Parser, depth, directory, extras, working_directory
+from kode.plugin import Parser, directory, extras, programs, working_directory
 from kode.plugin.errors import EXIT_OK
 
 _ROOT = "let clients work in and below it (repeatable; default: the working directory)"
@@ -23,8 +23,8 @@ def main(argv: Sequence[str]) -> int:
     from kode.plugins.serve.serve import serve
 
     cwd = working_directory(argparse.Namespace(cwd=None))
-    named = [directory(root, "--root") for root in arguments.root]
-    bounds = Bounds(roots=roots_of(named, cwd), full=arguments.allow_full, depth=depth(os.environ))
+    roots = roots_of([directory(root, "--root") for root in arguments.root], cwd)
+    bounds = Bounds(roots=roots, full=arguments.allow_full, depth=programs.depth(os.environ))
     if arguments.memory_only:
         from kode.plugins.serve.memory import make_memory_server
 

@@ -28,5 +28,4 @@ PLUGIN = Plugin(
         )
     },
     exports={"html": "kode.plugins.view.session:session_document"},
-    pages="kode.fleet.pages:PAGES",  # until fleets are a plug-in, which then names them itself
 )

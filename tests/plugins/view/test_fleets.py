@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from kode import paths
-from kode.fleet.queue import Queue, create, open_worker
-from kode.fleet.records import Finished, Fleet, Started, Task
+from kode.plugins.fleet.folders import fleet_folder
+from kode.plugins.fleet.queue import Queue, create, open_worker
+from kode.plugins.fleet.records import Finished, Fleet, Started, Task
 from tests.plugins.view.conftest import HOSTILE, Browser
 from tests.plugins.view.reading import assert_harmless
 
@@ -17,7 +17,7 @@ def fleet(home: Path, *texts: str) -> Queue:
         for number, text in enumerate(texts)
     ]
     about = Fleet(id=ID, created_at="2026-01-01T00:00:00Z")
-    return create(paths.fleet_folder(home) / ID, about, tasks)
+    return create(fleet_folder(home) / ID, about, tasks)
 
 
 def test_a_fleet_shows_its_tasks_and_links_their_sessions(browser: Browser) -> None:

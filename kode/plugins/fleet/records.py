@@ -1,15 +1,15 @@
 """The JSON lines of a queue. `tasks.jsonl` is written once: a `Fleet`, then every `Task`.
-`log.jsonl` only grows, one line for each thing that happened.
+`log.jsonl` only grows, by a line per event.
 
-    Leased      a worker has a task for itself, and the id of its session is chosen
-    Alive       a worker's leases last longer
-    Started     the work tree is there; the process of the task is started next
-    Released    a worker gave a task back, which is to be continued
+    Leased      a worker reserved a task, and its session id is chosen
+    Alive       a worker renewed its leases
+    Started     the worktree exists; the task's process starts next
+    Released    a worker released a task, which has to be continued
     Finished    a task has ended, and how
-    Reopened    a task that had failed is to be continued
-    Resumed     a person has the queue worked on again: failures in a row count from here
-    Cancelled   nothing more is to be started
-    Lost        here the log was cut
+    Reopened    a failed task has to be continued
+    Resumed     a person resumed the queue: failures in a row count from 0 again
+    Cancelled   no more tasks start
+    Lost        the log was cut here
 
 Nothing here touches a file.
 """
@@ -20,19 +20,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from kode.contracts import PermissionMode
-from kode.sealed import is_intact, seal
+from kode.plugin import sealed
+from kode.plugin.contracts import PermissionMode
 
 VERSION = 1
 
-# A queue may come from elsewhere. What becomes part of a path or an argument of git has a form in
-# which it can be nothing else; a line with another one cannot be read.
+# A queue may come from elsewhere. Values that become part of a path or a git argument must have a
+# form that is safe there; a line with any other value cannot be read.
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 ObjectId = Annotated[str, StringConstraints(pattern="^(?:[0-9a-f]{40}|[0-9a-f]{64})?$")]
-"""Of a commit or a tree of git, or ""."""
+"""The object id of a git commit or tree, or ""."""
 PATCH = "changes.patch"
-"""The name of a task's patch in its folder."""
+"""The file name of a task's patch, in the task's folder."""
 PatchPath = Annotated[str, StringConstraints(pattern=f"^(?:tasks/{NAME}/{PATCH})?$")]
 
 Isolation = Literal["worktree", "clone", "copy", "none"]
@@ -42,25 +42,25 @@ Verdict = Literal["passed", "failed", ""]
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """What holds for a whole queue."""
+    """The settings of a whole queue."""
 
     id: Name
     created_at: str
     version: int = VERSION
     jobs: int = 4
-    """Tasks at once, of one worker process."""
+    """How many tasks one worker process runs at once."""
     budget_usd: float | None = None
-    """Of all tasks together; None: no limit."""
+    """For all tasks together; None: no limit."""
     max_failures: int | None = None
-    """Failures in a row after which nothing more is started; None: no limit."""
+    """Failures in a row after which no more tasks start; None: no limit."""
     keep_trees: bool = False
-    """Whether the work tree of a task that succeeded stays."""
+    """Whether the worktree of a successful task is kept."""
     trees: str = ""
-    """The folder of the work trees."""
+    """The folder of the worktrees."""
     flags: tuple[str, ...] = ()
-    """More flags of every `kode run`."""
+    """Additional flags of every `kode run`."""
     tasks: int | None = None
-    """How many there are; an older kode wrote no number."""
+    """The number of tasks; older versions of kode wrote none."""
     type: Literal["fleet"] = "fleet"
 
 
@@ -69,16 +69,16 @@ class Task:
     id: Name
     task: str
     source: str
-    """The folder it is about, absolute; or the address of a repository."""
+    """The absolute path of the folder to work on, or the address of a repository."""
     isolate: Isolation
     base: ObjectId = ""
-    """The commit that the work tree begins with; "" where the source is no repository here."""
+    """The commit that the worktree starts at; "" if the source is not a local repository."""
     model: str | None = None
     mode: PermissionMode | None = None
     budget_usd: float | None = None
     timeout_s: float | None = None
     verify: str = ""
-    """A command that says by its exit status whether the result is good."""
+    """A command whose exit status tells whether the result is good; "" for none."""
     type: Literal["task"] = "task"
 
 
@@ -86,14 +86,14 @@ class Task:
 class Leased:
     task: str
     lease: str
-    """Unlike every other lease."""
+    """The unique id of the lease."""
     worker: Name
     host: str
     pid: int
     until: float
     """Seconds since the epoch, by the clock of `host`."""
     session: Name
-    """That of the first lease, for every later one."""
+    """The session id; every later lease of the task repeats it."""
     type: Literal["leased"] = "leased"
 
 
@@ -110,13 +110,13 @@ class Started:
     lease: str
     at: float
     tree: str
-    """The folder the process works in."""
+    """The root of the worktree, or the source itself."""
     base: ObjectId
-    """What its changes are compared with: a commit or a tree; "" without a work tree of its own."""
+    """The commit or tree to compare the changes with; "" without a worktree."""
     mark: str
-    """In the environment of the process and of all it starts, so that they are found."""
+    """Set in the environment of the process and everything it starts, to find them by."""
     unknown: tuple[str, ...] = ()
-    """Calls of an earlier start whose effect nobody knows: they are not made again unsaid."""
+    """Calls of an earlier start whose effect is unknown. The model must check them first."""
     type: Literal["started"] = "started"
 
 
@@ -126,13 +126,13 @@ class Released:
     lease: str
     reason: str
     killed: bool = False
-    """Whether something else, such as the kernel for lack of memory, ended its process."""
+    """Whether a signal from outside ended its process, such as the kernel's when memory ran out."""
     type: Literal["released"] = "released"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The end of a task. The figures are those of its whole session, but for the seconds."""
+    """The end of a task. Its figures cover the whole session, except for the seconds."""
 
     task: str
     lease: str
@@ -140,26 +140,26 @@ class Finished:
     status: Status
     error: str | None = None
     answer: str = ""
-    """The beginning of what the model said last."""
+    """The start of the model's last message."""
     steps: int = 0
     tokens: int = 0
     """Input and output."""
     cost_usd: float | None = None
-    """None where a price is unknown, or nothing was asked."""
+    """None if a price is unknown or no request was made."""
     seconds: float = 0.0
-    """From the lease to here."""
+    """From the last lease to the end."""
     child_seconds: float = 0.0
-    """Of that, in `kode run`."""
+    """How much of that was spent in `kode run`."""
     verify: Verdict = ""
-    """ "" where there is no command, or it was not run."""
+    """ "" if the task has no check, or it did not run."""
     verify_said: str = ""
-    """The end of its output, where it failed."""
+    """The end of the check's output, if it failed."""
     patch: PatchPath = ""
-    """The file with the changes, relative to the queue; "" where nothing was changed."""
+    """The patch file, relative to the queue; "" without changes."""
     files: tuple[str, ...] = ()
     """The files that the patch changes."""
     tree: str = ""
-    """The work tree, where it was kept."""
+    """The worktree, if it was kept."""
     type: Literal["finished"] = "finished"
 
 
@@ -173,7 +173,7 @@ class Reopened:
 class Resumed:
     at: float
     budget_usd: float | None = None
-    """The new budget of all tasks; None: as before."""
+    """The new budget of all tasks; None: unchanged."""
     type: Literal["resumed"] = "resumed"
 
 
@@ -186,7 +186,7 @@ class Cancelled:
 @dataclass(frozen=True, kw_only=True)
 class Lost:
     size_bytes: int
-    """Of what the log once had, and has no longer."""
+    """How many bytes of the log are missing."""
     type: Literal["lost"] = "lost"
 
 
@@ -200,12 +200,12 @@ def _codec() -> TypeAdapter[Line]:
 
 
 def line_of(line: Line) -> bytes:
-    """One line, without its line feed."""
-    return seal(_codec().dump_json(line, exclude_defaults=False))
+    """The line as bytes, without a line feed."""
+    return sealed.seal(_codec().dump_json(line, exclude_defaults=False))
 
 
 def parse_line(data: bytes) -> Line:
-    """Raises: ValueError for what is none, is damaged, or is of a newer kode."""
-    if not is_intact(data):
+    """Raises: ValueError for a line that is invalid, damaged, or of a newer kode."""
+    if not sealed.is_intact(data):
         raise ValueError("the checksum of the line does not fit")
     return _codec().validate_json(data)

@@ -1,5 +1,5 @@
-"""A queue from elsewhere: status, collect and cancel reach only it and the repositories that its
-tasks name."""
+"""A queue from elsewhere: status, collect and cancel touch only the queue itself and the
+repositories of its tasks."""
 
 import json
 import os
@@ -11,11 +11,12 @@ import pytest
 from kode import paths
 from kode.cli.main import main
 from kode.errors import EXIT_NOT_STARTED, StorageError, UserError
-from kode.fleet import child
-from kode.fleet.owner import SIGNATURE
-from kode.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
-from kode.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
-from tests.fleet.conftest import Make, task
+from kode.plugins.fleet import child
+from kode.plugins.fleet.folders import fleet_folder
+from kode.plugins.fleet.owner import SIGNATURE
+from kode.plugins.fleet.queue import LOG, SPENT, TASKS, Queue, open_queue
+from kode.plugins.fleet.records import Finished, Fleet, Leased, Started, line_of, parse_line
+from tests.plugins.fleet.conftest import Make, task
 
 DATA = Path(__file__).parent / "data" / "hostile_fields.jsonl"
 FIELDS = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -40,7 +41,7 @@ def test_a_field_used_as_path_or_argument_stays_one(
         parse_line(json.dumps(row).encode())
 
 
-def test_a_hostile_task_closes_the_queue_and_records_are_dropped(make: Make) -> None:
+def test_a_hostile_task_blocks_the_queue_but_records_are_dropped(make: Make) -> None:
     queue = make("a")
     with open(queue.folder / LOG, "a") as log:
         row = json.loads(line_of(LINES["leased"])) | {"session": "../../config"}
@@ -72,9 +73,7 @@ def test_a_queue_whose_files_lead_elsewhere_is_not_opened(
     assert (victim.read_bytes() if victim.exists() else None) == before
 
 
-def test_status_prints_nothing_that_a_terminal_obeys(
-    make: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_prints_no_control_sequences(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     queue = make("a")
     evil = "\x1b]0;x\x07\x1b[2J\n\u202e"
     leased = json.loads(line_of(LINES["leased"])) | {"host": evil, "worker": "folder"}
@@ -92,12 +91,12 @@ def test_status_prints_nothing_that_a_terminal_obeys(
     assert len(out.splitlines()) == 4
 
 
-def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
+def test_a_worker_with_an_unreadable_file_keeps_its_lease(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = make("a")
     lease = json.loads(line_of(LINES["leased"]))
-    monkeypatch.setattr("kode.fleet.queue.host", lambda: lease["host"])
+    monkeypatch.setattr("kode.plugins.fleet.queue.host", lambda: lease["host"])
     (queue.folder / "workers" / lease["worker"]).mkdir(parents=True)
     (queue.folder / LOG).write_text(json.dumps(lease) + "\n")
 
@@ -107,7 +106,7 @@ def test_a_worker_with_an_unreadable_file_lives_its_lease_out(
 
 
 def foreign(make: Make, **fields: object) -> Queue:
-    """A queue as somebody else's home would have made it."""
+    """A queue made by another home."""
     queue = make("a", "b", flags=("--permission-mode", "full"), **fields)
     (queue.folder / SIGNATURE).write_text("0" * 64)
     return queue
@@ -158,7 +157,7 @@ def test_another_homes_queue_runs_in_the_given_mode_only(
 def test_a_damaged_key_signs_nothing(make: Make, keep_bytes: int) -> None:
     queue = make("a")
     assert queue.is_own()
-    path = paths.fleet_folder(paths.home()) / "key"
+    path = fleet_folder(paths.home()) / "key"
     cut = path.read_bytes()[:keep_bytes]
     path.write_bytes(cut)
 

@@ -1,5 +1,5 @@
-"""Whose a queue is. A queue decides in which mode and with which flags kode runs, so only one that
-this home has made is obeyed; another's is a list of tasks, and the person gives the mode."""
+"""Tells whether this home made a queue. A queue sets kode's mode and flags, so only a queue of this
+home is obeyed; a queue from elsewhere is just a list of tasks, and the person chooses the mode."""
 
 import contextlib
 import hashlib
@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode import durable, paths
-from kode.contracts import PermissionMode
-from kode.errors import StorageError
-from kode.fleet.records import Fleet, Task
+from kode.plugin import durable
+from kode.plugin.contracts import PermissionMode
+from kode.plugin.errors import StorageError
+from kode.plugins.fleet.folders import fleet_folder
+from kode.plugins.fleet.records import Fleet, Task
 
 KEY_BYTES = 32
 SIGNATURE = "signature"
@@ -26,22 +27,23 @@ def sign(home: Path, folder: Path, tasks: bytes) -> None:
 
 
 def is_own(home: Path, folder: Path, tasks: bytes) -> bool:
-    """Whether this home made a queue with exactly these tasks. One that lies in the home, where
-    only its owner writes, needs no signature: an older kode wrote none. Raises: StorageError."""
-    if Path(os.path.realpath(folder)).parent == Path(os.path.realpath(paths.fleet_folder(home))):
+    """Whether this home made a queue with exactly these tasks. A queue inside the home, where only
+    the owner can write, needs no signature: older versions of kode wrote none. Raises:
+    StorageError."""
+    if Path(os.path.realpath(folder)).parent == Path(os.path.realpath(fleet_folder(home))):
         return True
     try:
-        said = (folder / SIGNATURE).read_text("ascii", "replace")
+        signature = (folder / SIGNATURE).read_text("ascii", "replace")
     except OSError:
         return False
-    return hmac.compare_digest(said.encode(), _digest(home, tasks).encode())
+    return hmac.compare_digest(signature.encode(), _digest(home, tasks).encode())
 
 
-def taken_over(
+def adopt(
     fleet: Fleet, tasks: Sequence[Task], *, id: str, trees: Path, mode: PermissionMode
 ) -> tuple[Fleet, list[Task]]:
-    """What another's queue asks for, as a queue of one's own: in the mode that the person gives,
-    without its flags, with trees in one's own home."""
+    """Another home's fleet and tasks as a new fleet `id` of this home: in the given mode, without
+    the original's flags, with worktrees below `trees`."""
     own = replace(fleet, id=id, trees=str(trees / id), flags=())
     return own, [replace(task, mode=mode) for task in tasks]
 
@@ -51,8 +53,8 @@ def _digest(home: Path, tasks: bytes) -> str:
 
 
 def _key(home: Path) -> bytes:
-    """The secret of a home, made when it is first needed. Raises: StorageError."""
-    path = paths.fleet_folder(home) / "key"
+    """The secret of a home, created on first use. Raises: StorageError."""
+    path = fleet_folder(home) / "key"
     with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
         return _sound(path, path.read_bytes())
     durable.make_folder(path.parent)
@@ -64,15 +66,15 @@ def _key(home: Path) -> bytes:
 
 
 def _sound(path: Path, data: bytes) -> bytes:
-    """The key in a file: with its digest, so that no damaged or shortened one signs. Raises:
-    StorageError for a damaged file, which is set aside."""
+    """Checks the content of a key file, which is the key and its digest, and returns the key.
+    Raises: StorageError for a damaged file, which is renamed."""
     key, digest = data[:KEY_BYTES], data[KEY_BYTES:]
-    # An older kode wrote no digest.
+    # Older versions of kode wrote no digest.
     if len(key) == KEY_BYTES and digest in (b"", hashlib.sha256(key).digest()):
         return key
     aside = durable.set_aside(path)
     raise StorageError(
-        f"{path} was damaged and is kept as {aside.name}; the next fleet makes a new key. A queue "
-        "outside the home that was signed with the old one counts as another's: `kode fleet "
-        "resume` asks for its mode."
+        f"{path} was damaged and is now {aside.name}; the next fleet makes a new key. Queues "
+        "outside the home that were signed with the old key count as another's: `kode fleet "
+        "resume` asks for their mode."
     )

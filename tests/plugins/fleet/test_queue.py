@@ -1,4 +1,4 @@
-"""The folder of a queue: who may take a task, and what a crash leaves."""
+"""The folder of a queue: who may lease a task, and recovery after a crash."""
 
 import time
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kode.errors import SessionError, UserError
-from kode.fleet.queue import LOG, TASKS, Queue, Worker, create, open_queue, open_worker
-from kode.fleet.records import Finished, Leased, Released, Started
-from kode.fleet.state import CLOCKS_DIFFER_S
-from tests.fleet.conftest import Make
+from kode.plugins.fleet.queue import LOG, TASKS, Queue, Worker, create, open_queue, open_worker
+from kode.plugins.fleet.records import Finished, Leased, Released, Started
+from kode.plugins.fleet.state import CLOCK_SKEW_S
+from tests.plugins.fleet.conftest import Make
 
 
 def end(lease: Leased, status: str = "success", **fields: object) -> Finished:
@@ -19,7 +19,7 @@ def end(lease: Leased, status: str = "success", **fields: object) -> Finished:
 
 @pytest.fixture(autouse=True)
 def workers() -> Iterator[list[Worker]]:
-    """Those of a test: each lives until its end, or until it is closed."""
+    """Opens workers that live until they are closed or the test ends."""
     OPEN.clear()
     yield OPEN
     for worker in OPEN:
@@ -50,7 +50,7 @@ def test_two_workers_never_have_the_same_task(make: Make) -> None:
     assert other.lease(worker_of(other)) is None
 
 
-def test_a_gone_workers_task_is_taken_with_its_session(
+def test_a_dead_workers_task_is_leased_with_its_session(
     make: Make,
 ) -> None:
     queue = make("a")
@@ -79,7 +79,7 @@ def test_a_worker_that_lost_its_task_cannot_end_it(make: Make) -> None:
 def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
     queue = make("a", "b")
     now = time.time()
-    for name, until in (("a", now + 3600), ("b", now - CLOCKS_DIFFER_S - 1)):
+    for name, until in (("a", now + 3600), ("b", now - CLOCK_SKEW_S - 1)):
         queue.record(
             Leased(
                 task=name,
@@ -97,7 +97,7 @@ def test_a_remote_worker_is_judged_by_its_lease_alone(make: Make) -> None:
     assert queue.lease(worker_of(queue)) is None
 
 
-def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
+def test_a_line_cut_by_a_crash_is_set_aside(make: Make) -> None:
     queue = make("a")
     worker = worker_of(queue)
     lease = queue.lease(worker)
@@ -106,13 +106,13 @@ def test_a_line_that_a_crash_has_cut_is_kept_aside(make: Make) -> None:
     whole = log.read_bytes()
     log.write_bytes(whole + b'{"type": "finished", "task": "a", "le')
     other = again(queue)
-    assert other.state.tasks["a"].standing == "leased"
+    assert other.state.tasks["a"].phase == "leased"
     assert other.record(end(lease), under=lease)
     assert log.read_bytes().startswith(whole + b'{"task"')
     assert log.with_name("log.jsonl.torn").read_bytes().startswith(b'{"type": "finished"')
 
 
-def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
+def test_a_damaged_line_is_ignored_and_counted(make: Make) -> None:
     queue = make("a")
     lease = queue.lease(worker_of(queue))
     assert lease is not None
@@ -121,7 +121,7 @@ def test_a_damaged_line_is_left_out_and_counted(make: Make) -> None:
     other = again(queue)
     assert other.damaged == [2]
     assert other.record(end(lease), under=lease)
-    assert again(other).state.tasks["a"].standing == "ended"
+    assert again(other).state.tasks["a"].phase == "ended"
 
 
 def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
@@ -133,11 +133,11 @@ def test_repeated_failures_stop_a_fleet_until_resumed(make: Make) -> None:
         queue.record(end(lease, "error"), under=lease)
     assert queue.lease(worker) is None
     assert queue.stopped() == "2 tasks in a row failed."
-    queue.resume(None, failed_too=True)
+    queue.resume(None, reopen_failed=True)
     assert sorted(one.task.id for one in queue.state.open_tasks()) == ["a", "b", "c"]
 
 
-def test_a_spent_budget_starts_nothing_until_it_is_raised(
+def test_a_spent_budget_starts_no_tasks_until_raised(
     make: Make,
 ) -> None:
     queue = make("a", "b", budget_usd=1.0)
@@ -149,7 +149,7 @@ def test_a_spent_budget_starts_nothing_until_it_is_raised(
     assert queue.lease(worker) is None
     assert "$1 is used up" in queue.stopped()
     other = again(queue)
-    other.resume(2.0, failed_too=False)
+    other.resume(2.0, reopen_failed=False)
     assert again(other).lease(worker) is not None
 
 
@@ -163,12 +163,12 @@ def test_a_sessions_cost_is_counted_once(make: Make) -> None:
     assert budget.spent_usd == pytest.approx(0.5)
 
 
-def test_a_cancelled_fleet_starts_nothing_more_and_stays_so(make: Make) -> None:
+def test_a_cancelled_fleet_starts_no_more_tasks_ever(make: Make) -> None:
     queue = make("a")
     queue.cancel()
     assert again(queue).lease(worker_of(queue)) is None
-    with pytest.raises(UserError, match="was cancelled, and stays so"):
-        queue.resume(None, failed_too=False)
+    with pytest.raises(UserError, match="was cancelled and cannot continue"):
+        queue.resume(None, reopen_failed=False)
 
 
 def test_a_folder_holds_one_queue(make: Make) -> None:

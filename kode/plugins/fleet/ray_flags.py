@@ -1,21 +1,21 @@
 """The flags of `kode fleet` for a Ray cluster."""
 
 import argparse
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.flags import amount, natural
-from kode.cli.parser import Parser
-from kode.errors import ConfigError
+from kode.plugin import Parser
+from kode.plugin.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kode.fleet.executors import Executor
+    from kode.plugins.fleet.executors import Executor
 
 RAY = "ray"
 
 
 def add_ray_flags(parser: Parser) -> None:
-    """Adds the flags."""
+    """Adds the flags, whose names begin with `--ray-`."""
     add = parser.add_argument
     where = "the cluster; default: RAY_ADDRESS, one running here, or a new one"
     add("--ray-address", metavar="ADDR", help=where)
@@ -28,22 +28,23 @@ def add_ray_flags(parser: Parser) -> None:
     add(
         "--ray-retries",
         metavar="N",
-        type=natural,
+        type="natural",
         help="retries when a worker or a node is lost (3)",
     )
 
 
 def executor_of(arguments: argparse.Namespace) -> "Executor":
-    """The executor that the flags name. Raises: ConfigError for flags that do not fit it."""
-    from kode.fleet.executors import find_executor
+    """The executor that the flags choose, with their options. Raises: ConfigError for options of
+    another executor."""
+    from kode.plugins.fleet.executors import find_executor
 
-    given = _given(arguments)
-    if given and arguments.executor != RAY:
-        raise ConfigError(f"--ray-{next(iter(given))} goes with --executor {RAY}. Add it.")
-    return partial(find_executor(arguments.executor), **given)
+    options = _options(arguments)
+    if options and arguments.executor != RAY:
+        raise ConfigError(f"--ray-{next(iter(options))} goes with --executor {RAY}. Add it.")
+    return partial(find_executor(arguments.executor), **options)
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         name.removeprefix("ray_"): value
         for name, value in vars(arguments).items()
@@ -52,8 +53,18 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _resources(text: str) -> dict[str, float]:
-    """Parses `CPU=0.5,GPU=1,fast_disk=1`, with the cluster's names."""
+    """Parses `CPU=0.5,GPU=1,fast_disk=1`, where the names are the cluster's."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and number for name, _, number in pairs):
         raise argparse.ArgumentTypeError(f"{text!r} does not look like CPU=0.5,GPU=1")
-    return {name.strip(): amount(number) for name, _, number in pairs}
+    return {name.strip(): _amount(number) for name, _, number in pairs}
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not 0 < amount < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount above 0")
+    return amount

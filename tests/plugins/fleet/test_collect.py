@@ -1,4 +1,4 @@
-"""What tasks have changed, as branches and commits."""
+"""Collecting the changes of tasks as branches and commits."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.collect import Way, choose, collect, patches
-from kode.fleet.queue import Queue, create, open_worker
-from kode.fleet.records import PATCH, Finished, Fleet
-from kode.fleet.trees import Trees
-from tests.fleet.conftest import git, task
+from kode.plugins.fleet.collect import Way, choose, collect, patches
+from kode.plugins.fleet.queue import Queue, create, open_worker
+from kode.plugins.fleet.records import PATCH, Finished, Fleet
+from kode.plugins.fleet.trees import Trees
+from tests.plugins.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def fleet(repository: Path, tmp_path: Path, **written: str) -> Queue:
-    """Tasks that have ended; each has written one text into `a.txt`."""
+    """Finished tasks, each of which wrote one text to `a.txt`."""
     base = git(repository, "rev-parse", "HEAD").strip()
     tasks = [task(name, repository, "worktree", base=base) for name in written]
     about = Fleet(id="20260101-000000-aaaaaa", created_at="", trees=str(tmp_path / "trees"))
@@ -58,22 +58,22 @@ FIRST, LAST, OTHER_FIRST = "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n", "uno\ntwo\n
 def test_commits_merge_in_order_and_conflicts_are_named(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
     (repository / "part/b.txt").write_text("mine, in no commit\n")
-    done = collect(queue, choose(queue, [], all_ended=False), "commit")
-    assert [bool(one.done) for one in done] == [True, False, False]
+    done = collect(queue, choose(queue, [], include_failed=False), "commit")
+    assert [bool(one.ref) for one in done] == [True, False, False]
     assert done[1].conflicts == ("a.txt",)
-    assert done[2].why == "All its changes are already there."
+    assert done[2].reason == "All its changes are already there."
     assert (repository / "a.txt").read_text() == FIRST
     assert (repository / "part/b.txt").read_text() == "mine, in no commit\n"
     assert git(repository, "log", "--format=%s").splitlines() == ["Do first.", "Begin"]
     assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b")
 
 
-def test_collected_again_nothing_is_committed_twice(repository: Path, tmp_path: Path) -> None:
+def test_collecting_twice_commits_nothing_twice(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST)
-    tasks = choose(queue, [], all_ended=False)
+    tasks = choose(queue, [], include_failed=False)
     collect(queue, tasks, "commit")
     (again,) = collect(queue, tasks, "commit")
-    assert again.why == "All its changes are already there."
+    assert again.reason == "All its changes are already there."
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "2"
 
 
@@ -81,26 +81,26 @@ def test_uncommitted_work_is_never_overwritten(repository: Path, tmp_path: Path)
     queue = fleet(repository, tmp_path, first=FIRST)
     (repository / "a.txt").write_text("mine\n")
     with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
-        collect(queue, choose(queue, [], all_ended=False), "commit")
+        collect(queue, choose(queue, [], include_failed=False), "commit")
     assert (repository / "a.txt").read_text() == "mine\n"
     assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
 
 
-def test_branches_begin_where_their_tasks_began(repository: Path, tmp_path: Path) -> None:
+def test_branches_start_where_their_tasks_started(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
-    done = collect(queue, choose(queue, [], all_ended=False), "branch")
-    assert [git(repository, "show", f"{one.done}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
-    (again, _) = collect(queue, choose(queue, [], all_ended=False), "branch")
-    assert "There is already a branch" in again.why
+    done = collect(queue, choose(queue, [], include_failed=False), "branch")
+    assert [git(repository, "show", f"{one.ref}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
+    (again, _) = collect(queue, choose(queue, [], include_failed=False), "branch")
+    assert "There is already a branch" in again.reason
 
 
-def test_only_what_is_named_is_collected(repository: Path, tmp_path: Path) -> None:
+def test_only_the_named_tasks_are_collected(repository: Path, tmp_path: Path) -> None:
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
-    assert [one.task.id for one in choose(queue, ["last"], all_ended=False)] == ["last"]
+    assert [one.task.id for one in choose(queue, ["last"], include_failed=False)] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
-        choose(queue, ["gone"], all_ended=False)
+        choose(queue, ["gone"], include_failed=False)
 
 
 PATCHES = [
@@ -130,7 +130,7 @@ def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(
     inside, around = contents(repository / ".git", "objects"), contents(tmp_path, "repository")
 
     with suppress(UserError):
-        collect(queue, choose(queue, [], all_ended=False), way)
+        collect(queue, choose(queue, [], include_failed=False), way)
 
     assert contents(tmp_path, "repository") == around
     now = contents(repository / ".git", "objects")
@@ -154,4 +154,4 @@ def test_a_patch_outside_the_queue_is_not_read(kind: str, repository: Path, tmp_
         (tmp_path / "kept").rename(path)
 
     with pytest.raises(UserError, match="is not a file of this queue"):
-        list(patches(queue, choose(queue, [], all_ended=False)))
+        list(patches(queue, choose(queue, [], include_failed=False)))

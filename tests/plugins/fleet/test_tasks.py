@@ -1,4 +1,4 @@
-"""A file of tasks is checked before anything starts."""
+"""Task files are validated before anything starts."""
 
 import json
 from pathlib import Path
@@ -6,38 +6,38 @@ from pathlib import Path
 import pytest
 
 from kode.errors import ConfigError
-from kode.fleet.records import Task
-from kode.fleet.tasks import Usual, rows_of, rows_over, tasks_of
-from tests.fleet.conftest import git
+from kode.plugins.fleet.records import Task
+from kode.plugins.fleet.tasks import Defaults, parse_rows, rows_from_template, tasks_from
 from tests.needs import needs
+from tests.plugins.fleet.conftest import git
 
 
-def tasks(rows: list[dict[str, object]], usual: Usual) -> list[Task]:
-    return tasks_of(rows_of("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
+def tasks(rows: list[dict[str, object]], usual: Defaults) -> list[Task]:
+    return tasks_from(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), usual)
 
 
 def test_a_worktree_is_refused_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="git is not installed"):
-        tasks([{"task": "Fix it", "isolate": "worktree"}], Usual(cwd=tmp_path))
+        tasks([{"task": "Fix it", "isolate": "worktree"}], Defaults(cwd=tmp_path))
 
 
-def test_a_task_begins_with_the_checked_out_commit(
+def test_a_task_starts_at_the_checked_out_commit(
     repository: Path,
 ) -> None:
-    (one,) = tasks([{"task": "Fix it"}], Usual(cwd=repository / "part"))
+    (one,) = tasks([{"task": "Fix it"}], Defaults(cwd=repository / "part"))
     assert (one.id, one.isolate, one.source) == ("1", "clone", str(repository / "part"))
     assert one.base == git(repository, "rev-parse", "HEAD").strip()
 
 
 def test_a_plain_folder_is_copied(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], Usual(cwd=tmp_path))
+    (one,) = tasks([{"task": "Fix it", "cwd": "plain"}], Defaults(cwd=tmp_path))
     assert (one.isolate, one.base) == ("copy", "")
 
 
-def test_a_line_wins_over_what_holds_for_all(tmp_path: Path) -> None:
-    usual = Usual(cwd=tmp_path, model="one", verify="make test", budget_usd=1.0)
+def test_a_line_overrides_the_defaults(tmp_path: Path) -> None:
+    usual = Defaults(cwd=tmp_path, model="one", verify="make test", budget_usd=1.0)
     rows: list[dict[str, object]] = [
         {"task": "a"},
         {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "acceptEdits"},
@@ -49,12 +49,12 @@ def test_a_line_wins_over_what_holds_for_all(tmp_path: Path) -> None:
 
 
 def test_a_template_makes_a_task_of_each_repository() -> None:
-    rows = rows_over("Update {name} in {repo}", ["lib/one/", "https://host/two.git"])
+    rows = rows_from_template("Update {name} in {repo}", ["lib/one/", "https://host/two.git"])
     assert [row.task for row in rows] == [
         "Update one in lib/one/",
         "Update two in https://host/two.git",
     ]
-    assert [one.isolate for one in tasks_of(rows[1:], Usual(cwd=Path("/")))] == ["clone"]
+    assert [one.isolate for one in tasks_from(rows[1:], Defaults(cwd=Path("/")))] == ["clone"]
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_faults_in_tasks_are_named_before_anything_starts(
     line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        tasks_of(rows_of(line, "tasks.jsonl"), Usual(cwd=tmp_path))
+        tasks_from(parse_rows(line, "tasks.jsonl"), Defaults(cwd=tmp_path))
     assert said in str(caught.value)

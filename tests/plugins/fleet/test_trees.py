@@ -1,4 +1,4 @@
-"""Work trees: each task has its own, and what it changes there becomes a patch."""
+"""Each task has its own worktree, and its changes there become a patch."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.fleet.records import PATCH, Isolation, Task
-from kode.fleet.trees import Trees
-from tests.fleet.conftest import git, task
+from kode.plugins.fleet.records import PATCH, Isolation, Task
+from kode.plugins.fleet.trees import Trees
+from tests.plugins.fleet.conftest import git, task
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def of(repository: Path, isolate: Isolation, part: str = "") -> Task:
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_a_tasks_changes_become_a_patch_and_spare_the_source(
+def test_changes_become_a_patch_and_leave_the_source_alone(
     isolate: Isolation, repository: Path, trees: Trees
 ) -> None:
     one = of(repository, isolate, "part")
@@ -46,9 +46,7 @@ def test_a_tasks_changes_become_a_patch_and_spare_the_source(
     assert not (repository / "part/b.txt").exists()
 
 
-def test_a_copy_holds_uncommitted_work_and_its_patch_does_not(
-    repository: Path, trees: Trees
-) -> None:
+def test_a_copy_has_uncommitted_work_and_its_patch_has_not(repository: Path, trees: Trees) -> None:
     (repository / "a.txt").write_text("mine\n")
     one = of(repository, "copy")
     tree = trees.make(one)
@@ -80,7 +78,7 @@ def test_a_change_in_the_moment_of_the_checkout_is_seen(repository: Path, trees:
 
 
 @pytest.mark.parametrize("isolate", ["worktree", "clone", "copy"])
-def test_a_crashed_tasks_tree_is_made_anew(
+def test_a_crashed_tasks_worktree_is_recreated(
     isolate: Isolation, repository: Path, trees: Trees
 ) -> None:
     one = of(repository, isolate)

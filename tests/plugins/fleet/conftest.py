@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.fleet.queue import Queue, create
-from kode.fleet.records import Fleet, Isolation, Task
+from kode.plugins.fleet.queue import Queue, create
+from kode.plugins.fleet.records import Fleet, Isolation, Task
 from tests.needs import skip_without
 
 Make = Callable[..., Queue]
@@ -19,7 +19,7 @@ def task(id: str, source: Path, isolate: Isolation = "none", **fields: str) -> T
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A queue of tasks of these names."""
+    """Makes a queue of tasks with these names."""
 
     def make(*names: str, **fields: object) -> Queue:
         fleet = Fleet(
@@ -43,7 +43,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two files, one commit."""
+    """A repository with one commit."""
     skip_without("git")
     folder = tmp_path / "repository"
     (folder / "part").mkdir(parents=True)

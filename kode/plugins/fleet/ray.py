@@ -1,9 +1,10 @@
-"""On a Ray cluster. Each task is one Ray task, which does what a worker does everywhere, on a node
-that Ray chooses. All that counts is in the queue: Ray carries no result, and its store no state.
+"""Runs a queue on a Ray cluster. Each task is one Ray task, which does a worker's job on a node
+that Ray chooses. Everything that matters is in the queue: Ray carries no results and stores no
+state.
 
-Ray is asked to start nothing again by itself. A task whose node was lost is free once its lease has
-run out, or at once where its process is seen to be gone; then it is handed to Ray again. Ray's own
-retry would hold its part of a node while it waits for that.
+Ray's own retries are off. If a node is lost, its task is free once the lease has expired, or at
+once if the worker is seen to be gone; then it is submitted again. Ray's retry would occupy part of
+a node while waiting for that.
 """
 
 import asyncio
@@ -19,24 +20,26 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
-from kode import __version__, paths
-from kode.errors import KodeError, UserError
-from kode.fleet.child import END_GRACE_S
-from kode.fleet.queue import Queue, host, open_queue
-from kode.fleet.state import TaskState
-from kode.fleet.worker import POLL_S, Show, work
+from kode.plugin import kode_version as __version__
+from kode.plugin import paths
+from kode.plugin.errors import KodeError, UserError
+from kode.plugins.fleet.child import END_GRACE_S
+from kode.plugins.fleet.queue import Queue, host, open_queue
+from kode.plugins.fleet.state import TaskState
+from kode.plugins.fleet.worker import POLL_S, Show, work
 
 RETRIES = 3
-"""How often a task is handed to Ray again that did not come to an end."""
+"""How often a task that did not end is submitted again."""
 ONE_CPU: Mapping[str, float] = {"CPU": 1.0}
 END_S = END_GRACE_S + 10.0
-"""For workers that are asked to end: they give their tasks back."""
+"""How long cancelled workers get to release their tasks."""
 CONNECT_S = 15.0
+"""How long an address may take to accept a connection."""
 OWN_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-"""Resources that Ray takes under names of their own."""
+"""Resources for which Ray's API has its own parameter."""
 
 
-async def work_on_ray(
+async def run_on_ray(
     queue: Queue,
     show: Show,
     *,
@@ -44,17 +47,17 @@ async def work_on_ray(
     resources: Mapping[str, float] = ONE_CPU,
     retries: int = RETRIES,
 ) -> None:
-    """Has a queue worked on by Ray, `queue.fleet.jobs` tasks at once; Ray sets `resources` aside
-    for each. Without an address it is the cluster of `RAY_ADDRESS`, else one that runs on this
-    machine, else one that is started here for as long as this takes.
+    """Runs a queue on Ray, `queue.fleet.jobs` tasks at once; Ray reserves `resources` for each.
+    Without an address, uses the cluster of `RAY_ADDRESS`, else one running on this machine, else
+    one that it starts here for the duration.
 
-    Raises: UserError where there is no such cluster, no node has what a task needs, or one lacks
-    what every node needs; KodeError where a task came to no end in `retries` more starts;
+    Raises: UserError if the cluster cannot be reached, no node has the resources, or a node lacks
+    kode or the shared folder; KodeError if a task did not end after `retries` more submissions;
     StorageError.
     """
-    # Not in the main thread, where Ray would put its own handler of SIGTERM.
+    # In a thread: in the main thread, Ray would install its own handler of SIGTERM.
     await asyncio.to_thread(_connect, queue, address)
-    fleet = _OnRay(queue, show, resources, retries)
+    fleet = _RayFleet(queue, show, resources, retries)
     try:
         _check_that_a_node_has(resources)
         await fleet.run()
@@ -62,8 +65,8 @@ async def work_on_ray(
         await asyncio.shield(fleet.end())
 
 
-class _OnRay:
-    """One fleet on a cluster that is connected."""
+class _RayFleet:
+    """One fleet on a connected cluster."""
 
     def __init__(
         self, queue: Queue, show: Show, resources: Mapping[str, float], retries: int
@@ -73,16 +76,16 @@ class _OnRay:
         self.retries = retries
         self.resources = resources
         self.running: dict[asyncio.Future[str], tuple[str, Any]] = {}
-        """What Ray has: the id of the task, and Ray's reference."""
+        """Submitted tasks: the id, and Ray's reference."""
         self.submissions: Counter[str] = Counter()
-        self.lost: dict[str, str] = {}
-        """Tasks that came to no end, and why."""
+        self.failures: dict[str, str] = {}
+        """Why a task's latest submission did not end it, by task id."""
 
     async def run(self) -> None:
-        """Raises: KodeError."""
+        """Submits tasks until none is left. Raises: KodeError; StorageError."""
         while True:
-            for one in self._to_submit():
-                self._submit(one)
+            for state in self._to_submit():
+                self._submit(state)
             if not self.running and self._is_over():
                 break
             if self.running:
@@ -91,73 +94,73 @@ class _OnRay:
                 )
             else:
                 await asyncio.sleep(POLL_S)
-            self._take_in()
+            self._collect_finished()
         if not self.queue.stopped() and (left := self._exhausted()):
-            why = "; ".join(f"{name} ({self.lost[name]})" for name in left)
+            tasks = "; ".join(f"{name} ({self.failures[name]})" for name in left)
             raise KodeError(
-                f"--ray-retries {self.retries} was not enough for {why}. What they did is kept: "
+                f"--ray-retries {self.retries} was not enough for {tasks}. Their work is kept: "
                 f"`kode fleet resume {self.queue.fleet.id}` continues it."
             )
 
     async def end(self) -> None:
-        """Ends what Ray still has; workers give their tasks back."""
+        """Cancels what Ray still has, so that workers release their tasks, and disconnects."""
         for _, ref in self.running.values():
             with contextlib.suppress(RayError):
                 ray.cancel(ref)
         if self.running:
             await asyncio.wait(self.running, timeout=END_S)
             for future in self.running:
-                # Each is looked at, or asyncio says that nobody did.
+                # asyncio warns about exceptions that nobody has retrieved.
                 _ = future.cancelled() or (future.done() and future.exception())
         self._show_new()
         await asyncio.to_thread(ray.shutdown)
 
     def _to_submit(self) -> Iterator[TaskState]:
-        """What Ray is to have now. Handing over more would only have it wait there."""
+        """The tasks to submit now. More than `jobs` would only wait in Ray's own queue."""
         if self.queue.stopped():
             return
         names = {name for name, _ in self.running.values()}
         room = self.queue.fleet.jobs - len(names)
-        for one in list(self.queue.state.open_tasks()):
+        for state in list(self.queue.state.open_tasks()):
             if room <= 0:
                 return
-            tried = self.submissions[one.task.id] > self.retries
-            if not tried and one.task.id not in names and self.queue.is_free(one):
+            exhausted = self.submissions[state.task.id] > self.retries
+            if not exhausted and state.task.id not in names and self.queue.is_free(state):
                 room -= 1
-                yield one
+                yield state
 
-    def _submit(self, one: TaskState) -> None:
-        """Raises: UserError for resources that Ray does not take."""
+    def _submit(self, state: TaskState) -> None:
+        """Raises: UserError for resources that Ray rejects."""
         own = {OWN_OPTIONS[name]: n for name, n in self.resources.items() if name in OWN_OPTIONS}
         others = {name: n for name, n in self.resources.items() if name not in OWN_OPTIONS}
         options = {"num_cpus": 0, **own, "resources": others, "max_retries": 0}
         try:
-            on_ray = ray.remote(work_on_task).options(**options)
-            ref = on_ray.remote(str(self.queue.folder), str(paths.home()), one.task.id)
+            on_ray = ray.remote(run_task).options(**options)
+            ref = on_ray.remote(str(self.queue.folder), str(paths.home()), state.task.id)
         except ValueError as error:
             raise UserError(f"--ray-resources: Ray says: {error}") from None
-        self.running[asyncio.wrap_future(ref.future())] = one.task.id, ref
-        self.submissions[one.task.id] += 1
+        self.running[asyncio.wrap_future(ref.future())] = state.task.id, ref
+        self.submissions[state.task.id] += 1
 
     def _is_over(self) -> bool:
-        open_tasks = {one.task.id for one in self.queue.state.open_tasks()}
+        open_tasks = {state.task.id for state in self.queue.state.open_tasks()}
         return bool(self.queue.stopped()) or not open_tasks - set(self._exhausted())
 
     def _exhausted(self) -> list[str]:
-        """The open tasks that are not handed over again."""
+        """The open tasks that are not submitted again."""
         return [
-            one.task.id
-            for one in self.queue.state.open_tasks()
-            if self.submissions[one.task.id] > self.retries
+            state.task.id
+            for state in self.queue.state.open_tasks()
+            if self.submissions[state.task.id] > self.retries
         ]
 
-    def _take_in(self) -> None:
-        """What came of what Ray had. Raises: UserError; StorageError."""
+    def _collect_finished(self) -> None:
+        """Removes finished submissions. Raises: UserError; StorageError."""
         done = [future for future in self.running if future.done()]
-        self._show_new()  # after that: what they came to is on record
+        self._show_new()  # their results are recorded by now
         for future in done:
             name, _ = self.running.pop(future)
-            self.lost[name] = _why(future)
+            self.failures[name] = _failure(future)
 
     def _show_new(self) -> None:
         for record in self.queue.refresh():
@@ -165,22 +168,21 @@ class _OnRay:
                 self.show(self.queue.state.tasks[record.task], record)
 
 
-def work_on_task(folder: str, home: str, task_id: str) -> str:
-    """What one Ray task does, on some node: works on one task of the queue in `folder`. Cancelled
-    by Ray or asked to end, it gives the task back. Returns what is wrong with the node, "" where
-    nothing is."""
+def run_task(folder: str, home: str, task_id: str) -> str:
+    """The function that Ray runs on a node: runs one task of the queue in `folder`. If cancelled by
+    Ray or terminated, releases the task. Returns what is wrong with the node, or ""."""
     os.environ["KODE_HOME"] = home
     try:
         queue = open_queue(Path(home), folder)
-        asyncio.run(work(queue, lambda one, record: None, jobs=1, only=task_id))
+        asyncio.run(work(queue, lambda state, record: None, jobs=1, only=task_id))
     except KodeError as error:
         return f"{host()}: {error}"
     return ""
 
 
-def _why(future: "asyncio.Future[str]") -> str:
-    """Why a Ray task did not end its task, where it did not; a sentence or less. Raises: UserError
-    for what starting again would not change."""
+def _failure(future: "asyncio.Future[str]") -> str:
+    """Why a submission may not have ended its task, in a few words. Raises: UserError if submitting
+    it again would not help."""
     try:
         if fault := future.result():
             raise UserError(
@@ -204,12 +206,12 @@ def _connect(queue: Queue, address: str | None) -> None:
     """Raises: UserError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray prints what its daemons report to stdout, between our results, and has no setting for it.
-    # What matters of it comes as the error of a task, and all of it is in Ray's own logs.
+    # What matters arrives as a task's error, and Ray's own logs have all of it.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
     try:
-        _reach(address or os.environ.get("RAY_ADDRESS", ""))
-        # Ray puts its driver's working directory before all else where its workers look for
-        # modules: a project's `json.py` must not become part of them.
+        _check_address(address or os.environ.get("RAY_ADDRESS", ""))
+        # Ray puts the driver's working directory first in its workers' module path, and they must
+        # not import a project's `json.py`.
         with contextlib.chdir(queue.folder):
             ray.init(
                 address,
@@ -218,28 +220,29 @@ def _connect(queue: Queue, address: str | None) -> None:
                 logging_level=logging.ERROR,
             )
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        said = [*str(getattr(error, "strerror", "") or error).splitlines(), type(error).__name__]
+        text = str(getattr(error, "strerror", "") or error)
+        reason, *_ = [*text.splitlines(), type(error).__name__]
         raise UserError(
             f"No Ray cluster could be used{f' at {address}' if address else ''}: "
-            f"{said[0].rstrip('.')}. `ray status` looks at it; --executor local needs none."
+            f"{reason.rstrip('.')}. `ray status` shows it; --executor local needs none."
         ) from None
 
 
-def _reach(address: str) -> None:
-    """Ray would try an address that nobody listens on for minutes. Raises: OSError."""
+def _check_address(address: str) -> None:
+    """Checks that somebody listens at an address: Ray would try for minutes. Raises: OSError."""
     name, _, port = address.rpartition(":")
     if name and port.isdigit():
         socket.create_connection((name.rpartition("/")[2], int(port)), CONNECT_S).close()
 
 
 def _check_that_a_node_has(resources: Mapping[str, float]) -> None:
-    """Ray would wait without a word. Raises: UserError."""
+    """Checks the resources: Ray would wait silently. Raises: UserError."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(all(node.get(name, 0) >= n for name, n in resources.items()) for node in nodes):
         needed = ", ".join(f"{name}={n:g}" for name, n in resources.items())
         most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in resources}
         has = ", ".join(f"{name}={n:g}" for name, n in most.items())
         raise UserError(
-            f"A task needs {needed}, and no node of the cluster has that; the most that one has "
-            f"is {has}. Ask for less with --ray-resources, or add a node."
+            f"A task needs {needed}, and no node of the cluster has that; the most that one has is "
+            f"{has}. Ask for less with --ray-resources, or add a node."
         )

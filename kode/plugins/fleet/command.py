@@ -1,28 +1,31 @@
-"""`kode fleet`: many tasks, each a `kode run` of its own, from a queue that outlives processes."""
+"""Parses the command line of `kode fleet`, runs queues and prints their results."""
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from kode import paths
-from kode.cli.commands.fleet_ray import add_ray_flags, executor_of
-from kode.cli.flags import MODES, amount, seconds, whole, working_directory
-from kode.cli.parser import Parser, command_of
-from kode.cli.screen.fleet_lines import conclusion, json_lines, lines, table
-from kode.cli.screen.lines import clean
-from kode.cli.screen.output import print_line, to_json
-from kode.contracts import MODE_CALLED
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
-from kode.interrupts import cancelled_by_signals
-from kode.messages import plural, shorten
+from kode.plugin import (
+    Parser,
+    cancelled_by_signals,
+    clean,
+    command_of,
+    paths,
+    print_either,
+    working_directory,
+)
+from kode.plugin.contracts import MODE_CALLED, MODE_MEANS
+from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError, UserError
+from kode.plugin.messages import plural, shorten
+from kode.plugins.fleet.lines import conclusion, json_lines, lines, table
+from kode.plugins.fleet.ray_flags import add_ray_flags, executor_of
 
 if TYPE_CHECKING:
-    from kode.contracts import PermissionMode
-    from kode.fleet.executors import Executor
-    from kode.fleet.queue import Queue
+    from kode.plugin.contracts import PermissionMode
+    from kode.plugins.fleet.executors import Executor
+    from kode.plugins.fleet.queue import Queue
 
 COMMANDS = {
     "run": "start a fleet: one task per line, or a template over repositories",
@@ -32,13 +35,13 @@ COMMANDS = {
     "collect": "collect changes as patches, branches or commits",
 }
 WORKER = "worker"
-"""What executors start; no command for people."""
+"""Executors and cluster schedulers start this command; it is not listed for people."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode fleet` with these arguments and returns its exit code."""
     if argv and argv[0] == WORKER:
-        return _worker(Parser("kode fleet worker", "Works on a queue."), argv[1:])
+        return _worker(Parser("kode fleet worker", "Run tasks of a queue."), argv[1:])
     name, parser, rest = command_of("fleet", COMMANDS, argv)
     commands: dict[str, Callable[[Parser, Sequence[str]], int]] = {
         "run": _run,
@@ -60,14 +63,14 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         "--template", metavar="TEXT", help="one task per repository: {repo} and {name} are replaced"
     )
     add("--repos", metavar="REPO", nargs="+", default=[], help="folders or addresses")
-    add("--jobs", metavar="N", type=whole, default=4, help="tasks at once (4)")
-    add("--budget-usd", metavar="X", type=amount, help="spending limit of all tasks together")
-    add("--task-budget-usd", metavar="X", type=amount, help="spending limit of each task")
-    add("--timeout", metavar="S", type=seconds, help="time limit of each task")
+    add("--jobs", metavar="N", type="whole", default=4, help="tasks at once (4)")
+    add("--budget-usd", metavar="X", type="amount", help="spending limit of all tasks together")
+    add("--task-budget-usd", metavar="X", type="amount", help="spending limit of each task")
+    add("--timeout", metavar="S", type="seconds", help="time limit of each task")
     add(
         "--max-failures",
         metavar="N",
-        type=whole,
+        type="whole",
         default=20,
         help="stop after N failures in a row (20)",
     )
@@ -82,7 +85,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     add(
         "--permission-mode",
         type=lambda name: MODE_CALLED.get(name, name),
-        choices=MODES,
+        choices=tuple(MODE_MEANS),
         help="auto-edit, but ask with --isolate none",
     )
     add("--queue", metavar="DIR", help="keep the queue in this folder")
@@ -93,16 +96,16 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     argv, flags = _split(argv)
     arguments = parser.parse(argv)
     executor = executor_of(arguments)
-    from kode.fleet.queue import create
-    from kode.fleet.records import Fleet
-    from kode.fleet.tasks import Usual, tasks_of
-    from kode.session.entries import timestamp
-    from kode.session.log import new_session_id
+    from kode.plugin.entries import new_session_id, timestamp
+    from kode.plugins.fleet.folders import fleet_folder, trees_folder
+    from kode.plugins.fleet.queue import create
+    from kode.plugins.fleet.records import Fleet
+    from kode.plugins.fleet.tasks import Defaults, tasks_from
 
     cwd = working_directory(arguments)
-    tasks = tasks_of(
+    tasks = tasks_from(
         _rows(arguments),
-        Usual(
+        Defaults(
             cwd=cwd,
             model=arguments.model,
             mode=arguments.permission_mode,
@@ -113,8 +116,8 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         ),
     )
     home, id = paths.home(), new_session_id()
-    folder = Path(arguments.queue).absolute() if arguments.queue else paths.fleet_folder(home) / id
-    trees = Path(arguments.trees).absolute() if arguments.trees else paths.fleet_trees(home)
+    folder = Path(arguments.queue).absolute() if arguments.queue else fleet_folder(home) / id
+    trees = Path(arguments.trees).absolute() if arguments.trees else trees_folder(home)
     fleet = Fleet(
         id=id,
         created_at=timestamp(),
@@ -132,18 +135,18 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
 def _resume(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     _add_queue(parser)
-    add("--jobs", metavar="N", type=whole, help="tasks at once")
+    add("--jobs", metavar="N", type="whole", help="tasks at once")
     add(
         "--budget-usd",
         metavar="X",
-        type=amount,
+        type="amount",
         help="the new limit, including what was already spent",
     )
     add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     add(
         "--permission-mode",
         type=lambda name: MODE_CALLED.get(name, name),
-        choices=MODES,
+        choices=tuple(MODE_MEANS),
         help="the mode of a queue that another home made",
     )
     _add_executor(parser)
@@ -152,22 +155,24 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     queue = _open(arguments)
     if not queue.is_own():
         queue = _take_over(queue, arguments.permission_mode)
-    queue.resume(arguments.budget_usd, failed_too=arguments.failed)
+    queue.resume(arguments.budget_usd, reopen_failed=arguments.failed)
     return _drive(queue, executor, arguments)
 
 
 def _take_over(queue: "Queue", mode: "PermissionMode | None") -> "Queue":
-    """The open tasks of a queue that another home made, as a queue of this one, in the mode that
-    the person gives. Shows them. Raises: ConfigError where none is given; StorageError."""
-    from kode.fleet.owner import taken_over
-    from kode.fleet.queue import create
-    from kode.session.log import new_session_id
+    """Prints the unfinished tasks of a queue that another home made, and copies them to a new queue
+    of this home, to run in the mode that the person chose. Raises: ConfigError without a mode;
+    StorageError."""
+    from kode.plugin.entries import new_session_id
+    from kode.plugins.fleet.folders import fleet_folder, trees_folder
+    from kode.plugins.fleet.owner import adopt
+    from kode.plugins.fleet.queue import create
 
-    tasks = [one.task for one in queue.state.open_tasks()]
+    tasks = [state.task for state in queue.state.open_tasks()]
     for task in tasks:
         check = f"; check: {task.verify}" if task.verify else ""
-        asked = f"{task.id}  {task.source} ({task.isolate}): {shorten(task.task, 100)}{check}"
-        print(clean(asked), file=sys.stderr)
+        line = f"{task.id}  {task.source} ({task.isolate}): {shorten(task.task, 100)}{check}"
+        print(clean(line), file=sys.stderr)
     if mode is None:
         raise ConfigError(
             f"{queue.folder} was made by another home: its modes and flags are not used. Give the "
@@ -175,18 +180,18 @@ def _take_over(queue: "Queue", mode: "PermissionMode | None") -> "Queue":
             f"{queue.folder} --permission-mode auto-edit`."
         )
     home, id = paths.home(), new_session_id()
-    trees = paths.fleet_trees(home)
-    fleet, tasks = taken_over(queue.fleet, tasks, id=id, trees=trees, mode=mode)
-    return create(paths.fleet_folder(home) / id, fleet, tasks)
+    trees = trees_folder(home)
+    fleet, tasks = adopt(queue.fleet, tasks, id=id, trees=trees, mode=mode)
+    return create(fleet_folder(home) / id, fleet, tasks)
 
 
 def _worker(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--index", type=int, metavar="N", help="only this task, from 0")
-    parser.add_argument("--jobs", type=whole, metavar="N", default=1, help="tasks at once (1)")
+    parser.add_argument("--jobs", type="whole", metavar="N", default=1, help="tasks at once (1)")
     arguments = parser.parse(argv)
-    from kode.fleet.state import is_good
-    from kode.fleet.worker import work
+    from kode.plugins.fleet.state import is_good
+    from kode.plugins.fleet.worker import work
 
     queue = _open(arguments)
     if not queue.is_own():
@@ -199,7 +204,7 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
         raise ConfigError(f"--index {arguments.index}: the queue has {len(tasks)} tasks, from 0.")
     only = None if arguments.index is None else tasks[arguments.index]
     code = _until_stopped(work(queue, json_lines(queue), jobs=arguments.jobs, only=only))
-    ends = [one.finished for name, one in queue.state.tasks.items() if only in (None, name)]
+    ends = [state.finished for name, state in queue.state.tasks.items() if only in (None, name)]
     if code == EXIT_OK and not all(end is not None and is_good(end) for end in ends):
         return EXIT_FAILED
     return code
@@ -207,41 +212,39 @@ def _worker(parser: Parser, argv: Sequence[str]) -> int:
 
 def _status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
-    parser.add_argument("--json", action="store_true", help="a JSON object a task")
+    parser.add_argument("--json", action="store_true", help="one JSON object per task")
     arguments = parser.parse(argv)
-    from kode.fleet.report import rows_of
+    from kode.plugins.fleet.report import rows_of
 
     queue = _open(arguments)
     rows = rows_of(queue)
     if arguments.json:
         for row in rows:
-            print_line(to_json(row.as_json()))
-        return EXIT_OK
-    for line in table(rows):
-        print_line(clean(line))
-    print_line(clean(conclusion(queue)))
+            print_either(row.as_json(), (), as_json=True)
+    else:
+        print_either(None, [*table(rows), conclusion(queue)], as_json=False)
     return EXIT_OK
 
 
 def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     arguments = parser.parse(argv)
-    from kode.fleet.child import end_orphans
+    from kode.plugins.fleet.child import end_orphans
 
     queue = _open(arguments)
     for started in queue.cancel():
         asyncio.run(end_orphans(started.mark))
-    running = [one for one in queue.state.open_tasks() if one.lease is not None]
-    alive = [one for one in running if one.lease is not None and not queue.is_gone(one.lease)]
+    leases = [state.lease for state in queue.state.open_tasks() if state.lease is not None]
+    alive = [lease for lease in leases if not queue.is_gone(lease)]
     text = f"Fleet {queue.fleet.id}: {conclusion(queue)}"
     if alive:
-        text += f" {len(alive)} running tasks are being ended by their workers."
-    print_line(clean(text))
+        text += f" Workers are stopping {plural(len(alive), 'running task')}."
+    print_either(None, [text], as_json=False)
     return EXIT_OK
 
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.fleet.collect import Way, choose, collect, patches
+    from kode.plugins.fleet.collect import Way, choose, collect, patches
 
     _add_queue(parser)
     add = parser.add_argument
@@ -250,53 +253,53 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     add("--all", action="store_true", help="include tasks that failed")
     arguments = parser.parse(argv)
     queue = _open(arguments)
-    tasks = choose(queue, arguments.names, all_ended=arguments.all)
+    tasks = choose(queue, arguments.names, include_failed=arguments.all)
     if not tasks:
         raise UserError(
-            "There is nothing to collect: no task that was chosen has changes. "
+            "There is nothing to collect: no selected task has changes. "
             f"`kode fleet status {queue.fleet.id}` shows each task"
             + ("." if arguments.all else ", and `--all` includes those that failed.")
         )
     if arguments.way == "patch":
         sys.stdout.flush()
         for _, patch in patches(queue, tasks):
-            if sys.stdout.isatty():  # a file may hold what a terminal would obey
-                print_line(clean(patch.decode("utf-8", "replace")))
+            if sys.stdout.isatty():  # a file may contain control sequences
+                print_either(None, [patch.decode("utf-8", "replace")], as_json=False)
             else:
                 sys.stdout.buffer.write(patch)
         return EXIT_OK
     collected = collect(queue, tasks, arguments.way)
-    for one in collected:
-        files = f" Files: {', '.join(one.conflicts)}." if one.conflicts else ""
-        print_line(clean(f"{one.task}  {one.done or f'left out: {one.why}{files}'}"))
-    return EXIT_OK if all(one.done for one in collected) else EXIT_FAILED
+    for result in collected:
+        files = f" Files: {', '.join(result.conflicts)}." if result.conflicts else ""
+        line = f"{result.task}  {result.ref or f'left out: {result.reason}{files}'}"
+        print_either(None, [line], as_json=False)
+    return EXIT_OK if all(result.ref for result in collected) else EXIT_FAILED
 
 
 def _drive(queue: "Queue", executor: "Executor", arguments: argparse.Namespace) -> int:
-    """Has the queue worked on, shows it, and says how it ended."""
+    """Runs the queue with the executor, prints progress and summary, and returns the exit code."""
     from dataclasses import replace
 
     if arguments.jobs is not None:
         queue.fleet = replace(queue.fleet, jobs=arguments.jobs)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
-        print_line(f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}")
+        line = f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}"
+        print_either(None, [line], as_json=False)
     code = _until_stopped(executor(queue, json_lines(queue) if as_json else lines(queue)))
-    from kode.fleet.report import summary_of
+    from kode.plugins.fleet.report import summary_of
 
     queue.refresh()
     summary = summary_of(queue)
-    print_line(
-        to_json({"type": "fleet", **summary.as_json()}) if as_json else clean(conclusion(queue))
-    )
+    print_either({"type": "fleet", **summary.as_json()}, [conclusion(queue)], as_json=as_json)
     return code or (EXIT_OK if summary.good == summary.tasks else EXIT_FAILED)
 
 
-def _until_stopped(working: Any) -> int:
-    """Runs a coroutine until it ends or a signal stops it in good order."""
+def _until_stopped(work: Coroutine[Any, Any, None]) -> int:
+    """Runs a coroutine until it returns, or until a signal cancels it. Returns the exit code."""
 
     async def run() -> int:
-        task = asyncio.ensure_future(working)
+        task = asyncio.create_task(work)
         with cancelled_by_signals(task):
             try:
                 await task
@@ -308,30 +311,30 @@ def _until_stopped(working: Any) -> int:
 
 
 def _rows(arguments: argparse.Namespace) -> "list[Any]":
-    from kode.fleet.tasks import rows_of, rows_over
+    from kode.plugins.fleet.tasks import parse_rows, rows_from_template
 
     if arguments.template is not None:
         if arguments.tasks is not None or not arguments.repos:
             raise ConfigError("--template needs --repos REPO ..., and no file of tasks.")
-        return rows_over(arguments.template, arguments.repos)
+        return rows_from_template(arguments.template, arguments.repos)
     if arguments.tasks is None or arguments.repos:
         raise ConfigError(
-            "Name a file of tasks, a JSON object a line such as "
+            "Name a file of tasks with one JSON object per line, such as "
             '{"task": "Fix the failing test"}; or give --template TEXT --repos REPO ...'
         )
     if arguments.tasks == "-":
-        return rows_of(sys.stdin.read(), "stdin")
+        return parse_rows(sys.stdin.read(), "stdin")
     try:
         text = Path(arguments.tasks).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"{arguments.tasks} cannot be read: {why}.") from None
-    return rows_of(text, arguments.tasks)
+    return parse_rows(text, arguments.tasks)
 
 
 def _warn_of_changes(sources: set[str]) -> None:
-    from kode.fleet.trees import has_changes
-    from kode.session.git import GitError
+    from kode.plugin.errors import GitError
+    from kode.plugins.fleet.trees import has_changes
 
     for source in sorted(sources):
         try:
@@ -339,14 +342,14 @@ def _warn_of_changes(sources: set[str]) -> None:
         except GitError:
             changed = False
         if changed:
-            text = f"kode: {source} has changes in no commit; tasks begin without them."
-            print(clean(f"{text} With them: --isolate copy."), file=sys.stderr)
+            text = f"kode: {source} has uncommitted changes, which tasks will not see."
+            print(clean(f"{text} To include them: --isolate copy."), file=sys.stderr)
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What comes before `--`, and what comes after it."""
-    at = list(argv).index("--") if "--" in argv else len(argv)
-    return argv[:at], argv[at + 1 :]
+    """The arguments before `--`, and those after it."""
+    end = list(argv).index("--") if "--" in argv else len(argv)
+    return argv[:end], argv[end + 1 :]
 
 
 def _add_queue(parser: Parser) -> None:
@@ -355,7 +358,7 @@ def _add_queue(parser: Parser) -> None:
 
 
 def _add_executor(parser: Parser) -> None:
-    from kode.fleet.executors import EXECUTORS
+    from kode.plugins.fleet.executors import EXECUTORS
 
     add = parser.add_argument
     add("--executor", choices=tuple(EXECUTORS), default="local", help="where tasks run (local)")
@@ -364,6 +367,6 @@ def _add_executor(parser: Parser) -> None:
 
 
 def _open(arguments: argparse.Namespace) -> "Queue":
-    from kode.fleet.queue import open_queue
+    from kode.plugins.fleet.queue import open_queue
 
     return open_queue(paths.home(), arguments.queue)

@@ -1,12 +1,12 @@
-"""Whatever two workers do in whatever order, and whoever is killed when: no task is lost, and none
-ends twice."""
+"""Whatever two workers do in any order, and whenever one is killed, no task is lost and none ends
+twice."""
 
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.fleet.records import (
+from kode.plugins.fleet.records import (
     Alive,
     Cancelled,
     Finished,
@@ -20,7 +20,7 @@ from kode.fleet.records import (
     line_of,
     parse_line,
 )
-from kode.fleet.state import CLOCKS_DIFFER_S, LEASE_S, State, is_free, state_of
+from kode.plugins.fleet.state import CLOCK_SKEW_S, LEASE_S, State, is_free, state_of
 
 TASKS = [
     Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")
@@ -29,7 +29,7 @@ TASKS = [
 
 @dataclass
 class Simulated:
-    """A worker on one of two hosts. What it believes to hold may long be somebody else's."""
+    """A worker on one of two hosts. Leases that it thinks it holds may have been taken over."""
 
     name: str
     host: str
@@ -138,7 +138,7 @@ def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> No
     for what, name in steps:
         world.step(what, name)
     # A day later, one worker alone takes all that is left.
-    world.now += LEASE_S + CLOCKS_DIFFER_S + 1
+    world.now += LEASE_S + CLOCK_SKEW_S + 1
     for worker in world.workers.values():
         worker.is_alive = False
     for _ in TASKS:
@@ -146,12 +146,12 @@ def test_no_task_is_lost_and_none_ends_twice(steps: list[tuple[str, str]]) -> No
         world.step("start", "z1")
         world.step("finish", "z1")
     state = state_of(TASKS, world.log)
-    assert [one.standing for one in state.tasks.values()] == ["ended"] * len(TASKS)
+    assert [one.phase for one in state.tasks.values()] == ["ended"] * len(TASKS)
     assert world.ended == {task.id: 1 for task in TASKS}
 
 
 @given(MOVES)
-def test_a_task_keeps_its_session_from_the_first_lease_on(steps: list[tuple[str, str]]) -> None:
+def test_a_task_keeps_the_session_of_its_first_lease(steps: list[tuple[str, str]]) -> None:
     world = World()
     for what, name in steps:
         world.step(what, name)
@@ -163,9 +163,7 @@ def test_a_task_keeps_its_session_from_the_first_lease_on(steps: list[tuple[str,
 
 
 @given(MOVES, st.integers(0))
-def test_a_log_cut_anywhere_is_that_of_an_earlier_moment(
-    steps: list[tuple[str, str]], cut: int
-) -> None:
+def test_a_truncated_log_equals_an_earlier_log(steps: list[tuple[str, str]], cut: int) -> None:
     world = World()
     for what, name in steps:
         world.step(what, name)
@@ -204,16 +202,16 @@ RECORDS = st.one_of(
 
 
 @given(st.lists(RECORDS))
-def test_an_end_stays_whatever_is_written_after_it(records: list[Record]) -> None:
+def test_a_finished_task_ignores_later_records(records: list[Record]) -> None:
     state = State(state_of(TASKS, ()).tasks)
     for record in records:
         before = {one.task.id: one.finished for one in state.tasks.values()}
-        state.take(record)
+        state.apply(record)
         for name, end in before.items():
             assert end is None or state.tasks[name].finished is end
 
 
-def test_a_failed_task_that_is_opened_again_keeps_its_session() -> None:
+def test_a_reopened_task_keeps_its_session() -> None:
     lease = Leased(
         task="a",
         lease="1",
@@ -225,7 +223,7 @@ def test_a_failed_task_that_is_opened_again_keeps_its_session() -> None:
     )
     failed = replace(finished(lease), status="error")
     state = state_of(TASKS, [lease, started(lease), failed, Reopened(task="a")])
-    assert state.tasks["a"].standing == "waiting"
+    assert state.tasks["a"].phase == "waiting"
     assert state.tasks["a"].session == lease.session
 
 

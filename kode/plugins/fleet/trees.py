@@ -1,12 +1,12 @@
-"""A work tree of its own for each task, and what was changed in it as a patch.
+"""A worktree for each task, and the task's changes in it as a patch.
 
-    clone      a clone of the source's repository, or of an address, no branch checked out
-    worktree   a linked worktree of it: commands in the sandbox cannot write to its index, and see
-               nothing of its history where the repository lies in the hidden part of a home
-    copy       the files as they are now, what is in no commit included
-    none       the source itself: no patch, and tasks share it
+    clone      a clone of the source's repository or of an address, without a branch
+    worktree   a linked worktree: sandboxed commands cannot write to its index, and cannot see its
+               history if the repository is in a hidden part of the home folder
+    copy       the files as they are, including uncommitted changes
+    none       the source itself, which tasks share: no patch
 
-git runs as everywhere in kode: without hooks, filters or other programs that a repository names.
+As everywhere in kode, git runs without hooks, filters or other programs that a repository names.
 """
 
 import contextlib
@@ -16,37 +16,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import beneath, durable, paths
-from kode.errors import UserError
-from kode.fleet.records import PATCH, Task
-from kode.programs import find_program
-from kode.session import git
-from kode.session.git import GitError, run_git
+from kode.plugin import beneath, durable, git_environment, paths, programs, run_git
+from kode.plugin.errors import GitError, UserError
+from kode.plugins.fleet.records import PATCH, Task
 
 MAKE_TIMEOUT_S = 1800.0
 """For a clone, a checkout or a copy of a large project."""
 MAX_FILES_NAMED = 200
+"""How many changed files a result lists; the patch has all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     root: Path
     cwd: Path
-    """Where the task works: the root, or the part of it that the task is about."""
+    """Where the task works: the root, or the source's folder in it."""
     base: str
-    """The commit or tree that changes are seen against; "" where the tree is shared."""
+    """The commit or tree to compare changes with; "" if the source is shared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees:
-    """The work trees of one queue."""
+    """The worktrees of one queue."""
 
     folder: Path
     queue: Path
-    """Its folder: locks, and what is kept of each task. No link leads to either."""
+    """The queue's folder, with locks and a folder per task. The paths of both contain no link."""
 
     def make(self, task: Task) -> Tree:
-        """A fresh tree; what an interrupted start has left of one goes first.
+        """Creates a worktree, after removing what an interrupted start left of it.
 
         Raises: UserError that says what to do; StorageError.
         """
@@ -61,9 +59,9 @@ class Trees:
                 beneath.open_below(folder, [task.id], make=beneath.usual_mode) as made,
             ):
                 base = self._make(task, root)
-                # cp and git were given its name.
+                # cp and git opened it by its path.
                 if not os.path.samestat(os.fstat(made), os.lstat(root)):
-                    raise GitError("somebody else has replaced its folder meanwhile")
+                    raise GitError("its folder was replaced by somebody else")
             return Tree(root=root, cwd=root / _part(task), base=base)
         except (GitError, OSError) as error:
             with contextlib.suppress(OSError):
@@ -74,13 +72,13 @@ class Trees:
             ) from None
 
     def find(self, task: Task, root: Path, base: str) -> Tree | None:
-        """A tree that was made before; None where it is not there."""
+        """The worktree of an earlier start; None if it does not exist."""
         cwd = root if task.isolate == "none" else root / _part(task)
         return Tree(root=root, cwd=cwd, base=base) if cwd.is_dir() else None
 
     def write_patch(self, task: Task, tree: Tree) -> tuple[str, ...]:
-        """Writes what differs from the base into the task's folder, and names the files; of none,
-        there is no patch. What the project ignores is no part of it.
+        """Writes the changes since the base into the task's folder as a patch, unless there are
+        none, and returns the changed files. Ignored files are not included.
 
         Raises: UserError; StorageError.
         """
@@ -103,14 +101,14 @@ class Trees:
         return tuple(os.fsdecode(name) for name in names.split(b"\0")[:-1])[:MAX_FILES_NAMED]
 
     def remove(self, task: Task) -> None:
-        """Removes a task's tree; what is in no patch of it is gone then. One that cannot be removed
-        stays."""
+        """Removes a task's tree, with everything that is not in its patch. A tree that cannot be
+        removed stays."""
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                with beneath.open_folder(self._folder_of(task)) as kept:
-                    beneath.remove(kept, "base.git")
-                    beneath.remove(kept, "index")
+                with beneath.open_folder(self._folder_of(task)) as folder:
+                    beneath.remove(folder, "base.git")
+                    beneath.remove(folder, "index")
 
     def _folder_of(self, task: Task) -> Path:
         return self.queue / "tasks" / task.id
@@ -122,8 +120,8 @@ class Trees:
                 raise GitError(f"its copy would lie inside it, in {self.folder}: --trees DIR")
             _run("cp", "-a", "--", f"{whole}/.", str(root))
             store = self._folder_of(task) / "base.git"
-            with beneath.open_folder(store.parent) as kept:
-                beneath.remove(kept, store.name)
+            with beneath.open_folder(store.parent) as folder:
+                beneath.remove(folder, store.name)
             _run("git", "init", "--quiet", "--bare", "--", str(store))
             environ = {"GIT_DIR": str(store), "GIT_WORK_TREE": str(root)}
             run_git(root, ["add", "--all", "."], environ=environ, timeout_s=MAKE_TIMEOUT_S)
@@ -137,7 +135,7 @@ class Trees:
             return base
         project = Path(task.source)
         with self._alone(project):
-            # `--force`: git may still know of one there that a crash has left without a folder.
+            # `--force`: git may still list one whose folder a crash has removed.
             added = ["worktree", "add", "--quiet", "--force", "--detach", str(root), task.base]
             run_git(project, added, timeout_s=MAKE_TIMEOUT_S)
         return task.base
@@ -150,31 +148,31 @@ class Trees:
             with self._alone(Path(task.source)), contextlib.suppress(GitError):
                 run_git(Path(task.source), removed, timeout_s=MAKE_TIMEOUT_S)
         with beneath.open_folder(root.parent) as folder:
-            beneath.remove(folder, root.name)  # no worktree, or one that was never whole
+            beneath.remove(folder, root.name)  # not a worktree, or an incomplete one
 
     def _index(self, task: Task, tree: Tree) -> dict[str, str]:
-        """An index beside the tree's own, which stays as the task has left it."""
+        """Variables for an index of our own; the worktree's stays as the task left it."""
         if task.isolate == "copy":
             return {
                 "GIT_DIR": str(self._folder_of(task) / "base.git"),
                 "GIT_WORK_TREE": str(tree.root),
             }
-        given = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
-        own = Path(os.path.realpath(os.fsdecode(given.rstrip(b"\n"))))
+        path = run_git(tree.root, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+        own = Path(os.path.realpath(os.fsdecode(path.rstrip(b"\n"))))
         index = self._folder_of(task) / "index"
-        # With it git need not read the files that have not been touched. As old as it is: of
-        # those that changed in the moment it was written, git compares the contents.
+        # Starting from a copy, git need not read unchanged files. The copy keeps its time: git
+        # compares the contents of files that changed in the moment the index was written.
         with (
             contextlib.suppress(OSError),
             beneath.open_folder(own.parent) as source,
-            beneath.open_folder(index.parent) as kept,
+            beneath.open_folder(index.parent) as folder,
         ):
-            beneath.copy_in(source, own.name, kept, index.name, 0o600)
+            beneath.copy_in(source, own.name, folder, index.name, 0o600)
         return {"GIT_INDEX_FILE": str(index)}
 
     @contextlib.contextmanager
     def _alone(self, source: Path) -> Iterator[None]:
-        """git's own list of worktrees is not made for several writers at once."""
+        """Locks a repository: git's list of worktrees does not support concurrent writers."""
         root = paths.repository_root(source) or source
         lock = self.queue / "locks" / paths.path_hash(root)
         with (
@@ -185,19 +183,19 @@ class Trees:
 
 
 def head_of(folder: Path) -> str:
-    """The commit that a folder's repository is at; "" where there is none. Raises: GitError."""
+    """The commit checked out in a folder; "" without a repository. Raises: GitError."""
     if paths.repository_root(folder) is None:
         return ""
     return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
 
 
 def has_changes(folder: Path) -> bool:
-    """Whether a repository has changes that are in no commit. Raises: GitError."""
+    """Whether a repository has uncommitted changes to tracked files. Raises: GitError."""
     return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
 
 
 def _part(task: Task) -> Path:
-    """The part of the tree that a task is about: the source may be a folder of a repository."""
+    """The source's path in its repository, of which it may be a part."""
     source = Path(task.source)
     if not source.is_dir():
         return Path()
@@ -205,11 +203,11 @@ def _part(task: Task) -> Path:
 
 
 def _run(name: str, *arguments: str) -> None:
-    """Runs a program on what the person has named. Raises: GitError with what it said."""
-    program = find_program(name)
+    """Runs a program on a source the person named. Raises: GitError with its first error line."""
+    program = programs.find_program(name)
     if program is None:
         raise GitError(f"{name} is not installed")
-    environ = {**git.environment(), "GIT_ALLOW_PROTOCOL": "file:https:ssh:git"}
+    environ = {**git_environment(), "GIT_ALLOW_PROTOCOL": "file:https:ssh:git"}
     try:
         done = subprocess.run(
             [program, *arguments],
@@ -222,5 +220,5 @@ def _run(name: str, *arguments: str) -> None:
     except subprocess.TimeoutExpired:
         raise GitError(f"{name} took longer than {MAKE_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise GitError(f"{name} said: {said[:200]}")
+        error = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise GitError(f"{name} said: {error[:200]}")

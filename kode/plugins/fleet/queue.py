@@ -1,13 +1,13 @@
 """The folder of a queue, and the only module that reads and writes it.
 
-    tasks.jsonl     what is to be done; written once
-    log.jsonl       what happened; only grows, each line under the lock of the file
-    spent.jsonl     the budget of all tasks, where there is one: see `kode.shared_budget`
-    workers/        a file a worker, locked as long as its process lives
-    tasks/ID/       of one task: what `kode run` printed, its patch
+    tasks.jsonl     the tasks; written once
+    log.jsonl       what happened; only grows, each line written under the file's lock
+    spent.jsonl     the budget of all tasks, if there is one: a `SharedBudget`
+    workers/        a file per worker, locked while its process lives
+    tasks/ID/       per task: the output of `kode run`, and the patch
 
-A lock dies with its process, however that ends. So a worker on this machine is known to be gone the
-moment it is; of one on another machine only its lease tells, which ends when no word comes.
+A lock dies with its process, however the process ends. So the death of a worker on this machine is
+seen at once; that of a worker on another machine is noticed when its lease expires.
 """
 
 import contextlib
@@ -21,10 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from kode import beneath, durable, ends, paths
-from kode.errors import SessionError, UserError
-from kode.fleet.owner import is_own, sign
-from kode.fleet.records import (
+from kode.plugin import SharedBudget, beneath, durable, ends, paths
+from kode.plugin.entries import new_session_id
+from kode.plugin.errors import SessionError, UserError
+from kode.plugins.fleet.folders import fleet_folder
+from kode.plugins.fleet.owner import is_own, sign
+from kode.plugins.fleet.records import (
     VERSION,
     Alive,
     Cancelled,
@@ -42,47 +44,45 @@ from kode.fleet.records import (
     line_of,
     parse_line,
 )
-from kode.fleet.state import LEASE_S, TaskState, is_free, is_good, state_of
-from kode.session.log import new_session_id
-from kode.shared_budget import SharedBudget
+from kode.plugins.fleet.state import LEASE_S, TaskState, is_free, is_good, state_of
 
 TASKS, LOG, SPENT = "tasks.jsonl", "log.jsonl", "spent.jsonl"
 LEAST_USD = 1e-9
-"""Less is a matter of rounding."""
+"""Smaller differences are rounding errors."""
 
 
 class Queue:
-    """An open queue. Made by `create` or `open_queue`."""
+    """An open queue. Created by `create` or `open_queue`."""
 
     def __init__(
         self, folder: Path, fleet: Fleet, tasks: Sequence[Task], signed: bytes = b""
     ) -> None:
         self.folder = folder
-        """No link leads to it."""
+        """Its path contains no link."""
         self._signed = signed
-        """The bytes of its tasks."""
+        """The content of `tasks.jsonl`, which the signature covers."""
         self.fleet = fleet
         self.state = state_of(tasks, ())
         self.damaged: list[int] = []
-        """Numbers of lines of the log that cannot be read, or are there twice, from 1."""
+        """Numbers of the log's lines that cannot be read or are duplicates, from 1."""
         self._read_to = 0
         self._lines = 0
         self._under_leases: set[int] = set()
-        """Hashes of the lines that are under a lease: there is one of a kind."""
+        """Hashes of lines written under a lease, each of which is unique."""
         self._cut_bytes = 0
-        """What the log has lost, and no line of it tells yet."""
+        """How many bytes of the log are missing without a `Lost` record so far."""
         self._budget = SharedBudget(folder / SPENT)
 
     def is_own(self) -> bool:
-        """Whether this home made it: see `owner`. Raises: StorageError."""
+        """Whether this home made the queue: see `owner`. Raises: StorageError."""
         return is_own(paths.home(), self.folder, self._signed)
 
     def task_folder(self, task_id: str) -> Path:
-        """What is kept of one task; made when it is first leased."""
+        """The folder of one task; created with its first lease."""
         return self.folder / "tasks" / task_id
 
     def refresh(self) -> list[Record]:
-        """Takes in what others have recorded, and returns it. Raises: StorageError."""
+        """Reads and returns what other processes have recorded. Raises: StorageError."""
         path = self.folder / LOG
         with durable.storage_errors(path, "read"), contextlib.suppress(FileNotFoundError):
             with path.open("rb") as file:
@@ -92,20 +92,26 @@ class Queue:
 
     @property
     def lost_bytes(self) -> int:
-        """How much of its log is lost."""
+        """How many bytes of the log are missing."""
         return self.state.lost_bytes + self._cut_bytes
 
     def lease(self, worker: "Worker", only: str | None = None) -> Leased | None:
-        """A task for a worker, `only` the one named; None where none is free, or nothing more is to
-        be started.
+        """Leases a free task to a worker; with `only`, no task but that one. None if there is none,
+        or if no more tasks should start.
 
         Raises: StorageError.
         """
         with self._locked() as file:
             if self.stopped():
                 return None
-            found = (one for one in self.state.tasks.values() if self.is_free(one))
-            free = next((one for one in found if only in (None, one.task.id)), None)
+            free = next(
+                (
+                    state
+                    for state in self.state.tasks.values()
+                    if only in (None, state.task.id) and self.is_free(state)
+                ),
+                None,
+            )
             if free is None:
                 return None
             leased = Leased(
@@ -124,7 +130,8 @@ class Queue:
                 return leased
 
     def record(self, record: Record, *, under: Leased | None = None) -> bool:
-        """Records something; with `under` only as long as that lease counts. Says whether it did.
+        """Appends a record, with `under` only while that lease is the current one. Returns whether
+        it did.
 
         Raises: StorageError.
         """
@@ -134,40 +141,41 @@ class Queue:
             self._append(file, record)
         return True
 
-    def resume(self, budget_usd: float | None, *, failed_too: bool) -> None:
-        """Has the queue worked on again: with another budget where one is given, and with what had
-        failed where that is wanted. Raises: StorageError; UserError for a cancelled queue."""
+    def resume(self, budget_usd: float | None, *, reopen_failed: bool) -> None:
+        """Prepares the queue to continue, with a new budget if one is given; `reopen_failed` also
+        continues failed tasks. Raises: StorageError; UserError for a cancelled queue."""
         with self._locked() as file:
             if self.state.cancelled:
                 raise UserError(
-                    f"Fleet {self.fleet.id} was cancelled, and stays so. `kode fleet collect "
-                    f"{self.fleet.id}` has what was done; start the rest as a new fleet."
+                    f"Fleet {self.fleet.id} was cancelled and cannot continue. `kode fleet collect "
+                    f"{self.fleet.id}` has what it changed; start the rest as a new fleet."
                 )
             self._append(file, Resumed(at=time.time(), budget_usd=budget_usd))
-            for one in self.state.tasks.values() if failed_too else ():
-                if one.finished is not None and not is_good(one.finished):
-                    self._append(file, Reopened(task=one.task.id))
+            for state in self.state.tasks.values() if reopen_failed else ():
+                if state.finished is not None and not is_good(state.finished):
+                    self._append(file, Reopened(task=state.task.id))
         if budget_usd is not None:
             self._budget.set_limit(budget_usd)
-            for one in self.state.tasks.values():
-                if one.finished is not None:
-                    self.settle(one, one.finished.cost_usd)
+            for state in self.state.tasks.values():
+                if state.finished is not None:
+                    self.settle(state, state.finished.cost_usd)
 
     def cancel(self) -> list[Started]:
-        """Has nothing more started. Returns the starts on this machine whose worker is gone: nobody
-        else ends what is left of them. Raises: StorageError."""
+        """Cancels the queue: no more tasks start, and workers stop theirs. Returns the starts on
+        this machine whose worker is gone: the caller must end their processes. Raises:
+        StorageError."""
         with self._locked() as file:
             if not self.state.cancelled:
                 self._append(file, Cancelled(at=time.time()))
             return [
-                one.started
-                for one in self.state.open_tasks()
-                if one.started is not None and one.started_by is not None
-                if one.started_by.host == host() and self.is_gone(one.started_by)
+                state.started
+                for state in self.state.open_tasks()
+                if state.started is not None and state.started_by is not None
+                if state.started_by.host == host() and self.is_gone(state.started_by)
             ]
 
     def stopped(self) -> str:
-        """Why nothing more is to be started; "" where it is."""
+        """Why no more tasks should start, as a sentence, or "". Raises: StorageError."""
         most, state = self.fleet.max_failures, self.state
         if state.cancelled:
             return "The fleet was cancelled."
@@ -177,28 +185,28 @@ class Queue:
         return budget.stopped() if budget is not None else ""
 
     def is_over(self) -> bool:
-        """Whether every task has ended, or will not be started."""
+        """Whether no task is left to start. Raises: StorageError."""
         return not any(True for _ in self.state.open_tasks()) or bool(self.stopped())
 
     def budget(self) -> SharedBudget | None:
-        """The budget of all tasks, as it stands now. Raises: StorageError."""
+        """The current budget of all tasks; None without one. Raises: StorageError."""
         if self.state.budget_usd is None and self.fleet.budget_usd is None:
             return None
         self._budget.refresh()
         return self._budget
 
-    def settle(self, one: TaskState, cost_usd: float | None) -> None:
-        """Has the budget hold what a task's session says it cost: a kode that was killed may have
-        recorded a reply and not yet its price. Raises: StorageError."""
+    def settle(self, state: TaskState, cost_usd: float | None) -> None:
+        """Adds to the budget what it lacks of a task's cost according to its session: a killed kode
+        may have saved a reply but not yet its price. Raises: StorageError."""
         budget = self.budget()
         if budget is not None and cost_usd is not None:
-            missing = cost_usd - budget.spent_by[one.session]
+            missing = cost_usd - budget.spent_by[state.session]
             if missing > LEAST_USD:
-                budget.add(missing, one.session)
+                budget.add(missing, state.session)
 
     def is_gone(self, lease: Leased) -> bool:
-        """Whether the worker of a lease is known to be gone: it was on this machine, and nobody
-        holds its file."""
+        """Whether the worker of a lease is known to be gone: it was on this machine, and its file
+        is not locked."""
         if lease.host != host():
             return False
         try:
@@ -219,13 +227,13 @@ class Queue:
     def _worker_file(self, worker: str) -> Path:
         return self.folder / "workers" / worker
 
-    def is_free(self, one: TaskState) -> bool:
-        """Whether a task can be taken: nobody has it, or who had it is gone."""
-        return is_free(one, self.state.until, time.time(), self.is_gone)
+    def is_free(self, state: TaskState) -> bool:
+        """Whether a task can be leased: no worker has it, or the one that had it is gone."""
+        return is_free(state, self.state.until, time.time(), self.is_gone)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
-        """The log, with all its lines taken in and nobody else writing."""
+        """The locked log, read to its end."""
         path = self.folder / LOG
         with durable.storage_errors(path, "append to"), durable.open_for_append(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -242,8 +250,8 @@ class Queue:
         self._read(file)
 
     def _read(self, file: IO[bytes]) -> list[Record]:
-        """Takes in the whole lines that were not read yet. What follows the last line feed is being
-        written, or was cut by a crash."""
+        """Reads the whole lines that are new. What follows the last line feed is still being
+        written, or was cut off by a crash."""
         noted = ends.noted(self.folder / LOG)
         size = os.fstat(file.fileno()).st_size
         self._cut_bytes = max(0, noted - size)
@@ -264,13 +272,13 @@ class Queue:
                     continue
                 self._under_leases.add(hash(line))
             if not isinstance(record, Fleet | Task):
-                self.state.take(record)
+                self.state.apply(record)
                 records.append(record)
         return records
 
 
 class Worker:
-    """A process that works on a queue, and the locked file by which others know that it lives."""
+    """This process as a worker of a queue. Others see that it lives by its locked file."""
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         self.name = name
@@ -278,18 +286,18 @@ class Worker:
         self._file = file
 
     def alive(self) -> Alive:
-        """The word that its leases last longer."""
+        """The record that renews its leases."""
         return Alive(worker=self.name, until=time.time() + LEASE_S)
 
     def close(self) -> None:
-        """From now on it counts as gone."""
+        """Unlocks the file, so that the worker counts as gone."""
         if not self._file.closed:
             with self._file:
                 durable.unlock(self._file)
 
 
 def open_worker(queue: Queue) -> Worker:
-    """A new worker of this process. Raises: StorageError."""
+    """Registers this process as a new worker. Raises: StorageError."""
     name = secrets.token_hex(6)
     path = queue.folder / "workers" / name
     with (
@@ -302,8 +310,7 @@ def open_worker(queue: Queue) -> Worker:
 
 
 def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
-    """A new queue; it is there whole or not at all. Raises: UserError where there is one already;
-    StorageError."""
+    """Creates a queue atomically. Raises: UserError if the folder already has one; StorageError."""
     path = folder / TASKS
     if path.exists():
         raise UserError(
@@ -321,9 +328,9 @@ def create(folder: Path, fleet: Fleet, tasks: Sequence[Task]) -> Queue:
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
-    """The queue named by its folder or by the beginning of its id, without a name the newest.
+    """Opens a queue by its folder or a prefix of its id; without a name, the newest.
 
-    Raises: SessionError where there is none; UserError for one that cannot be read.
+    Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
     """
     folder = _find(home, name).resolve()
     path = folder / TASKS
@@ -349,7 +356,7 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
 
 def _tasks_in(data: bytes) -> tuple[Fleet | None, list[Task]]:
-    """What a queue's first line says, and its tasks, each once; None where lines are damaged."""
+    """The fleet and its unique tasks in `tasks.jsonl`; None and [] if a line is damaged."""
     try:
         first, *lines = (parse_line(line) for line in data.splitlines())
     except ValueError:
@@ -360,24 +367,24 @@ def _tasks_in(data: bytes) -> tuple[Fleet | None, list[Task]]:
 
 def queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
-    root = paths.fleet_folder(home)
+    root = fleet_folder(home)
     with contextlib.suppress(OSError):
-        return sorted((one.parent for one in root.glob(f"*/{TASKS}")), reverse=True)
+        return sorted((file.parent for file in root.glob(f"*/{TASKS}")), reverse=True)
     return []
 
 
 def _find(home: Path, name: str | None) -> Path:
     if name is not None and (Path(name) / TASKS).is_file():
         return Path(name)
-    known = queues(home)
-    if name is None and known:
-        return known[0]
-    fitting = [folder for folder in known if name is not None and folder.name.startswith(name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
+    folders = queues(home)
+    if name is None and folders:
+        return folders[0]
+    matches = [folder for folder in folders if name is not None and folder.name.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise SessionError(
-            f"{len(fitting)} fleets start with {name!r}: {', '.join(f.name for f in fitting[:5])}. "
+            f"{len(matches)} fleets start with {name!r}: {', '.join(f.name for f in matches[:5])}. "
             "Give more of the id."
         )
     which = f"no fleet {name!r}" if name is not None else "no fleet yet"

@@ -1,5 +1,5 @@
-"""The tasks of a new queue: lines of JSON, or one template over many repositories. All of it is
-checked before anything starts.
+"""Reads the tasks of a new queue from JSON lines, or makes them from a template and repositories.
+Everything is validated before anything starts.
 """
 
 import json
@@ -11,23 +11,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode import paths
-from kode.config.faults import must_be
-from kode.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
-from kode.errors import ConfigError
-from kode.fleet.records import NAME, Isolation, Task
-from kode.fleet.trees import head_of
-from kode.programs import find_program
-from kode.session.git import GitError
+from kode.plugin import must_be, paths, programs
+from kode.plugin.contracts import MODE_CALLED, MODE_MEANS, PermissionMode
+from kode.plugin.errors import ConfigError, GitError
+from kode.plugins.fleet.records import NAME, Isolation, Task
+from kode.plugins.fleet.trees import head_of
 
 MAX_TASK_BYTES = 100_000
-"""The system takes no longer argument."""
+"""A longer text belongs in a file that the task names."""
 _ID = re.compile(NAME)
 _ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 
 
 class Row(BaseModel):
-    """One line of a file of tasks. `docs/fleet.md` says what each key means."""
+    """One line of a task file. `docs/fleet.md` explains the keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,11 +41,11 @@ class Row(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usual:
-    """What holds where a line says nothing."""
+class Defaults:
+    """The values of keys that a line leaves out."""
 
     cwd: Path
-    """Paths are relative to it; the project of tasks that name none."""
+    """The base of relative paths, and the folder of tasks that name none."""
     model: str | None = None
     mode: PermissionMode | None = None
     budget_usd: float | None = None
@@ -58,8 +55,8 @@ class Usual:
     """None: a clone in a repository, else a copy."""
 
 
-def rows_of(text: str, name: str) -> list[Row]:
-    """The rows of a file called `name`. Raises: ConfigError that names the line."""
+def parse_rows(text: str, name: str) -> list[Row]:
+    """Parses a task file; `name` is used in errors. Raises: ConfigError, which names the line."""
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -92,8 +89,9 @@ def _fault(error: ValidationError) -> str:
     return f"`{key}` must be {must_be([fault])}"
 
 
-def rows_over(template: str, repositories: Iterable[str]) -> list[Row]:
-    """One row a repository; `{repo}` in the template is its path or address, `{name}` its name."""
+def rows_from_template(template: str, repositories: Iterable[str]) -> list[Row]:
+    """One row per repository. In the template, `{repo}` stands for its path or address, `{name}`
+    for its name."""
     rows = []
     for repository in repositories:
         name = repository.rstrip("/").rpartition("/")[2].removesuffix(".git")
@@ -102,47 +100,47 @@ def rows_over(template: str, repositories: Iterable[str]) -> list[Row]:
     return rows
 
 
-def tasks_of(rows: Sequence[Row], usual: Usual) -> list[Task]:
-    """The tasks of these rows, each with an id of its own and the commit it begins with. Raises:
-    ConfigError for what cannot be done, before anything is started."""
+def tasks_from(rows: Sequence[Row], defaults: Defaults) -> list[Task]:
+    """Makes a task of each row, with a unique id and the commit that it starts from. Raises:
+    ConfigError for a row that cannot be run."""
     width = len(str(len(rows)))
-    base_of = cache(_base_of)  # asked once a folder
+    base_of = cache(_base_of)
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, 1):
-        task = _task_of(row, usual, f"{number:0{width}}", base_of)
-        name = task.id.casefold()  # as file systems have it that ignore case
+        task = _task_of(row, defaults, f"{number:0{width}}", base_of)
+        name = task.id.casefold()  # ids are folder names, and some file systems ignore case
         if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
         tasks[name] = task
     return list(tasks.values())
 
 
-def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str]) -> Task:
-    where = f"Task {row.id or number}"
+def _task_of(row: Row, defaults: Defaults, number: str, base_of: Callable[[str], str]) -> Task:
+    label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
-        raise ConfigError(f"{where}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
+        raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
     if row.cwd is not None and row.repo is not None:
-        raise ConfigError(f"{where}: `cwd` and `repo` mean the same. Drop one of the two.")
+        raise ConfigError(f"{label}: `cwd` and `repo` mean the same. Drop one of the two.")
     if len(row.task.encode()) > MAX_TASK_BYTES:
         raise ConfigError(
-            f"{where} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
+            f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
         )
-    named = row.repo or row.cwd or ""
-    if named and _ADDRESS.match(named):
-        source, isolate, base = named, row.isolate or "clone", ""
+    folder = row.repo or row.cwd or ""
+    if folder and _ADDRESS.match(folder):
+        source, isolate, base = folder, row.isolate or "clone", ""
         if isolate != "clone":
-            raise ConfigError(f"{where}: {named} can only be cloned, so `isolate` is `clone`.")
+            raise ConfigError(f"{label}: {folder} can only be cloned, so `isolate` is `clone`.")
     else:
-        source = str((usual.cwd / paths.expand(named)).resolve())
+        source = str((defaults.cwd / paths.expand(folder)).resolve())
         if not Path(source).is_dir():
-            raise ConfigError(f"{where}: {source} is not a folder. Paths are relative to --cwd.")
+            raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
         base = base_of(source)
-        isolate = row.isolate or usual.isolate or ("clone" if base else "copy")
+        isolate = row.isolate or defaults.isolate or ("clone" if base else "copy")
         if isolate in ("worktree", "clone") and not base:
-            if find_program("git") is None:
-                raise ConfigError(f"{where}: git is not installed. Install it, or --isolate none.")
+            if programs.find_program("git") is None:
+                raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
             raise ConfigError(
-                f"{where}: {source} is not a repository with a commit. Use --isolate copy, or none."
+                f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
             )
     return Task(
         id=row.id or number,
@@ -150,26 +148,26 @@ def _task_of(row: Row, usual: Usual, number: str, base_of: Callable[[str], str])
         source=source,
         isolate=isolate,
         base=base,
-        model=row.model or usual.model,
-        mode=_mode(where, row.mode) or usual.mode,
-        budget_usd=row.budget_usd or usual.budget_usd,
-        timeout_s=row.timeout_s or usual.timeout_s,
-        verify=usual.verify if row.verify is None else row.verify,
+        model=row.model or defaults.model,
+        mode=_mode(label, row.mode) or defaults.mode,
+        budget_usd=row.budget_usd or defaults.budget_usd,
+        timeout_s=row.timeout_s or defaults.timeout_s,
+        verify=defaults.verify if row.verify is None else row.verify,
     )
 
 
-def _mode(where: str, name: str | None) -> PermissionMode | None:
+def _mode(label: str, name: str | None) -> PermissionMode | None:
     if name is None:
         return None
     if name not in MODE_CALLED:
         raise ConfigError(
-            f"{where}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
+            f"{label}: {name!r} is not a mode. The modes are: {', '.join(MODE_MEANS)}."
         )
     return MODE_CALLED[name]
 
 
 def _base_of(source: str) -> str:
-    """The commit that a folder is at; "" where it is no repository, or has none."""
+    """The commit that is checked out in a folder; "" without a repository or a commit."""
     try:
         return head_of(Path(source))
     except GitError:

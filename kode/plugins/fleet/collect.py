@@ -1,0 +1,189 @@
+"""Collects the changes of tasks as one patch, branch or commit each. It needs only their patch
+files, so the worktrees may be gone, and the machines they were on too.
+
+A branch starts at the commit its task started from. Commits are added to the checked-out branch in
+task order; git merges each into the previous ones, and a commit that conflicts is skipped and
+reported. Files in the working tree change only at the very end, and nothing uncommitted is
+overwritten.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kode.plugin import durable, paths, run_git
+from kode.plugin.errors import GitError, UserError
+from kode.plugins.fleet.queue import Queue
+from kode.plugins.fleet.state import TaskState, is_good
+
+APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
+APPLIED = ("apply", "--cached", "--reverse", "--check")
+"""Succeeds if the whole patch is already applied."""
+Way = Literal["patch", "branch", "commit"]
+KODE_IDENTITY = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "kode"), ("EMAIL", "kode@localhost"))
+}
+"""Variables that name author and committer if git does not know the person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """The result of collecting one task."""
+
+    task: str
+    ref: str = ""
+    """The branch or commit; "" if the task was skipped."""
+    conflicts: tuple[str, ...] = ()
+    """Files that git could not merge."""
+    reason: str = ""
+    """Why the task was skipped, as a sentence."""
+
+
+@dataclass
+class _Repository:
+    """A repository that receives commits."""
+
+    root: Path
+    head: str
+    """The commit that the next one goes on top of."""
+    identity: Mapping[str, str]
+    """Variables that git needs to commit; empty if it knows the person."""
+
+
+def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[TaskState]:
+    """The tasks to collect, of those with changes: the named ones, else those that succeeded and
+    with `include_failed` also those that failed. Raises: UserError for an unknown name."""
+    tasks = queue.state.tasks
+    unknown = [name for name in names if name not in tasks]
+    if unknown:
+        raise UserError(
+            f"There is no task {unknown[0]!r} in fleet {queue.fleet.id}. `kode fleet status "
+            f"{queue.fleet.id}` lists them."
+        )
+    return [
+        state
+        for state in tasks.values()
+        if state.finished is not None and state.finished.patch
+        if state.task.id in names or (not names and (include_failed or is_good(state.finished)))
+    ]
+
+
+def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskState, bytes]]:
+    """The patch of each task. Raises: UserError for a patch outside the queue; StorageError."""
+    for state in tasks:
+        assert state.finished is not None
+        path = queue.folder / state.finished.patch
+        # In a queue from elsewhere, a link would expose a file of this machine, and a pipe hang.
+        is_own = path.resolve() == queue.folder.resolve() / state.finished.patch
+        if path.exists() and not (is_own and path.is_file()):
+            raise UserError(f"{path} is not a file of this queue, so it is not read. Remove it.")
+        with durable.storage_errors(path, "read"):
+            yield state, path.read_bytes()
+
+
+def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collected]:
+    """Makes a branch or a commit of each task's changes. Skips a task that cannot be collected; its
+    result says why. Raises: StorageError; UserError if the checked-out branch cannot be moved to
+    the new commits."""
+    repositories: dict[Path, _Repository] = {}
+    results = []
+    for state, patch in patches(queue, tasks):
+        source = Path(state.task.source)
+        root = paths.repository_root(source) if source.is_dir() else None
+        if root is None:
+            reason = f"{state.task.source} is not a repository here. Use its patch: --as patch."
+            results.append(Collected(task=state.task.id, reason=reason))
+            continue
+        try:
+            if root not in repositories:
+                repositories[root] = _repository(root)
+            result = _commit(queue, repositories[root], state, patch, way)
+        except GitError as error:
+            result = Collected(task=state.task.id, reason=f"{error}.")
+        results.append(result)
+    for repository in repositories.values() if way == "commit" else ():
+        _fast_forward(repository)
+    return results
+
+
+def _repository(root: Path) -> _Repository:
+    """Raises: GitError if the repository has no commit."""
+    head = run_git(root, ["rev-parse", "--verify", "HEAD"]).decode().strip()
+    try:
+        run_git(root, ["var", "GIT_COMMITTER_IDENT"])
+    except GitError:
+        return _Repository(root, head, KODE_IDENTITY)
+    return _Repository(root, head, {})
+
+
+def _commit(
+    queue: Queue, repository: _Repository, state: TaskState, patch: bytes, way: Way
+) -> Collected:
+    """Raises: GitError."""
+    root, id = repository.root, state.task.id
+    parent = state.task.base or repository.head if way == "branch" else repository.head
+    tree, conflicts = _apply(root, parent, patch)
+    if conflicts:
+        return Collected(task=id, conflicts=conflicts, reason="It conflicts with the branch.")
+    if tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
+        return Collected(task=id, reason="All its changes are already there.")
+    command = ["commit-tree", tree, "-p", parent]
+    message = _message(queue, state)
+    commit = run_git(root, command, given=message, environ=repository.identity).decode().strip()
+    if way == "commit":
+        repository.head = commit
+        return Collected(task=id, ref=commit)
+    branch = f"kode/{queue.fleet.id}/{id}"
+    try:
+        # The zeros mean that the branch must not exist.
+        run_git(root, ["update-ref", f"refs/heads/{branch}", commit, "0" * len(commit)])
+    except GitError:
+        reason = f"There is already a branch {branch}. Delete it, or keep it."
+        return Collected(task=id, reason=reason)
+    return Collected(task=id, ref=branch)
+
+
+def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]:
+    """Applies a patch to a commit, with a three-way merge if the files have changed. Returns the
+    new tree, or the files that conflict. Raises: GitError."""
+    with tempfile.TemporaryDirectory(prefix="kode-collect-") as folder:
+        environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        run_git(root, ["read-tree", commit], environ=environ)
+        try:
+            run_git(root, APPLY, given=patch, environ=environ)
+        except GitError:
+            unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
+            names = run_git(root, unmerged, environ=environ).split(b"\0")[:-1]
+            if names:
+                return "", tuple(map(os.fsdecode, names))
+            try:
+                run_git(root, APPLIED, given=patch, environ=environ)
+            except GitError:
+                raise GitError(
+                    "the patch does not apply: files it creates or needs have changed"
+                ) from None
+        return run_git(root, ["write-tree"], environ=environ).decode().strip(), ()
+
+
+def _fast_forward(repository: _Repository) -> None:
+    """Moves the checked-out branch and the working tree to the new commits. Raises: UserError if
+    that would overwrite uncommitted changes."""
+    try:
+        run_git(repository.root, ["merge", "--ff-only", "--quiet", repository.head])
+    except GitError as error:
+        raise UserError(
+            f"The commits are made, and no file of {repository.root} was changed: {error}. Commit "
+            f"or set aside your own changes, then: git merge --ff-only {repository.head}"
+        ) from None
+
+
+def _message(queue: Queue, state: TaskState) -> bytes:
+    text = state.task.task.strip()
+    title, _, rest = text.partition("\n")
+    body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
+    return f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()
