@@ -405,8 +405,7 @@ class Conversation:
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """Runs a turn whose message is not a command. Raises: StorageError."""
-        prompts = self.past.messages()
-        notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        notes = notes_before_turn(self)
         if self.extensions is not None:
             self.attach_outside(*await self.extensions.mentioned(text))
         attachments, self.attachments = (*self.attachments, *notes), ()

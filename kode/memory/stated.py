@@ -19,7 +19,7 @@ from kode.events import MemoryChanged
 from kode.memory import frame, rank, terms, when
 from kode.memory.base import BaseMemory
 from kode.memory.history import Change
-from kode.memory.proposals import Proposal, Proposals
+from kode.memory.proposals import FOLDER, Proposal, Proposals
 from kode.memory.rank import Text
 from kode.messages import ToolCall, ToolResult, shorten
 
@@ -58,6 +58,8 @@ async def recall(
         for one in _own(context.root)
         if one.text not in in_session and Path(one.project) == project
     ]
+    if not here:
+        return ""
     texts = [Text("", one.text, when.stamp_of(one.at)) for one in here]
     ranked = rank.rank(turn.text, texts, context.now(), typo_chars=rank.RECALL_TYPO_CHARS)
     fitting = sorted(one.index for one in ranked if rank.fits(one))[::-1]
@@ -78,7 +80,7 @@ async def recall(
 def _own(root: Path) -> Sequence[Proposal]:
     """The pending statements of the person, oldest first."""
     try:
-        changed_at = Proposals(root).folder.stat().st_mtime_ns
+        changed_at = (root / FOLDER).stat().st_mtime_ns
     except OSError:
         return ()
     return _read_own(root, changed_at)
@@ -177,9 +179,9 @@ def _fact(sentence: str) -> str:
 def _is_lasting(sentence: str) -> bool:
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith(("?", "？")):
         return False
-    if len(terms.terms_of(sentence)) < MIN_WORDS:
+    if not _LASTING.search(sentence) and not asks_to_remember(sentence):
         return False
-    return bool(_LASTING.search(sentence)) or asks_to_remember(sentence)
+    return len(terms.terms_of(sentence)) >= MIN_WORDS
 
 
 _WORDS = (
@@ -218,7 +220,7 @@ _QUESTION = re.compile(r"\b(?:do|did) (?:you|we|i) (?:still |even )?$", re.IGNOR
 
 def asks_to_remember(text: str) -> bool:
     """Whether `text` asks to remember; "do not note this" and "do you remember" do not."""
-    if any(word in text for word in _UNSPACED):
+    if not text.isascii() and any(word in text for word in _UNSPACED):
         return True
     for found in _ASKED.finditer(text):
         before = text[max(0, found.start() - 40) : found.start()]

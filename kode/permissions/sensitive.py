@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kode.permissions import places
-from kode.workplace import Workplace, below
+from kode.workplace import Workplace, below, below_any
 
 Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
 """Where a path lies: in kode's own folders, the working folders, the temporary folder, the user's
@@ -125,30 +125,28 @@ def place(path: str, where: Ground) -> Place:
     resolved = real(path)
     if is_in_tmp(path, where):
         return "root"
-    if any(below(known, folder) for known in {path, resolved} for folder in where.protected):
+    if below_any(path, where.protected) or below_any(resolved, where.protected):
         return "protected"
-    if any(below(resolved, folder) for folder in where.roots):
+    if below_any(resolved, where.roots):
         return "root"
-    if any(below(resolved, folder) for folder in (where.home, real(where.home))):
+    if below_any(resolved, (where.home, real(where.home))):
         return "home"
-    if any(below(resolved, folder) for folder in where.temp):
+    if below_any(resolved, where.temp):
         return "temp"
-    if any(below(resolved, known) for known in places.PROGRAMS_AND_DOCUMENTS):
+    if below_any(resolved, places.PROGRAMS_AND_DOCUMENTS):
         return "system"
     return "elsewhere"
 
 
 def is_private(path: str, where: Ground) -> bool:
     """Whether the sandbox has a temporary folder of its own in the place of this path's."""
-    return place(path, where) == "temp" and any(
-        below(real(path), folder) for folder in places.TEMPORARY
-    )
+    return place(path, where) == "temp" and below_any(real(path), places.TEMPORARY)
 
 
 def is_in_tmp(path: str, where: Ground) -> bool:
     """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
     resolved = real(path)
-    if any(below(resolved, folder) for folder in where.roots):
+    if below_any(resolved, where.roots):
         return False  # the usual case needs no sandbox
     tmp = where.tmp()
     return tmp is not None and all(below(known, str(tmp)) for known in (path, resolved))
@@ -158,7 +156,7 @@ def is_readable(path: str, where: Ground) -> bool:
     """Whether a path, or everything that its glob can match, is readable in the protected
     folders."""
     known = real(path)
-    return is_log(path, where) or any(below(known, one) for one in where.readable)
+    return is_log(path, where) or below_any(known, where.readable)
 
 
 def is_log(path: str, where: Ground) -> bool:
@@ -171,7 +169,8 @@ def is_log(path: str, where: Ground) -> bool:
 
 def is_secret(path: str, where: Ground) -> bool:
     """Whether a file probably holds keys or passwords. Globs count if they can match one."""
-    return any(_is_secret(known, where) for known in {path, real(path)})
+    resolved = real(path)
+    return _is_secret(path, where) or (resolved != path and _is_secret(resolved, where))
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
@@ -299,7 +298,7 @@ def _is_secret(path: str, where: Ground) -> bool:
     own = (*where.roots, where.home, *where.readable)
     if is_in_tmp(path, where):
         return False
-    return below(path, _OTHERS_HOME) and not any(below(path, folder) for folder in own)
+    return below(path, _OTHERS_HOME) and not below_any(path, own)
 
 
 def _is_key_file(folder: str, name: str) -> bool:

@@ -174,7 +174,7 @@ class Scripted:
 
     def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
         sent = len(request.system) + sum(self._sizes.of(request.messages))
-        sent += sum(len(tool.description) + 200 for tool in request.tools)
+        sent += sum([len(tool.description) + 200 for tool in request.tools])
         said = len(reply.text) + len(reply.thinking)
         said += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
         return Usage(
