@@ -14,7 +14,6 @@ from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
 from kode.permissions.gate import PersonGate, verdict
 from kode.permissions.rules import Rule, parse_all
-from kode.permissions.shell import judge
 
 
 @dataclass(kw_only=True)
@@ -94,6 +93,8 @@ class ExtendedGate(PersonGate):
             return True
         call = self._call(tool, arguments)
         if tool.effect == "run":
+            from kode.permissions.shell import judge
+
             parts = judge(str(arguments.get("command")), call.where).parts
             return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
         return any(_matches(call, rule) for rule in about)

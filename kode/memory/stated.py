@@ -9,7 +9,7 @@ that it fits: a weak model may never call memory's tool.
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -44,7 +44,6 @@ _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?;。！？；])\s+|\n+|(?<=[。！？])")
 _COLON = re.compile(r": |：")
-_CUES = frozenset(terms.terms_of("please remember note that this keep in mind for later sessions"))
 
 
 async def recall(
@@ -137,15 +136,22 @@ def stated(text: str) -> list[str]:
     return list(found)[:MAX_A_TURN]
 
 
+@cache
+def _cues() -> frozenset[str]:
+    return frozenset(
+        terms.terms_of("please remember note that this keep in mind for later sessions")
+    )
+
+
 def is_known(sentence: str, known: Iterable[str]) -> bool:
     """Whether a line of these texts has all of its words: other words may be another fact."""
-    wanted = set(terms.terms_of(sentence)) - _CUES
+    wanted = set(terms.terms_of(sentence)) - _cues()
     return any(wanted <= set(terms.terms_of(line)) for text in known for line in text.splitlines())
 
 
 def is_near(sentence: str, text: str) -> bool:
     """Whether a text seems to be about the same."""
-    wanted = terms.telling(sentence) - _CUES
+    wanted = terms.telling(sentence) - _cues()
     return len(wanted & terms.telling(text)) >= NEAR_SHARE * len(wanted)
 
 

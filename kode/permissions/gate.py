@@ -31,7 +31,6 @@ from kode.messages import plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_commands import again_outside, rules_for_changes
 from kode.permissions.decide_files import is_rebuilt, path_of
 from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse_all
@@ -229,6 +228,8 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
         """See `contracts.Gate`."""
+        from kode.permissions.decide_commands import again_outside
+
         decision = again_outside(self._call(tool, arguments), hits)
         if self.mode == "plan":
             return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
@@ -304,6 +305,8 @@ class PersonGate:
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
+        from kode.permissions.decide_commands import rules_for_changes
+
         command = str(arguments.get("command", ""))
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]

@@ -207,8 +207,6 @@ def _faces(
         return stream_printer(), None, None
     if arguments.output_format == "json":
         return silent, None, None
-    from kode.cli.screen.form import make_elicit
-    from kode.cli.screen.question import make_ask
     from kode.cli.screen.run_render import ProgressRenderer
 
     progress = ProgressRenderer(
@@ -222,6 +220,9 @@ def _faces(
     emit = silent if arguments.quiet else progress.emit
     if not asked:
         return emit, None, None
+    from kode.cli.screen.form import make_elicit
+    from kode.cli.screen.question import make_ask
+
     return emit, make_ask(progress.screen), make_elicit(progress.screen)
 
 
