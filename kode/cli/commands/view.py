@@ -12,6 +12,7 @@ from kode.cli.screen.lines import clean
 from kode.errors import EXIT_OK
 
 MAX_PORT = 65_535
+"""The largest number of a TCP port."""
 
 
 def main(argv: Sequence[str]) -> int:
