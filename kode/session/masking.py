@@ -36,11 +36,11 @@ def masked(value: Any) -> Any:
         return {key: lost if key == "own" else plain[key] for key in value}
     is_call = value.get("type") == "tool_call"
     found = {
-        key: v
-        if key in _NOT_MASKED or not isinstance(v, _HOLDS_TEXT)
-        else _masked_arguments(v)
+        key: _masked_arguments(v)
         if is_call and key == "arguments"
         else masked(v)
+        if isinstance(v, _HOLDS_TEXT) and key not in _NOT_MASKED
+        else v
         for key, v in value.items()
     }
     if value.get("type") == "thinking" and found["text"] != value["text"]:
