@@ -195,8 +195,7 @@ class KodeAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
-        """The sessions of a directory or of all, last used first. The cursor is a number. Raises:
-        UserError for a cursor of somebody else."""
+        """The sessions of a directory or of all, last used first. Raises: UserError (cursor)."""
         if cursor is not None and not cursor.isdecimal():
             raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
