@@ -16,6 +16,7 @@ from bench.measure import (
     median_ratio,
     paired,
     peak_rss_kb,
+    processor_ms,
     report,
     run_ms,
     speak,
@@ -49,6 +50,10 @@ def main(argv: Sequence[str]) -> int:
             lambda: run_ms(LOOP, environ, project),
             lambda: run_ms(RUN, environ, project),
         )
+        processor = paired(
+            lambda: processor_ms(LOOP, environ, project),
+            lambda: processor_ms(RUN, environ, project),
+        )
         memory = [
             Pair(peak_rss_kb(LOOP, environ, project), peak_rss_kb(RUN, environ, project))
             for _ in range(5)
@@ -62,11 +67,13 @@ def main(argv: Sequence[str]) -> int:
         "version_ratio": median_ratio(version),
         "prompt_ratio": median_ratio(prompt),
         "run_ratio": median_ratio(run),
+        "run_processor_ratio": median_ratio(processor),
         "responses_run_ratio": median_ratio(responses),
         "rss_ratio": median_ratio(memory),
         "python_pass_ms": median_baseline(version),
         "import_prompt_toolkit_ms": median_baseline(prompt),
         "baseline_run_ms": median_baseline(run),
+        "baseline_run_processor_ms": median_baseline(processor),
         "baseline_responses_run_ms": median_baseline(responses),
         "baseline_rss_kb": median_baseline(memory),
     }

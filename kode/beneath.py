@@ -58,7 +58,7 @@ def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
 
 @contextlib.contextmanager
 def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) -> Iterator[int]:
-    """A folder by the steps that lead to it from an open one."""
+    """A folder by the steps that lead to it from an open one. Raises: OSError."""
     folder = os.dup(top)
     try:
         for place, step in enumerate(steps):

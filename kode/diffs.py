@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kode.plain_text import lines_of, with_line_feeds
 
 CONTEXT_LINES = 3
+"""As in `diff -u` and git."""
 MAX_DIFF_CHARS = 200_000
 MAX_SHOWN_LINES = 60
 MAX_SHOWN_CHARS = 4_000

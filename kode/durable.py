@@ -167,7 +167,8 @@ def append_line(path: Path, line: bytes, *, note_end: bool = False) -> None:
 
 
 def append_lines(path: Path, lines: Sequence[bytes], *, note_end: bool = False) -> None:
-    """Appends several lines with one sync; a crash may keep only the first ones."""
+    """Appends several lines with one sync; a crash may keep only the first ones. Raises:
+    StorageError; ValueError for a line that holds a line feed."""
     if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
     line = b"\n".join(lines)
@@ -396,7 +397,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def storage_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turns an OSError into a StorageError that says what to do."""
+    """Turns an OSError into a StorageError that says what to do. Raises: StorageError."""
     try:
         yield
     except OSError as error:

@@ -11,7 +11,6 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 _NOTE = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
@@ -20,16 +19,23 @@ _NOTE = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
 def note(log: Path, size_bytes: int) -> None:
     """Notes the length of a log; the caller holds its lock. Never raises."""
     digits = b"%020d" % size_bytes
-    with contextlib.suppress(OSError), _open(log, os.O_RDWR | os.O_CREAT) as file:
-        os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
+    with contextlib.suppress(OSError):
+        file = _open(log, os.O_RDWR | os.O_CREAT)
+        try:
+            os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
+        finally:
+            os.close(file)
 
 
 def noted(log: Path) -> int:
     """The length in bytes that a log has had; 0 where that is unknown. Read it before the log, to
     which another kode may append meanwhile."""
     try:
-        with _open(log, os.O_RDONLY) as file:
+        file = _open(log, os.O_RDONLY)
+        try:
             found = _NOTE.fullmatch(os.pread(file, 100, 0))
+        finally:
+            os.close(file)
     except OSError:
         return 0
     return int(found[1]) if found and zlib.crc32(found[1]) == int(found[2], 16) else 0
@@ -49,22 +55,15 @@ def lost(log: Path) -> int:
 def forget(log: Path) -> None:
     """Removes the note of a log that is removed. Never raises."""
     with contextlib.suppress(OSError):
-        os.unlink(_beside(log))
+        os.unlink(f"{log}.end")
 
 
-@contextlib.contextmanager
-def _open(log: Path, flags: int) -> Iterator[int]:
+def _open(log: Path, flags: int) -> int:
     """The note, where it is a file: a queue from elsewhere may have a link or a pipe of its name.
     Raises: OSError."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.open(_beside(log), flags, 0o600)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(errno.EINVAL, "no file")
-        yield file
-    finally:
+    file = os.open(f"{log}.end", flags, 0o600)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-
-
-def _beside(log: Path) -> Path:
-    return log.with_name(f"{log.name}.end")
+        raise OSError(errno.EINVAL, "no file")
+    return file

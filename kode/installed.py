@@ -195,9 +195,12 @@ def _read(home: str) -> tuple[Installed, ...]:
     from importlib.metadata import entry_points
 
     found = []
+    names: dict[object, tuple[str, str]] = {None: ("?", "?")}
     for point in entry_points(group=GROUP):
-        distribution = point.dist.name if point.dist is not None else "?"
-        version = point.dist.version if point.dist is not None else "?"
+        if point.dist not in names and point.dist is not None:
+            about = point.dist.metadata  # parsed each time
+            names[point.dist] = (about["Name"], about["Version"])
+        distribution, version = names[point.dist]
         on = _is_on(point.name, is_own=distribution == OWN)
         plugin, fault = _loaded(point.name, point.value) if on else (None, "")
         found.append(

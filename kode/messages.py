@@ -194,17 +194,17 @@ def text_of(message: Message) -> str:
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The tool calls of an assistant message, in order."""
-    return tuple(p for p in message.parts if isinstance(p, ToolCall))
+    return tuple([p for p in message.parts if isinstance(p, ToolCall)])
 
 
 def images_of(message: Message) -> tuple[Image, ...]:
     """The images in a message, in order."""
-    return tuple(p for p in message.parts if isinstance(p, Image))
+    return tuple([p for p in message.parts if isinstance(p, Image)])
 
 
 def results_of(message: Message) -> tuple[ToolResult, ...]:
     """The results in a tool message, in order."""
-    return tuple(p for p in message.parts if isinstance(p, ToolResult))
+    return tuple([p for p in message.parts if isinstance(p, ToolResult)])
 
 
 def shorten(text: str, max_chars: int) -> str:

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,8 +61,8 @@ def located(place: Workplace, path: str) -> str:
     are the folders that commands see there too."""
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
-    seen = map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))
-    if any(below(path, one) or (path != TMP and below(one, path)) for one in seen):
+    seen = [*map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))]
+    if below_any(path, seen) or (path != TMP and any(below(one, path) for one in seen)):
         return path
     folder = place.private_tmp()
     if folder is None or below(path, str(folder)):
@@ -73,7 +73,7 @@ def located(place: Workplace, path: str) -> str:
 
 def as_seen(place: Workplace, path: str) -> str:
     """A path of this machine as commands know it, the reverse of `located`."""
-    if any(below(path, str(root)) for root in (place.cwd, *place.roots)):
+    if below_any(path, map(str, (place.cwd, *place.roots))):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()
     return f"{TMP}{path[len(str(folder)) :]}" if folder and below(path, str(folder)) else path
@@ -88,3 +88,9 @@ def real_path(place: Workplace, path: str) -> str:
 def below(path: str, folder: str) -> bool:
     """Whether a path is a folder or inside it, comparing text only."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def below_any(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of these folders or inside one."""
+    known = [folder.rstrip("/") + "/" for folder in folders]
+    return f"{path}/" in known or path.startswith(tuple(known))

@@ -149,8 +149,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
-        allows flags between positional arguments, which argparse does not support for every
-        parser."""
+        allows flags between positional arguments, which argparse does not support for every parser.
+        Raises: ConfigError; Described if help is asked for."""
         if Parser.describing:
             raise Described(self)
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args

@@ -7,7 +7,6 @@ what is allowed.
 """
 
 import copy
-import difflib
 import json
 import os
 import re
@@ -285,6 +284,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
         rest = name.removeprefix("KODE_")
         if rest == name or rest in known or name in OWN_MARKS:
             continue
+        import difflib
+
         near = difflib.get_close_matches(rest, known, n=1, cutoff=0.5)
         allowed = ", ".join(f"KODE_{variable}" for variable in known)
         hint = f"Did you mean KODE_{near[0]}?" if near else f"Known are {allowed}."
@@ -398,6 +399,8 @@ def _explain(
     place = next((places[known] for known in named if known in places), "config")
     if fault["type"] == "extra_forbidden":
         allowed_keys = _keys_beside(steps)
+        import difflib
+
         near = difflib.get_close_matches(steps[-1], allowed_keys, n=1, cutoff=0.5)
         hint = f"Did you mean `{near[0]}`?" if near else f"Allowed: {', '.join(allowed_keys)}."
         return f"{place}: there is no key `{key}`. {hint}"

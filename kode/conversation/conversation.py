@@ -81,11 +81,11 @@ from kode.session.entries import (
     TaintEntry,
 )
 from kode.session.log import Session, was_trimmed
-from kode.session.spending import Spending, last_turn, spending_of, spending_since
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
     from kode.memory.notes.team.sessions import Sharing
+    from kode.session.spending import Spending
     from kode.subagents.channel import Delegation
 
 
@@ -403,8 +403,7 @@ class Conversation:
 
     async def plain_turn(self, text: str) -> TurnEnded:
         """Runs a turn whose message is not a command. Raises: StorageError."""
-        prompts = self.past.messages()
-        notes = notes_before_turn(self, prompts[-1] if prompts else None)
+        notes = notes_before_turn(self)
         if self.extensions is not None:
             self.attach_outside(*await self.extensions.mentioned(text))
         attachments, self.attachments = (*self.attachments, *notes), ()
@@ -572,11 +571,13 @@ class Conversation:
         await self.open()
         return window_of(self.agent, self.context)
 
-    async def spending(self) -> dict[str, Spending]:
+    async def spending(self) -> "dict[str, Spending]":
         """Spending by model, for the last `turn`, the `session`, and the `day`.
 
         Raises: StorageError.
         """
+        from kode.session.spending import last_turn, spending_of, spending_since
+
         entries = self.session.entries
         # Made local after the fact: on a day that changes the clocks midnight has another offset.
         midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()

@@ -13,6 +13,7 @@ from kode.events import Emit, Notice
 from kode.memory import make_system
 from kode.memory.base import BaseMemory, NullMemory
 from kode.memory.guarded import inside
+from kode.memory.proposals import Proposals
 from kode.messages import shorten
 
 
@@ -57,6 +58,8 @@ async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None
     """Completes approvals of entries that were cut short, and says so."""
     system = inside(memory)
     if not isinstance(system, BaseMemory) or context.read_only:
+        return
+    if not Proposals(context.root).begun(system.name):
         return
     from kode.memory.approvals import finish
 

@@ -4,14 +4,15 @@
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kode.contracts import PermissionMode
 from kode.errors import UserError
 from kode.events import PlanKept, TurnEnded
-from kode.messages import Message, Text
+from kode.messages import Text
 from kode.prompts import template
-from kode.session.entries import PlanEntry
+from kode.session.entries import AnyEntry, MessageEntry, PlanEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
 
 
-def notes_before_turn(talk: "Conversation", last: Message | None) -> tuple[Text, ...]:
-    """What the model must know about mode and plan, beside the person's message; `last` is their
-    previous message. Raises: StorageError."""
+def notes_before_turn(talk: "Conversation") -> tuple[Text, ...]:
+    """What the model must know about mode and plan, beside the person's message. Raises:
+    StorageError."""
     notes = []
-    plan = read_plan(talk.agent.place.plan)
-    if without_ticks(plan) != without_ticks(_known(talk)):
+    plan, entries = read_plan(talk.agent.place.plan), effective(talk.session.entries)
+    if without_ticks(plan) != without_ticks(_known(entries)):
         talk.session.append(PlanEntry(text=plan))
         notes.append(
             f"[The person edited the plan. It now reads:]\n\n{plan}"
@@ -33,9 +34,7 @@ def notes_before_turn(talk: "Conversation", last: Message | None) -> tuple[Text,
         )
     if talk.mode == "plan":
         notes.append(template("plan"))
-    elif last is not None and any(
-        isinstance(part, Text) and part.text == template("plan") for part in last.parts
-    ):
+    elif _was_planned(entries):
         notes.append(f"[The mode is now {talk.mode}: changes are possible again.]")
     return tuple(Text(text=note, source="note") for note in notes)
 
@@ -62,7 +61,7 @@ async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
         raise UserError(
             "There is no plan yet: /plan switches to mode plan, then say what you want."
         )
-    if plan != _known(talk):
+    if plan != _known(effective(talk.session.entries)):
         talk.session.append(PlanEntry(text=plan))
     talk.set_permission_mode(mode)
     note = template("plan_approved").replace("{mode}", mode).replace("{plan}", plan.strip())
@@ -70,8 +69,20 @@ async def approve_plan(talk: "Conversation", mode: PermissionMode) -> str:
     return "Go ahead with the plan."
 
 
-def _known(talk: "Conversation") -> str:
+def _known(entries: Sequence[AnyEntry]) -> str:
     """The plan as the model knows it."""
-    entries = effective(talk.session.entries)
-    plans = (one.text for one in reversed(entries) if isinstance(one, PlanEntry))
-    return next(plans, "")
+    for entry in reversed(entries):
+        if isinstance(entry, PlanEntry):
+            return entry.text
+    return ""
+
+
+def _was_planned(entries: Sequence[AnyEntry]) -> bool:
+    """Whether the person's last message was sent in mode `plan`."""
+    for entry in reversed(entries):
+        if isinstance(entry, MessageEntry) and is_turn(entry):
+            return any(
+                isinstance(part, Text) and part.source == "note" and part.text == template("plan")
+                for part in entry.parts
+            )
+    return False

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 def named_in(brought: Brought, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message."""
-    word = message.split(maxsplit=1)[0] if message.startswith("/") and message[1:].strip() else "/"
-    name = word[1:]
+    if not message.startswith("/") or not message[1:].strip():
+        return None
+    name = message.split(maxsplit=1)[0][1:]
     things: tuple[Command | Skill, ...] = (*in_use(brought.commands), *in_use(brought.skills))
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]

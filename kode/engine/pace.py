@@ -4,7 +4,6 @@ Reading a token costs a fraction of writing one, on GPUs and CPUs alike. The fra
 needs to be right only within a small factor: it sets a limit of patience.
 """
 
-import statistics
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -33,6 +32,8 @@ class Pace:
         """How long a reply of these sizes should take; 0.0 before the first measurement."""
         if not self.rates:
             return 0.0
+        import statistics
+
         return _work(input_tokens, output_tokens) / statistics.median(self.rates)
 
 

@@ -92,6 +92,9 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 
 def called(tools: Sequence[Tool], name: str) -> Tool | None:
     """The tool that a name means: its own, else that of another agent."""
+    for tool in tools:
+        if tool.name == name:
+            return tool
     known = with_faces(tools)
     return known.get(name) or known.get(TOOLS.get(name, ""))
 

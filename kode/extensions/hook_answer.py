@@ -71,7 +71,9 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
 def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
     answers = list(answers)
-    outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index, default="")
+    if not answers:
+        return HookAnswer()
+    outcome: Outcome = max((one.outcome for one in answers), key=_WEIGHT.index)
     return HookAnswer(
         outcome=outcome,
         reason="\n".join(one.reason for one in answers if one.outcome == outcome and one.reason),

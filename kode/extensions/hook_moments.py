@@ -111,7 +111,8 @@ class Hooks:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """See `contracts.Around`: adds what hooks say after a call to its result."""
+        """See `contracts.Around`: adds what hooks say after a call to its result. Raises: as `run`;
+        StorageError."""
         before = self._context.pop(context.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()

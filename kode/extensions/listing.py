@@ -15,6 +15,7 @@ from kode.messages import shorten
 from kode.permissions.gate import visible
 
 CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
 HASH_CHARS = 12
 ABOUT_CHARS = 100
 

@@ -27,6 +27,7 @@ GRACE_S = 0.5
 """Time to exit by itself once its standard input is closed."""
 
 _READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
 _KEPT_ERRORS_BYTES = 2_000
 
 INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")

@@ -21,6 +21,7 @@ from kode.permissions.gate import visible
 
 MAX_DESCRIPTION_CHARS = 2_000
 MAX_NAME_CHARS = 64
+"""The most that OpenAI and Anthropic take for the name of a tool."""
 FOUND = 8
 
 

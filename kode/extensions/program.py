@@ -20,6 +20,7 @@ from kode.tools.processes import WATCH
 MAX_OUTPUT_BYTES = 256 * 1024
 """Limit of each stream; the rest is read and dropped."""
 _READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
 
 Keep = Callable[[Attempt], Awaitable[tuple[str, ...]]]
 """Applies a program's permitted changes; returns sentences about what became of them."""

@@ -25,12 +25,15 @@ from kode.messages import first_of, shorten
 FAMILIES = (".kode", ".agents", ".claude")
 FILE = "SKILL.md"
 MAX_NAME_CHARS = 64
+"""As agentskills.io specifies it."""
 MAX_DESCRIPTION_CHARS = 1_024
+"""As agentskills.io specifies it."""
 MAX_LISTED_FILES = 50
 
 CATALOGUE_SHARE = 0.02
 """Share of the model's window for names and descriptions."""
 CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
 LEAST_DESCRIPTION_CHARS = 40
 
 HEADING = """\

@@ -6,7 +6,6 @@ For files that no checker of the machine covers; see `diagnostics`.
 import json
 import re
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,6 +53,8 @@ def _json(text: str) -> str:
 
 
 def _toml(text: str) -> str:
+    import tomllib
+
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -33,6 +33,7 @@ MAX_CALLS = 60
 TIMEOUT_S = 20.0
 MOST_TIMES = 10
 CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
 MAX_OUTPUT_TOKENS = 4_096
 """For a request without its own limit."""
 MAX_WORD_CHARS = 60

@@ -330,11 +330,11 @@ class BaseMemory(NullMemory, ABC):
         return await standing.rebuild(self)
 
     async def list_episodes(self, count: int) -> str:
-        """The newest episodes, one a line."""
+        """The newest episodes, one a line. Raises: MemoryRefused if the system has none."""
         raise lacking(self.name, "episodes")
 
     async def show_one(self, id: str) -> str:
-        """One episode, whole."""
+        """One episode, whole. Raises: MemoryRefused if the system has none."""
         raise lacking(self.name, "show ID")
 
     async def edit_facts(
@@ -346,7 +346,8 @@ class BaseMemory(NullMemory, ABC):
         old: str,
         new: str,
     ) -> str:
-        """Changes facts, by the person; `old` is a part of the one that is meant."""
+        """Changes facts, by the person; `old` is a part of the one that is meant. Raises:
+        MemoryRefused if the system has none."""
         raise lacking(self.name, command)
 
     def pairs(self) -> Sequence["Pair"]:
@@ -354,7 +355,8 @@ class BaseMemory(NullMemory, ABC):
         return ()
 
     async def settle(self, pair: "Pair", choice: "Choice") -> str:
-        """Keeps the first of a pair, the second or both."""
+        """Keeps the first of a pair, the second or both. Raises: MemoryRefused if the system
+        has none."""
         raise lacking(self.name, "review")
 
     def given(self) -> set[Place]:

@@ -15,6 +15,7 @@ from kode.memory.base import Outcome
 
 ROOT = "/memories"
 LINE_NUMBER_WIDTH = 6
+"""As in the file views of Anthropic's memory tool."""
 AROUND = 2
 """Lines shown before and after a change."""
 

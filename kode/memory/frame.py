@@ -132,8 +132,12 @@ class Recording:
         self.heard += 1
         self.tainted = self.tainted or turn.tainted
         messages = turn.messages
-        text = transcript(messages) if messages else f"User: {turn.text}\nAssistant: {turn.answer}"
-        text = keep_ends(credentials.redact(text), MAX_CHARS // 3)
+        text = (
+            transcript(messages)
+            if messages
+            else credentials.redact(f"User: {turn.text}\nAssistant: {turn.answer}")
+        )
+        text = keep_ends(text, MAX_CHARS // 3)
         if self._head_chars + len(text) <= MAX_CHARS // 3:
             self._head.append(text)
             self._head_chars += len(text)

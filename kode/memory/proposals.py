@@ -89,13 +89,17 @@ class Proposal:
         return self.source or f"{self.client}, which proposed it"
 
 
+FOLDER = "proposed"
+"""Of the proposals, in the memory folder."""
+
+
 class Proposals(WaitingFolder[Proposal]):
     """The proposals of one memory folder, shared by processes."""
 
     kind = Proposal
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root / "proposed")
+        super().__init__(root / FOLDER)
         self._begun = root / "approving"
         self._history = History(root / "history.jsonl")
 

@@ -288,6 +288,8 @@ def rank(
 
     `cosines` compare the texts with the query under a neural embedder.
     """
+    if not texts:
+        return []
     counted = [counted_terms(text.text) for text in texts]
     holding = Counter(term for _, counts in counted for term in counts)
     asked = read(

@@ -9,7 +9,7 @@ that it fits: a weak model may never call memory's tool.
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kode.events import MemoryChanged
 from kode.memory import frame, rank, terms, when
 from kode.memory.base import BaseMemory
 from kode.memory.history import Change
-from kode.memory.proposals import Proposal, Proposals
+from kode.memory.proposals import FOLDER, Proposal, Proposals
 from kode.memory.rank import Text
 from kode.messages import ToolCall, ToolResult, shorten
 
@@ -44,7 +44,6 @@ _LASTING = re.compile(r"\b(?:always|never|we use)\b", re.IGNORECASE)
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?;。！？；])\s+|\n+|(?<=[。！？])")
 _COLON = re.compile(r": |：")
-_CUES = frozenset(terms.terms_of("please remember note that this keep in mind for later sessions"))
 
 
 async def recall(
@@ -58,6 +57,8 @@ async def recall(
         for one in _own(context.root)
         if one.text not in in_session and Path(one.project) == project
     ]
+    if not here:
+        return ""
     texts = [Text("", one.text, when.stamp_of(one.at)) for one in here]
     ranked = rank.rank(turn.text, texts, context.now(), typo_chars=rank.RECALL_TYPO_CHARS)
     fitting = sorted(one.index for one in ranked if rank.fits(one))[::-1]
@@ -78,7 +79,7 @@ async def recall(
 def _own(root: Path) -> Sequence[Proposal]:
     """The pending statements of the person, oldest first."""
     try:
-        changed_at = Proposals(root).folder.stat().st_mtime_ns
+        changed_at = (root / FOLDER).stat().st_mtime_ns
     except OSError:
         return ()
     return _read_own(root, changed_at)
@@ -135,15 +136,22 @@ def stated(text: str) -> list[str]:
     return list(found)[:MAX_A_TURN]
 
 
+@cache
+def _cues() -> frozenset[str]:
+    return frozenset(
+        terms.terms_of("please remember note that this keep in mind for later sessions")
+    )
+
+
 def is_known(sentence: str, known: Iterable[str]) -> bool:
     """Whether a line of these texts has all of its words: other words may be another fact."""
-    wanted = set(terms.terms_of(sentence)) - _CUES
+    wanted = set(terms.terms_of(sentence)) - _cues()
     return any(wanted <= set(terms.terms_of(line)) for text in known for line in text.splitlines())
 
 
 def is_near(sentence: str, text: str) -> bool:
     """Whether a text seems to be about the same."""
-    wanted = terms.telling(sentence) - _CUES
+    wanted = terms.telling(sentence) - _cues()
     return len(wanted & terms.telling(text)) >= NEAR_SHARE * len(wanted)
 
 
@@ -177,9 +185,9 @@ def _fact(sentence: str) -> str:
 def _is_lasting(sentence: str) -> bool:
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith(("?", "？")):
         return False
-    if len(terms.terms_of(sentence)) < MIN_WORDS:
+    if not _LASTING.search(sentence) and not asks_to_remember(sentence):
         return False
-    return bool(_LASTING.search(sentence)) or asks_to_remember(sentence)
+    return len(terms.terms_of(sentence)) >= MIN_WORDS
 
 
 _WORDS = (
@@ -218,7 +226,7 @@ _QUESTION = re.compile(r"\b(?:do|did) (?:you|we|i) (?:still |even )?$", re.IGNOR
 
 def asks_to_remember(text: str) -> bool:
     """Whether `text` asks to remember; "do not note this" and "do you remember" do not."""
-    if any(word in text for word in _UNSPACED):
+    if not text.isascii() and any(word in text for word in _UNSPACED):
         return True
     for found in _ASKED.finditer(text):
         before = text[max(0, found.start() - 40) : found.start()]

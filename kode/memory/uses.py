@@ -40,6 +40,8 @@ async def count_session(
 ) -> None:
     """Counts an ending session for the entries in it. `given` are those that memory brought up as
     relevant. Raises: StorageError, BusyError."""
+    if not entries:
+        return
     said = [words_of(answer) for answer in answers]
     async with locked(root / "uses"):
         counts = _read(root)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kode.contracts import Effect
-from kode.permissions import decide_commands, decide_files
+from kode.permissions import decide_files
 from kode.permissions import rules as grammar
 from kode.permissions.decision import Call, Decision, allow, ask, by_rule, deny_by, deny_plan
 from kode.permissions.rules import Rule
@@ -37,6 +37,12 @@ def _edit(call: Call) -> Decision:
     reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
     may_read = decide_call(replace(call, tool=reading)).outcome == "allow"
     return replace(decide_files.edit(call), only_seen=not may_read)
+
+
+def _run(call: Call) -> Decision:
+    from kode.permissions import decide_commands  # half of the gate's code and tables
+
+    return decide_commands.run(call)
 
 
 def _denied_outright(call: Call) -> Decision | None:
@@ -132,7 +138,7 @@ def _none(call: Call) -> Decision:
 _BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
     "read": decide_files.read,
     "edit": _edit,
-    "run": decide_commands.run,
+    "run": _run,
     "fetch": _fetch,
     "mcp": _mcp,
     "memory": _memory,

@@ -19,8 +19,13 @@ from kode.permissions.rules import Rule
 from kode.workplace import below, located
 
 
+def path_of(call: Call) -> str:
+    """The absolute path that a call's argument means, its links not resolved."""
+    return _path(call, "path", default=".")
+
+
 def read(call: Call) -> Decision:
-    path = _path(call, "path", default=".")
+    path = path_of(call)
     named = [path, *_expand_glob(call, path)]
     for one in named:
         by_rule = _by_path_rule(call, one)

@@ -70,6 +70,8 @@ class Call:
         return None
 
     def path_rule(self, among: Sequence[Rule], path: str, *, loosely: bool) -> Rule | None:
+        if not among:
+            return None
         return self.first(among, lambda rule: self.rule_has_path(rule, path, loosely=loosely))
 
     def rule_has_path(self, rule: Rule, path: str, *, loosely: bool) -> bool:

@@ -32,8 +32,7 @@ from kode.messages import plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
-from kode.permissions.decide_commands import again_outside, rules_for_changes
-from kode.permissions.decide_files import is_rebuilt
+from kode.permissions.decide_files import is_rebuilt, path_of
 from kode.permissions.decision import Call, Decision, SandboxKind
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.workplace import Workplace
@@ -257,6 +256,8 @@ class PersonGate:
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[str]
     ) -> Verdict:
         """See `contracts.Gate`."""
+        from kode.permissions.decide_commands import again_outside
+
         decision = again_outside(self._call(tool, arguments), hits)
         if self.mode == "plan":
             return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
@@ -332,6 +333,8 @@ class PersonGate:
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
+        from kode.permissions.decide_commands import rules_for_changes
+
         command = str(arguments.get("command", ""))
         default = "Mode `ask` confirms every edit."
         reasons = [decision.reason for _, decision in asked if decision.reason != default]
@@ -361,13 +364,13 @@ class PersonGate:
     def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
         """Judges a path both as written and as the real path that the tool is bound to: links may
         be swapped at any moment, and rules can be about either."""
-        written = decide_call(self._call(tool, arguments, context.opinion))
-        path = context.judged_path
-        if not path or arguments.get("path") == path:
+        call = self._call(tool, arguments, context.opinion)
+        written, path = decide_call(call), context.judged_path
+        if not path or path in (arguments.get("path"), path_of(call)):
             return written
-        call = self._call(tool, {**arguments, "path": path}, context.opinion)
         # It is one of this machine: in `/tmp`, it is not in the session's own.
-        real = decide_call(replace(call, place=replace(self.place, private_tmp=lambda: None)))
+        place = replace(self.place, private_tmp=lambda: None)
+        real = decide_call(replace(call, arguments={**arguments, "path": path}, place=place))
         graver = max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
         return replace(graver, only_seen=written.only_seen or real.only_seen)
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from kode.contracts import Effect, Tool
 from kode.errors import ConfigError
 from kode.permissions.sensitive import real
-from kode.workplace import below
+from kode.workplace import below_any
 
 Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]
 
@@ -347,7 +347,7 @@ def _dead_host(pattern: str) -> str | None:
 
 
 def _is_below(path: str, folder: Path) -> bool:
-    return any(below(path, base) for base in _spellings(folder))
+    return below_any(path, _spellings(folder))
 
 
 def _spellings(folder: Path) -> set[str]:

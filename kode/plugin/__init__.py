@@ -8,6 +8,7 @@ before it is needed. `docs/plugins.md` explains them by examples.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kode import __version__ as _kode_version
     from kode import beneath as beneath
     from kode import durable as durable
     from kode import ends as ends
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kode.assembly import run_check as run_check
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
+    from kode.cli.commands.init import main as _set_up
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import config_flags as config_flags
     from kode.cli.flags import directory as directory
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
     from kode.config.faults import must_be as must_be
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
+    from kode.config.plugin_pages import pages as _plugin_pages
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
+    from kode.conversation.attachments import read_text as _read_attachment
+    from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
     from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
@@ -51,6 +56,9 @@ if TYPE_CHECKING:
     from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
+    from kode.extensions import familiar_calls as _calling
+    from kode.extensions.mcp_config import Entry as _McpServerEntry
+    from kode.extensions.mcp_values import Field as _FormField
     from kode.extensions.mcp_values import Form as Form
     from kode.extensions.tool_names import verbs_of as verbs_of
     from kode.function_tool import tool as tool
@@ -60,52 +68,6 @@ if TYPE_CHECKING:
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
-    from kode.memory.proposals import Proposals as Proposals
-    from kode.permissions.gate import Answer as Answer
-    from kode.permissions.gate import Question as Question
-    from kode.permissions.gate import visible as visible
-    from kode.permissions.gate import ways_to_allow as ways_to_allow
-    from kode.pictures import Picture as Picture
-    from kode.pictures import read_picture as read_picture
-    from kode.providers.models import pricing as pricing
-    from kode.providers.offered import ServedModels as ServedModels
-    from kode.providers.offered import offered_models as offered_models
-    from kode.registry import Dialect as Dialect
-    from kode.registry import ProviderRow as ProviderRow
-    from kode.registry import ProviderSettings as ProviderSettings
-    from kode.results import result_object as result_object
-    from kode.session.checkpoints import FileChanges as FileChanges
-    from kode.session.export import readable_arguments as readable_arguments
-    from kode.session.git import run_git as run_git
-    from kode.session.index import list_sessions as list_sessions
-    from kode.session.log import Session as Session
-    from kode.session.log import writable_path as writable_path
-    from kode.session.plan import read_plan as read_plan
-    from kode.session.plan import write_plan as write_plan
-    from kode.session.reading import session_path as session_path
-    from kode.session.requests import digest_of as digest_of
-    from kode.session.requests import message_bytes as message_bytes
-    from kode.session.requests import part_object as part_object
-    from kode.session.sent import Sent as Sent
-    from kode.session.sent import requests_of as requests_of
-    from kode.session.spending import Spending as Spending
-    from kode.session.spending import Spent as Spent
-    from kode.session.spending import Step as Step
-    from kode.session.spending import last_turn as last_turn
-    from kode.session.spending import requests_by_folder as requests_by_folder
-    from kode.session.spending import spending_of as spending_of
-    from kode.session.spending import step_of as step_of
-    from kode.session.transcript import Transcript as Transcript
-    from kode.shared_budget import SharedBudget as SharedBudget
-    from kode.tools import processes as processes
-    from kode import __version__ as _kode_version
-    from kode.cli.commands.init import main as _set_up
-    from kode.config.plugin_pages import pages as _plugin_pages
-    from kode.conversation.attachments import read_text as _read_attachment
-    from kode.conversation.memory import open_configured as _open_memory
-    from kode.extensions import familiar_calls as _calling
-    from kode.extensions.mcp_config import Entry as _McpServerEntry
-    from kode.extensions.mcp_values import Field as _FormField
     from kode.memory.decisions import decide as _decide_memory
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
@@ -117,24 +79,62 @@ if TYPE_CHECKING:
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
     from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
+    from kode.memory.proposals import Proposals as Proposals
+    from kode.permissions.gate import Answer as Answer
+    from kode.permissions.gate import Question as Question
+    from kode.permissions.gate import visible as visible
+    from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
+    from kode.pictures import read_picture as read_picture
+    from kode.providers.models import pricing as pricing
+    from kode.providers.offered import ServedModels as ServedModels
+    from kode.providers.offered import offered_models as offered_models
+    from kode.registry import Dialect as Dialect
+    from kode.registry import ProviderRow as ProviderRow
+    from kode.registry import ProviderSettings as ProviderSettings
+    from kode.results import result_object as result_object
+    from kode.session.checkpoints import FileChanges as FileChanges
+    from kode.session.export import readable_arguments as readable_arguments
     from kode.session.git import environment as _git_environment
+    from kode.session.git import run_git as run_git
     from kode.session.index import Summary as _SessionSummary
     from kode.session.index import files as _session_files
     from kode.session.index import find as _find_session
+    from kode.session.index import list_sessions as list_sessions
     from kode.session.index import newest as _newest_session
     from kode.session.index import summarize as _summarize_session
+    from kode.session.log import Session as Session
+    from kode.session.log import writable_path as writable_path
+    from kode.session.plan import read_plan as read_plan
     from kode.session.plan import steps_of as _plan_steps
+    from kode.session.plan import write_plan as write_plan
     from kode.session.reading import read as _read_session
+    from kode.session.reading import session_path as session_path
+    from kode.session.requests import digest_of as digest_of
+    from kode.session.requests import message_bytes as message_bytes
+    from kode.session.requests import part_object as part_object
     from kode.session.search import search as _search_sessions
     from kode.session.sent import Piece as _SentPiece
+    from kode.session.sent import Sent as Sent
     from kode.session.sent import pieces as _sent_pieces
+    from kode.session.sent import requests_of as requests_of
+    from kode.session.spending import Spending as Spending
+    from kode.session.spending import Spent as Spent
+    from kode.session.spending import Step as Step
+    from kode.session.spending import last_turn as last_turn
+    from kode.session.spending import requests_by_folder as requests_by_folder
+    from kode.session.spending import spending_of as spending_of
+    from kode.session.spending import step_of as step_of
     from kode.session.spending import total as _total_spent
     from kode.session.transcript import Call as _TranscriptCall
     from kode.session.transcript import Item as _TranscriptItem
+    from kode.session.transcript import Transcript as Transcript
     from kode.session.upkeep import fork as _fork_session
+    from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import Record as _SubagentRecord
     from kode.subagents.records import records as _subagent_records
+    from kode.tools import processes as processes
     from kode.tools.builtin import BUILTIN as _builtin_tools
 
     kode_version = _kode_version

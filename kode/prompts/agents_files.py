@@ -23,6 +23,7 @@ NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md
 
 WITH_IMPORTS = "CLAUDE.md"
 MAX_IMPORT_DEPTH = 5
+"""As deep as Claude Code follows `@path` in a CLAUDE.md."""
 
 _CODE = re.compile(r"^\s*(```|~~~).*?^\s*\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"(?<![\w`@])@((?:~/)?[\w./-]*[\w/-])")

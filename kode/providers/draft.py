@@ -189,7 +189,8 @@ class Draft:
         return block
 
     def call(self, key: Hashable) -> DraftCall:
-        """The call under a key, created on first use."""
+        """The call under a key, created on first use. Raises: RefusedError for more than
+        `MAX_CALLS`."""
         block = self._redirected.get(key) or self.blocks.get(("call", key))
         if isinstance(block, DraftCall):
             return block

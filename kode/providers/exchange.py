@@ -24,7 +24,6 @@ from kode.providers.refusals import setting_to_leave_out
 from kode.providers.served import is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.providers.wire import apart, encode_json, pictures_named, used_ids
-from kode.providers.written_calls import read_written_calls
 from kode.registry import ProviderSettings, host_of
 
 if TYPE_CHECKING:
@@ -194,7 +193,11 @@ class SdkProvider(ABC):
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
         parts = tuple(self._lean(part) for part in message.parts)
         message = replace(message, parts=parts)
-        return message if self.is_official else read_written_calls(message, request)
+        if self.is_official:
+            return message
+        from kode.providers.written_calls import read_written_calls
+
+        return read_written_calls(message, request)
 
     async def _attempt(self, request: Request, emit: Emit) -> Draft:
         """Sends the request; once more without a setting that the server refuses, which is then

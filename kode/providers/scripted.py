@@ -48,6 +48,7 @@ PIECES = 6
 """A text streams in at most this many pieces."""
 
 CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
 
 _STATUS_WORDS = {"overflow": 413, "auth": 401, "refused": 400, "transient": 503}
 _STOPS = ("end", "tool_calls", "length", "refusal")
@@ -107,7 +108,8 @@ class Scripted:
         self._sizes: Encoded[int] = Encoded(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """Makes one attempt at one reply; see `kode.contracts.Provider`."""
+        """Makes one attempt at one reply; see `kode.contracts.Provider`. Raises: the error of the
+        script; RefusedError at its end."""
         reply = self._choose(request)
         await asyncio.sleep(reply.delay_s)
         if reply.error is not None:
@@ -174,7 +176,7 @@ class Scripted:
 
     def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
         sent = len(request.system) + sum(self._sizes.of(request.messages))
-        sent += sum(len(tool.description) + 200 for tool in request.tools)
+        sent += sum([len(tool.description) + 200 for tool in request.tools])
         said = len(reply.text) + len(reply.thinking)
         said += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
         return Usage(

@@ -232,8 +232,9 @@ def picture_note(image: Image, *, seen: bool) -> str:
 
 @contextlib.contextmanager
 def pictures_named(messages: Sequence[Message]) -> Iterator[None]:
-    """Wraps a request: if the server refuses one with images, the error says that they may be the
-    cause, and what to do, because every later request would contain them too."""
+    """Wraps a request: if the server refuses one with images, the error says that they may be
+    the cause, and what to do, because every later request would contain them too. Raises:
+    RefusedError."""
     try:
         yield
     except ThinkingRefused:

@@ -42,6 +42,7 @@ _LISTENER, _PATIENT = 8, 32
 """A filter with a listener; a reported call that waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24
 _ADOPTS_ORPHANS = 36
+"""PR_SET_CHILD_SUBREAPER of linux/prctl.h."""
 _HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15
 
 

@@ -172,9 +172,11 @@ _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _DATAGRAM_OR_RAW = 2
 """The bit in 2 and 3, but not in streams (1) or sequenced packets (5)."""
 _NEW_NAMESPACES = 0x7E020000
+"""All CLONE_NEW* flags of linux/sched.h but CLONE_NEWTIME."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _EPERM, _ENOSYS = 1, 38
 _ALLOW = 0x7FFF0000
+"""SECCOMP_RET_ALLOW of linux/seccomp.h."""
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 """The ioctl families that change flags, versions and subvolumes through a file opened for reading:
 of `chattr`, xfs and btrfs."""
@@ -254,7 +256,9 @@ def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
 # ── what is reported ─────────────────────────────────────────────────────────────────────────
 
 _NOTIFY = 0x7FC00000
+"""SECCOMP_RET_USER_NOTIF of linux/seccomp.h."""
 OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
+"""O_WRONLY, O_RDWR, O_CREAT and O_TRUNC of asm-generic/fcntl.h."""
 _CALLS: dict[str, tuple[int, int, int | None]] = {
     # the argument with the folder (-1: none), the path, and the one that must have a bit for the
     # call to count (None: it always does)

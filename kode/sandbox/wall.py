@@ -31,6 +31,7 @@ _CONTINUE = 1
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _PATH_BYTES = 4096
+"""PATH_MAX of linux/limits.h."""
 _MAX_SENT = 100
 """Descriptors that the launcher may send."""
 _WITHOUT_HARM = re.compile(

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
+_CONTAINERS = (dict, list, tuple)
+
 
 def new_id() -> str:
     """Eight random hex digits, unique enough within one file."""
@@ -402,11 +404,15 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
     ordered = {"type": value.pop("type"), **value}
     if isinstance(entry, Header):
         plain = {key: item for key, item in ordered.items() if item is not None}
+    elif isinstance(entry, RequestEntry):
+        plain = _slim(ordered)  # only names, and digests of masked texts
     else:
-        plain = masked(ordered)
-        if isinstance(entry, MessageEntry) and not _is_same(ordered, plain):
-            plain["masked"] = True
-        plain = _slim(plain)
+        slim = _slim(ordered)
+        plain = masked(slim)
+        if plain is not slim:
+            if isinstance(entry, MessageEntry):
+                plain["masked"] = True
+            plain = _slim(plain)
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".
     return seal(text.encode("utf-8", "replace"))
@@ -423,24 +429,14 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
     return entry
 
 
-def _is_same(value: Any, masked: Any) -> bool:
-    """Whether masking changed nothing; it turns tuples into lists."""
-    if isinstance(value, list | tuple):
-        return len(value) == len(masked) and all(map(_is_same, value, masked))
-    if isinstance(value, dict):
-        return all(_is_same(item, masked[key]) for key, item in value.items())
-    return bool(value == masked)
-
-
 def _slim(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_slim(item) for item in value]
-    if isinstance(value, dict):
-        return {
-            key: item if key in _AS_IT_IS else _slim(item)
-            for key, item in value.items()
-            if item
-            or key not in _OMITTED_WHEN_EMPTY
-            or (key in _OMITTED_WHEN_NONE and item is not None)
-        }
-    return value
+    """A list or an object without the empty values that are omitted."""
+    if not isinstance(value, dict):
+        return [_slim(item) if isinstance(item, _CONTAINERS) else item for item in value]
+    return {
+        key: _slim(item) if isinstance(item, _CONTAINERS) and key not in _AS_IT_IS else item
+        for key, item in value.items()
+        if item
+        or key not in _OMITTED_WHEN_EMPTY
+        or (key in _OMITTED_WHEN_NONE and item is not None)
+    }

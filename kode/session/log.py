@@ -103,19 +103,20 @@ class Session:
         """
         entries = self._with_own_ids(entries)
         if self.path is not None:
-            lines = b"\n".join(line_of(entry) for entry in entries)
+            lines = b"\n".join(map(line_of, entries))
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
                 durable.append_to(self.file, lines, self.path, note_end=True)
-            if any(map(is_turn, entries)):
-                order.add(self.path.parent, self.header.id)
+        turns = self.turns
         for entry in entries:
             self._take(entry)
+        if self.turns > turns and self.path is not None:
+            order.add(self.path.parent, self.header.id)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
-        thought = any(isinstance(part, Thinking) for part in message.parts)
+        thought = Thinking in map(type, message.parts)
         entry = MessageEntry(
             role=message.role,
             parts=message.parts,
@@ -190,9 +191,10 @@ class Session:
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
                 self.turns += is_turn(entry)
-                self.usage += entry.usage or Usage()
+                if entry.usage is not None:
+                    self.usage += entry.usage
+                    self.unpriced |= entry.cost_usd is None
                 self.cost_usd += entry.cost_usd or 0.0
-                self.unpriced |= entry.usage is not None and entry.cost_usd is None
             case SystemEntry():
                 self._take_beginning(entry)
                 self._mark_moved()

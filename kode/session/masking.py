@@ -1,6 +1,7 @@
 """Masks credentials in what a session stores: on disk, and in the digests of it."""
 
 import json
+import operator
 from typing import Any
 
 from kode.credentials import redact
@@ -11,13 +12,17 @@ _NOT_MASKED = frozenset(
 )
 """Names and ids that other entries and the provider refer to."""
 
+_HOLDS_TEXT = (str, list, tuple, dict)
+
 
 def masked(value: Any) -> Any:
-    """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
+    """The JSON value of an entry, or part of one, with credentials masked: the same object if there
+    are none. Idempotent."""
     if isinstance(value, str):
         return redact(value) if len(value) >= 8 else value
     if isinstance(value, list | tuple):
-        return [masked(item) for item in value]
+        items = [masked(item) if isinstance(item, _HOLDS_TEXT) else item for item in value]
+        return value if all(map(operator.is_, items, value)) else items
     if not isinstance(value, dict):
         return value
     own = value.get("own")
@@ -25,15 +30,23 @@ def masked(value: Any) -> Any:
         plain = masked({key: v for key, v in value.items() if key != "own"})
         # A part of which a word is masked has no form that its provider would know again.
         same = _is_clean(own) and all(value[key] == v for key, v in plain.items())
+        if same:
+            return value
         lost: Any = {} if value.get("type") == "server_item" else None
-        return {key: (own if same else lost) if key == "own" else plain[key] for key in value}
-    found = {key: v if key in _NOT_MASKED else masked(v) for key, v in value.items()}
-    if value.get("type") == "tool_call":
-        found["arguments"] = _masked_arguments(value["arguments"])
+        return {key: lost if key == "own" else plain[key] for key in value}
+    is_call = value.get("type") == "tool_call"
+    found = {
+        key: _masked_arguments(v)
+        if is_call and key == "arguments"
+        else masked(v)
+        if isinstance(v, _HOLDS_TEXT) and key not in _NOT_MASKED
+        else v
+        for key, v in value.items()
+    }
     if value.get("type") == "thinking" and found["text"] != value["text"]:
         # The signature covers the original text; a part without one is never sent back.
         found["signature"] = ""
-    return found
+    return value if all(map(operator.is_, found.values(), value.values())) else found
 
 
 def _is_clean(value: Any) -> bool:

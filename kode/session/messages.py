@@ -95,7 +95,7 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """The entries except rewound ones and undone compactions and prunings."""
-    if not any(isinstance(entry, RewindEntry | RestoreEntry) for entry in entries):
+    if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
         return list(entries)
     kept: list[AnyEntry] = []
     for entry in entries:
@@ -126,7 +126,7 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
     as one message, in call order. `answers` are those that wait for the others. They are not part
     of `messages` yet, so that what is in there never changes.
     """
-    asked = bool(messages) and bool(calls_of(messages[-1]))
+    asked = bool(messages) and messages[-1].role == "assistant" and bool(calls_of(messages[-1]))
     if message.role != "tool":
         if asked:
             unknown = unknown_results(unanswered(messages[-1], answers))
@@ -165,8 +165,8 @@ def _join(messages: list[Message], answers: Sequence[Message]) -> None:
         for result in results_of(answer):
             results.setdefault(result.call_id, result)
     asked = {call.id: call for call in calls_of(messages[-1])}
-    pictures = (image for answer in answers for image in images_of(answer))
-    parts: tuple[Part, ...] = (*(results[call_id] for call_id in asked), *pictures)
+    pictures = [image for answer in answers for image in images_of(answer)]
+    parts: tuple[Part, ...] = (*[results[call_id] for call_id in asked], *pictures)
     last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
     messages.append(replace(last, parts=parts))
 

@@ -64,6 +64,8 @@ class Chain:
     digests: list[str] = field(default_factory=list)
     masked: list[int] = field(default_factory=list)
     """The indexes of messages that were masked after they had been sent as they were."""
+    tools: Sequence[ToolSpec] = ()
+    tool_parts: tuple[PartDigest, ...] = ()
 
     def of(self, messages: Sequence[Message]) -> list[str]:
         """One digest per message. Only new messages are hashed while the list stays the same
@@ -76,6 +78,13 @@ class Chain:
             before = self.digests[-1] if self.digests else ""
             self.digests.append(digest_of(before.encode() + message_bytes(message)))
         return self.digests
+
+    def of_tools(self, tools: Sequence[ToolSpec]) -> tuple[PartDigest, ...]:
+        """One digest per tool; computed once while the list stays the same object."""
+        if tools is not self.tools:
+            self.tool_parts = tuple(_tool_part(_json(tool_object(tool))) for tool in tools)
+            self.tools = tools
+        return self.tool_parts
 
     def bound(self, messages: Sequence[Message], count: int) -> str:
         """What the first `count` messages were when they were sent, in a few characters."""
@@ -120,8 +129,8 @@ def request_entry(
     `complete`."""
     named = {"system": request.system} if sections is None else sections
     system = tuple(_section_part(name, text) for name, text in named.items())
-    tools = tuple(_tool_part(_json(tool_object(tool))) for tool in request.tools)
-    digests = (chain or Chain()).of(request.messages)
+    chain = chain or Chain()
+    tools, digests = chain.of_tools(request.tools), chain.of(request.messages)
     return RequestEntry(
         purpose=purpose,
         provider=provider.name,

@@ -107,6 +107,7 @@ class Child:
 
 STDERR_KEPT_BYTES = 4_000
 READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
 
 
 async def read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:

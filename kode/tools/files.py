@@ -7,6 +7,7 @@ and reading the secrets in one.
 
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -148,14 +149,12 @@ def _is_in_tmp(context: ToolContext, path: Path) -> bool:
 def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a real path is a folder or inside it, also in another spelling on a case-insensitive
     file system."""
-    real = Path(os.path.realpath(folder))
-    if path == real or real in path.parents:
+    real, above = Path(os.path.realpath(folder)), (path, *path.parents)
+    if real in above:
         return True
     if not real.exists():
-        lowered = Path(str(real).casefold())
-        folded = Path(str(path).casefold())
-        return folded == lowered or lowered in folded.parents
-    return any(_same_file(ancestor, real) for ancestor in (path, *path.parents))
+        return str(real).casefold() in [str(one).casefold() for one in above]
+    return any(map(_same_file, above, itertools.repeat(real)))
 
 
 def _same_file(one: Path, other: Path) -> bool:

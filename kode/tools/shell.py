@@ -33,6 +33,7 @@ MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
 
 _READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
 
 Outcome = Literal["ended", "timed out", "moved"]
 

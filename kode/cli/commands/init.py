@@ -56,7 +56,8 @@ class LocalServer:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode init` and returns its exit code."""
+    """Runs `kode init` and returns its exit code. Raises: ConfigError if there is a config already;
+    UserError without a terminal."""
     parser = Parser("kode init", "Guided set-up; writes a config file that only you can read.")
     parser.add_argument(
         "--global",

@@ -16,7 +16,8 @@ PICK = ""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a command line without a command and returns its exit code."""
+    """Runs a command line without a command and returns its exit code. Raises: ConfigError for an
+    unknown command."""
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")

@@ -28,7 +28,8 @@ def stdin_is_terminal() -> bool:
 
 def open_repl(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
     """Opens the REPL; on a machine without key or config runs the set-up first, or the demo if the
-    output is not a terminal."""
+    output is not a terminal. Raises: ConfigError for flags of `kode run`; KodeError if it could not
+    start."""
     from kode.paths import home
 
     if arguments.json_schema or arguments.input_format == "stream-json":

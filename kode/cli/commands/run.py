@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode run` with these arguments and returns its exit code."""
+    """Runs `kode run` with these arguments and returns its exit code. Raises: ConfigError for flags
+    that contradict each other; else as `run_task`."""
     parser = Parser("kode run", "One task, the answer on stdout, then exit.")
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
@@ -85,7 +86,8 @@ def run_read_task(
     piped: "tuple[Text, ...]",
     session_id: str | None,
 ) -> int:
-    """As `run_task`, for a text that was read already, and piped input."""
+    """As `run_task`, for a text that was read already, and piped input. Raises: ConfigError without
+    a task; else as `run_task`."""
     if not text.strip():
         raise ConfigError(
             'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, '
@@ -207,8 +209,6 @@ def _faces(
         return stream_printer(), None, None
     if arguments.output_format == "json":
         return silent, None, None
-    from kode.cli.screen.form import make_elicit
-    from kode.cli.screen.question import make_ask
     from kode.cli.screen.run_render import ProgressRenderer
 
     progress = ProgressRenderer(
@@ -222,6 +222,9 @@ def _faces(
     emit = silent if arguments.quiet else progress.emit
     if not asked:
         return emit, None, None
+    from kode.cli.screen.form import make_elicit
+    from kode.cli.screen.question import make_ask
+
     return emit, make_ask(progress.screen), make_elicit(progress.screen)
 
 

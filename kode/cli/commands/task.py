@@ -53,6 +53,8 @@ def attach_named(
 
     Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
     """
+    if not names and "@" not in (task or ""):
+        return
     from kode.cli.prompt.folders import mentioned_folders
     from kode.cli.prompt.pictures import mentioned_pictures
     from kode.pictures import fitting, read_picture
@@ -86,6 +88,8 @@ def read_attachments(
 
     Raises: ConfigError for one that is missing, too large, or neither text nor an image.
     """
+    if not names:
+        return ()
     from kode.cli.prompt.folders import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
     from kode.pictures import read_picture

@@ -85,7 +85,8 @@ def _instructions(talk: "Conversation") -> list[str]:
 
 
 async def show_config(state: PromptState, argument: str) -> None:
-    """Shows this session's settings like `kode config show`; /config PART shows a part of them."""
+    """Shows this session's settings like `kode config show`; /config PART shows a part of them.
+    Raises: UserError for an unknown key."""
     from kode.cli.screen.output import settings_lines
 
     loaded = state.conversation.loaded
@@ -100,7 +101,8 @@ async def show_config(state: PromptState, argument: str) -> None:
 
 
 async def run_doctor(state: PromptState, argument: str) -> None:
-    """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped."""
+    """Runs `kode doctor` in a separate process: its checks may take long, and can be stopped.
+    Raises: UserError if they take too long."""
     process = await start_program(
         *(sys.executable, "-m", "kode", "doctor"),
         cwd=state.conversation.cwd,

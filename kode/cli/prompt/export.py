@@ -65,7 +65,8 @@ def _copy_with_program(text: str) -> str:
 
 
 async def export(state: PromptState, argument: str) -> None:
-    """Writes the session to a new file: a transcript, or JSON if the name ends so."""
+    """Writes the session to a new file: a transcript, or JSON if the name ends so. Raises:
+    UserError if it cannot be written."""
     from kode.credentials import redact
     from kode.session.export import as_json, as_markdown
     from kode.session.transcript import Transcript

@@ -68,7 +68,8 @@ DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows commands, signs, modes and keys on one screen; with a command's name, what it does."""
+    """Shows commands, signs, modes and keys on one screen; with a command's name, what it does.
+    Raises: UserError for an unknown command."""
     screen = state.screen
     if argument:
         name = f"/{argument.split()[0].lstrip('/')}"
@@ -126,7 +127,7 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 
 async def remember(state: PromptState, argument: str) -> None:
     """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
-    the person."""
+    the person. Raises: UserError without a text; KodeError."""
     from kode.memory.command_line import TARGETS
 
     known = [name for name in TARGETS[state.conversation.config.memory.system] if name != "NAME"]
@@ -173,7 +174,8 @@ async def permissions(state: PromptState, argument: str) -> None:
 
 
 async def show_details(state: PromptState, argument: str) -> None:
-    """Shows the last calls in full, and the thinking: paged, or printed without a pager."""
+    """Shows the last calls in full, and the thinking: paged, or printed without a pager. Raises:
+    UserError for what is no number."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UserError(f"/details takes a number of calls, not {one_line(argument)!r}: /details 3")
     newest = int(argument) if argument else None

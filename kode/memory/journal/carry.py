@@ -88,7 +88,8 @@ class JournalCarrier(Carrier):
         return found
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """Adds the lines that MEMORY.md lacks, and missing entries."""
+        """Adds the lines that MEMORY.md lacks, and missing entries. Raises: MemoryRefused for a row
+        that does not fit."""
         placed, text = self._of(row.get("project")), as_read(str(row["content"]))
         scan.check(text)
         match row.get("kind"):

@@ -44,7 +44,8 @@ class NotesCarrier(Carrier):
         ]
 
     def place_row(self, row: Row) -> Literal["added", "changed", "known"]:
-        """New ids are added; a known id with another content or other fields is changed."""
+        """New ids are added; a known id with another content or other fields is changed. Raises:
+        MemoryRefused for a row that does not fit."""
         note = note_of(row, now=self._store.now(), user=self._store.user)
         note = checked(note, self.author.who, max_chars=MAX_MERGED_CHARS)
         if note.user != self._store.user:

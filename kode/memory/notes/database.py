@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import apsw
 
 VERSION = 3
+"""Of the schema, in `user_version`."""
 INDEX = "note"
 """How the names of the index's tables begin."""
 BUSY_MS = 2_000

@@ -216,8 +216,8 @@ class NoteStore:
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """The folder's lock with a transaction inside: read again what was decided on before.
-        The body must not await."""
+        """The folder's lock with a transaction inside: read again what was decided on before. The
+        body must not await. Raises: MemoryRefused if it is read-only."""
         if self.database.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
         async with locked(self.database.path.parent):
@@ -258,7 +258,8 @@ class NoteStore:
         return change
 
     def apply(self, before: Sequence[Note], after: Sequence[Note]) -> None:
-        """`commit` without the history, for what is no change: the first soul."""
+        """`commit` without the history, for what is no change: the first soul. Raises:
+        MemoryRefused for a second active soul; StorageError."""
         kept = {note.id for note in after}
         for note in before:
             if note.id not in kept:

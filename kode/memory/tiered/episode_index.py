@@ -71,6 +71,8 @@ class EpisodeIndex:
         self, query: str, k: int, *, typo_chars: int = rank.TYPO_CHARS
     ) -> list[tuple[str, Ranked]]:
         """Session ids, best first; empty if nothing matches."""
+        if not self.files.folder.is_dir():
+            return []
         vector = None if self._read_only else await self.vector(query)
         found = await self._in_cache(lambda: self._search(query, k, vector, typo_chars))
         if found is not None:

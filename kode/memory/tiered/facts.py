@@ -197,7 +197,7 @@ class FactStore:
         for target in TARGETS:
             for scope in SCOPES:
                 try:
-                    read.append(self.read(target, scope))
+                    read.append(self._read(self.path(target, scope), target, scope))
                 except MemoryRefused as error:
                     notice(str(error))
         return read
@@ -236,11 +236,14 @@ class FactStore:
             _put(file.archive_path, archive)
 
     def _read(self, path: Path, target: Target, scope: Scope) -> FactFile:
-        entries = parse(read_text(path) or "")
+        entries = parse(text) if (text := read_text(path)) else ()
         file = FactFile(
             path=path, target=target, scope=scope, entries=entries, limit=self.limits[target]
         )
-        archived = dict.fromkeys(parse(read_text(file.archive_path) or ""))
+        text = read_text(file.archive_path)
+        if not text:
+            return file
+        archived = dict.fromkeys(parse(text))
         for entry in entries:
             archived.pop(entry, None)
         return replace(file, entries=(*entries, *archived), archived=frozenset(archived))

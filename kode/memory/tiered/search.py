@@ -90,6 +90,8 @@ class Searcher:
     def recall_archived(self, query: str, files: Sequence[FactFile]) -> list[str]:
         """Relevant archived facts not yet shown in this session, as a model sees facts."""
         places = _in_archives(files)
+        if not places:
+            return []
         texts = [Text(file.label, entry) for file, entry in places]
         ranked = rank.rank(query, texts, self._now(), typo_chars=rank.RECALL_TYPO_CHARS)
         fitting = [places[one.index] for one in ranked if fits(one)]
@@ -171,7 +173,7 @@ class Searcher:
 
 
 def _in_archives(files: Sequence[FactFile]) -> list[Place]:
-    return [(file, entry) for file in files for entry in file.in_archive]
+    return [(file, entry) for file in files if file.archived for entry in file.in_archive]
 
 
 def _fingerprint(entry: str) -> str:

@@ -22,7 +22,6 @@ from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import Waiting, has_lost_messages
-from kode.memory.folder_tool import folder_tool
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
@@ -33,7 +32,6 @@ from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
-from kode.memory.tiered.folder import TieredFolder
 from kode.memory.tiered.merge import Judge
 from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.places import TieredPlaces
@@ -140,8 +138,12 @@ class Tiered(FactMemory):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        is_native = self._settings.tool_face == "native"
-        return (memory_tool(self) if is_native else folder_tool(TieredFolder(self)),)
+        if self._settings.tool_face == "native":
+            return (memory_tool(self),)
+        from kode.memory.folder_tool import folder_tool
+        from kode.memory.tiered.folder import TieredFolder
+
+        return (folder_tool(TieredFolder(self)),)
 
     async def after_turn(self, turn: Turn) -> None:
         self._hear(turn)

@@ -196,7 +196,7 @@ class KodeAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
-        """The sessions of a directory or of all, last used first. The cursor is a number."""
+        """The sessions of a directory or of all, last used first. Raises: UserError (cursor)."""
         if cursor is not None and not cursor.isdecimal():
             raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
@@ -259,7 +259,7 @@ class KodeAgent:
         return SetSessionConfigOptionResponse(config_options=live.options())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuses: kode adds no methods to the protocol."""
+        """Refuses: kode adds no methods to the protocol. Raises: RequestError."""
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from kode.plugin import Parser, clean, extras, paths, working_directory
 from kode.plugin.errors import EXIT_OK
 
 MAX_PORT = 65_535
+"""The largest number of a TCP port."""
 
 
 def main(argv: Sequence[str]) -> int:
