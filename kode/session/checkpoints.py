@@ -205,7 +205,7 @@ class Checkpoints:
         planned = []
         for move in taken.files:
             state = self.contents.see(Path(move.path)).state
-            if state == move.was:
+            if state == move.was or (move.folders and state is move.now is None):
                 planned.append(move)
             elif state != move.now:
                 left.append((move.path, "it has changed since"))
