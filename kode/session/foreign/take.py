@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kode import durable, paths
+from kode import durable, ends, paths
 from kode.errors import SessionError
 from kode.messages import Usage
 from kode.session.entries import (
@@ -101,9 +101,10 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     )
     taint = TaintEntry(source=f"a session of {foreign.agent}", at=header.created_at)
     entries: tuple[AnyEntry, ...] = (taint, *foreign.entries, _end(foreign, turns))
-    lines = [line_of(header), *map(line_of, entries)]
+    text = b"".join(line_of(one) + b"\n" for one in (header, *entries))
     durable.make_folder(paths.sessions_folder(home))
-    durable.replace(paths.session_file(home, header.id), b"\n".join(lines) + b"\n")
+    durable.replace(paths.session_file(home, header.id), text)
+    ends.note(paths.session_file(home, header.id), len(text))
     known[digest] = header.id
     said = sum(isinstance(entry, MessageEntry) for entry in effective(foreign.entries))
     return Taken(
