@@ -32,7 +32,7 @@ bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
 
 attacks: $(READY)
-	ATTACKS=all $(BIN)/pytest tests/attacks/test_lines.py $(ARGS)
+	ATTACKS=all $(BIN)/pytest tests/attacks $(ARGS)
 
 faults: $(READY)
 	FAULTS=all $(BIN)/pytest tests/faults tests/memory/journal/test_processes.py -s $(ARGS)

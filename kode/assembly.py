@@ -373,16 +373,21 @@ def _open_checkpoints(
     config: Config, place: Workplace, session: Session, start: "Start | None"
 ) -> Checkpoints:
     """Where undo data is kept: beside the session; without a file, in a folder that is removed with
-    the process; for a subagent, with its parent's."""
-    if start is None and session.id is not None:
+    the process, or after its death by the next; for a subagent, with its parent's. Raises:
+    StorageError."""
+    if start is not None:
+        folder = Path(start.checkpoints)
+        contents = _contents(config, folder)
+        return Checkpoints(folder=folder, contents=contents, roots=place.roots, part_of_turn=True)
+    if session.id is not None:
         return replace(kept_checkpoints(config, place.home, session.id), roots=place.roots)
-    folder = Path(start.checkpoints if start is not None else tempfile.mkdtemp(prefix="kode-"))
-    return Checkpoints(
-        folder=folder,
-        contents=_contents(config, folder),
-        roots=place.roots,
-        part_of_turn=start is not None,
-    )
+    from kode.sandbox import store
+
+    places = store.places(place.home)
+    if (own := store.open_store(places)) is None:
+        raise StorageError(f"No folder for undo data: make {places[0]} or {places[1]} writable.")
+    contents = _contents(config, own.folder)
+    return Checkpoints(folder=own.folder, contents=contents, roots=place.roots, close=own.close)
 
 
 def kept_checkpoints(config: Config, home: Path, session_id: str) -> Checkpoints:

@@ -169,10 +169,12 @@ def remove(folder: int, name: str) -> None:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes these folders, the innermost first, up to one that holds something."""
+    """Removes those of these folders that are there, the innermost first, up to one that holds
+    something."""
     with contextlib.suppress(OSError):
         for one in folders:
-            remove_folder(one)
+            with contextlib.suppress(FileNotFoundError):
+                remove_folder(one)
 
 
 def remove_folder(path: Path) -> None:

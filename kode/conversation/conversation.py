@@ -6,7 +6,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -673,8 +672,7 @@ class Conversation:
             with contextlib.suppress(StorageError):
                 unsent.drop(self.home, self.session)
         self.session.close()
-        if self.session.id is None:
-            shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
+        self.checkpoints.close()
 
     def _enter(self, session: Session, *, resumed: bool) -> None:
         self.resumed, self.opened, self.interrupted = resumed, False, False

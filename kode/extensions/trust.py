@@ -300,13 +300,16 @@ def _identity(one: Item | Approved) -> tuple[str, str, str]:
 def _change(
     home: Path, project: Path, change: Callable[[tuple[Approved, ...]], list[Approved]]
 ) -> Approvals:
+    """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""
     path = paths.trust_file(home, project)
     with durable.locked(path.parent):
-        known = load(home, project).items
-        items = tuple(change(known))
-        if items != known:
+        known = load(home, project)
+        if known.problem:
+            raise StorageError(known.problem)
+        items = tuple(change(known.items))
+        if items != known.items:
             write_approvals(path, project, {"items": [asdict(one) for one in items]})
-    return Approvals(project=project, items=items)
+    return replace(known, items=items)
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:

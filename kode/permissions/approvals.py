@@ -26,11 +26,13 @@ def load(home: Path, project: Path) -> tuple[tuple[Rule, ...], str]:
 def add(home: Path, project: Path, rules: tuple[Rule, ...]) -> None:
     """Adds approvals durably, keeping those another kode added meanwhile.
 
-    Raises: StorageError, BusyError.
+    Raises: StorageError, for a damaged file too, which is set aside; BusyError.
     """
     path = paths.permissions_file(home, project)
     with durable.locked(path.parent):
-        known, _ = load(home, project)
+        known, problem = load(home, project)
+        if problem:
+            raise StorageError(problem)
         merged = dict.fromkeys((*known, *rules))
         write_approvals(path, project, {"allow": [str(rule) for rule in merged]})
 

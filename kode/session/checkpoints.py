@@ -8,7 +8,7 @@ is kept before a command in `backup`. What a program changes by itself is not se
 import contextlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -112,6 +112,8 @@ class Checkpoints:
     marker: Path | None = None
     """A file that is there while an undo or a redo is under way: what says, after a crash, that one
     has to be finished. See `finish`."""
+    close: Callable[[], None] = lambda: None
+    """Removes the folder of a session without a file."""
     part_of_turn: bool = False
     """For a subagent, whose changes belong to its parent's turn: that one ends it."""
     open_changes: dict[str, Change] = field(default_factory=dict)
@@ -235,7 +237,7 @@ class Checkpoints:
         planned = []
         for move in taken.files:
             state = self.contents.see(Path(move.path)).state
-            if state == move.was:
+            if state == move.was or (move.folders and state is move.now is None):
                 planned.append(move)
             elif state != move.now:
                 left.append((move.path, "it has changed since"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kode import durable, installed, paths
+from kode import durable, ends, installed, paths
 from kode.errors import ConfigError, KodeError, SessionError
 from kode.messages import Usage
 from kode.session.entries import (
@@ -100,9 +100,10 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     turns = sum(turn.number > 0 and not turn.is_rewound for turn in found.turns)
     taint = TaintEntry(source=f"a session of {agent}", at=began)
     entries: tuple[AnyEntry, ...] = (taint, *found.entries, _end(found, turns))
-    lines = [line_of(header), *map(line_of, entries)]
+    text = b"".join(line_of(one) + b"\n" for one in (header, *entries))
     durable.make_folder(paths.sessions_folder(home))
-    durable.replace(paths.session_file(home, header.id), b"\n".join(lines) + b"\n")
+    durable.replace(paths.session_file(home, header.id), text)
+    ends.note(paths.session_file(home, header.id), len(text))
     known[digest] = header.id
     return Taken(
         session=header.id,

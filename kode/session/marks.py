@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kode import durable, paths, sealed
+from kode import durable, ends, paths, sealed
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
@@ -31,6 +31,9 @@ HASHED_BYTES = 16 * 1024 * 1024
 """For a longer file only the beginning and the size are compared."""
 MAX_SOURCE_CHARS = 300
 TAIL_BYTES = 200
+_UNMARKED = (
+    "Files they were about now count as the project's own, though they may hold text from outside."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +148,15 @@ class Record:
 
     def read(self) -> str:
         """Reads what was added since the last look; returns a sentence if the file was damaged.
-        Raises: StorageError."""
+        Raises: StorageError, BusyError."""
         with self._lock:
+            lost = self._cut_off() if ends.lost(self._path) else ""
             with durable.storage_errors(self._path, "read"):
                 try:
                     file = open(self._path, "rb")  # noqa: SIM115
                 except FileNotFoundError:
                     self._forget()
-                    return ""
+                    return lost
                 with file:
                     status = os.fstat(file.fileno())
                     here = (status.st_dev, status.st_ino)
@@ -164,7 +168,7 @@ class Record:
                     # A last line without its end is still being written.
                     whole = file.read().rpartition(b"\n")[0]
             if not whole:
-                return ""
+                return lost
             self._read_to += len(whole) + 1
             self._tail = whole[-TAIL_BYTES:] + b"\n"
             lines = whole.split(b"\n")
@@ -175,7 +179,7 @@ class Record:
                 if mark.sha256:
                     self.contents[mark.sha256] = mark
                     self.sizes.add(mark.size)
-            return self._set_aside(marks.count(None)) if None in marks else ""
+            return self._set_aside(marks.count(None)) if None in marks else lost
 
     def _forget(self) -> None:
         self.contents, self.paths, self.sizes, self._file = {}, {}, set(), None
@@ -190,7 +194,7 @@ class Record:
             durable.storage_errors(self._path, "append to"),
         ):
             with durable.open_for_append(self._path) as file:
-                durable.append_to(file, lines, self._path)
+                durable.append_to(file, lines, self._path, note_end=True)
             due = self._lines % LINES_BETWEEN_COMPACTIONS + len(marks) >= LINES_BETWEEN_COMPACTIONS
             self.read()
             if due:
@@ -214,9 +218,18 @@ class Record:
 
     def _replace(self, marks: Iterable[Mark]) -> None:
         """Call with the folder's lock held."""
-        durable.replace(self._path, b"".join(_line(mark) + b"\n" for mark in marks))
+        data = b"".join(_line(mark) + b"\n" for mark in marks)
+        ends.note(self._path, len(data))  # before: a shorter file would have lost its end
+        durable.replace(self._path, data)
         self._forget()
         self.read()
+
+    def _cut_off(self) -> str:
+        with durable.locked(self._path.parent):
+            if not (lost := ends.lost(self._path)):
+                return ""  # another kode has replaced it
+            ends.note(self._path, os.stat(self._path).st_size if self._path.exists() else 0)
+        return f"{self._path} was damaged: its last {lost} bytes are lost. {_UNMARKED}"
 
     def _set_aside(self, count: int) -> str:
         file, known = self._file, [*self.contents.values(), *self.paths.values()]
@@ -228,8 +241,7 @@ class Record:
             self._replace({id(mark): mark for mark in known}.values())
         return (
             f"{self._path} was damaged: {count} of its lines could not be read. It is kept as "
-            f"{aside.name}. Files they were about now count as the project's own, though they may "
-            "hold text from outside."
+            f"{aside.name}. {_UNMARKED}"
         )
 
 

@@ -116,7 +116,9 @@ def _make_one(contents: Contents, move: Moved) -> str:
         return "its folder is a link now"
     state = contents.see(Path(move.path)).state
     if state is None and move.now is None:
-        return ""  # a folder that went with the last file in it
+        # A folder that went with the last file in it, or such a file: a kill kept its folders.
+        beneath.remove_empty(Path(move.path).parents[: move.folders])
+        return ""
     if state != move.was:
         return "it has changed just now"
     if state == FOLDER and move.now is None:

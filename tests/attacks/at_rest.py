@@ -19,7 +19,7 @@ from kode.replay.recording import load
 from kode.replay.scratch import scratch
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import LINK
-from tests.attacks.at_work import works_on
+from tests.attacks.at_work import LOADED, has_settings, works_on
 from tests.attacks.ground import (
     DOTENV_KEY,
     EVIL,
@@ -247,12 +247,17 @@ def own_home(ground: Ground) -> Any:
         yield
 
 
-def queued(ground: Ground, isolate: Any = "none", mode: str = "auto-edit") -> Queue:
+def queued(
+    ground: Ground,
+    isolate: Any = "none",
+    mode: str = "auto-edit",
+    trees: str = "kode-home/trees",
+) -> Queue:
     """A queue of one task in a folder of its own."""
     fleet = Fleet(
         id="20260101-000000-aaaaaa",
         created_at="2026-01-01T00:00:00Z",
-        trees=str(ground.home / "kode-home" / "trees" / "fleet"),
+        trees=str(ground.home / trees / "fleet"),
         flags=("--permission-mode", mode, "--no-memory"),
     )
     base = ground.git("rev-parse", "HEAD").strip() if isolate != "copy" else ""
@@ -268,7 +273,7 @@ def resumed(ground: Ground, queue: Queue, *flags: str) -> None:
 
 def fleet_link(ground: Ground) -> None:
     of_task = ("tasks", "tasks/a", "tasks/a/1.json", "tasks/a/1.txt", "workers")
-    of_trees = ("locks", "../trees/fleet", "../trees/fleet/a", "tasks/a/patch.diff")
+    of_trees = ("locks", "../trees/fleet", "../trees/fleet/a", "tasks/a/changes.patch")
     for place in (*of_task, *of_trees):
         queue = queued(ground, "worktree" if place in of_trees else "none")
         link = queue.folder / place
@@ -318,6 +323,19 @@ def fleet_later(ground: Ground) -> None:
     resumed(ground, queued(ground, "worktree"))
     held(ground)
     assert works_on(ground)  # for the person they run
+
+
+def fleet_loaded(ground: Ground) -> None:
+    """A program of the task's tree, which git runs by the person's settings."""
+    has_settings(ground)
+    calls = [shell(command) for command in LOADED.commands[:2]]
+    work = shell("echo more > README.md; touch started")
+    with ground.model(*({"calls": [one]} for one in [*calls, work]), {"text": "done"}):
+        queue = queued(ground, "worktree", trees="trees")
+        ground.kode("fleet", "resume", str(queue.folder))
+    ground.run("rm", "-rf", str(ground.home / "trees"))
+    assert "started" in (queue.folder / "tasks/a/changes.patch").read_text()
+    held(ground)
 
 
 def fleet_authority(ground: Ground) -> None:

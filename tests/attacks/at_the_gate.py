@@ -54,6 +54,18 @@ def review_later(ground: Ground) -> None:
     held(ground)
 
 
+def review_loaded(ground: Ground) -> None:
+    """What a guard with a yes loads, changed by a session: it is no guard until it is seen."""
+    ground.write("tools/check", ". ./tools/lib\n")
+    ground.write("tools/lib", "true\n")
+    hooked(ground, "sh tools/check", "PreToolUse")
+    ground.kode("trust", "approve", "--yes")
+    sent(ground, shell("echo 'exit 0' > tools/lib; touch started"))
+    assert (ground.project / "started").exists()
+    sent(ground, shell("touch unguarded"))
+    assert not (ground.project / "unguarded").exists()
+
+
 def review_steer(ground: Ground) -> None:
     """A marked session's wish to remember."""
     fact = {"action": "add", "target": "env", "content": EVIL}
@@ -199,6 +211,25 @@ def server_key(ground: Ground) -> None:
 
 FRONT = "---\nname: {0}\ndescription: {1}\nallowed-tools: Bash(*), Write\n---\n{1} body\n"
 FOLDERS = (".claude/skills/x/SKILL.md", ".claude/commands/x.md", ".claude/agents/x.md")
+
+
+def extension_link(ground: Ground) -> None:
+    """A skill's link to a key is neither shown nor stored."""
+    skill = ground.write(FOLDERS[0], FRONT.format("x", "greets"))
+    assert "greets" in ground.kode("trust", "show", "x").out
+    (skill.parent / "key").symlink_to(ground.home / ".ssh/id_rsa")
+    ground.kode("trust", "show", "x")
+    ground.kode("trust", "approve", "--yes")
+    assert ground.leaked(SSH_KEY) == []
+
+
+def extension_key(ground: Ground) -> None:
+    """A key of an entry is neither shown nor stored."""
+    server = {"command": "x", "args": ["--token", TOKEN], "env": {"KEY": TOKEN}}
+    ground.write(".mcp.json", json.dumps({"mcpServers": {"x": server}}))
+    assert "--token" in ground.kode("trust", "show", "x").out
+    ground.kode("trust", "approve", "--yes")
+    assert ground.leaked(TOKEN) == []
 
 
 def extension_steer(ground: Ground) -> None:

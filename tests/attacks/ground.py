@@ -5,6 +5,7 @@ succeeds harms only these.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import stat
@@ -174,20 +175,40 @@ def _until(path: str) -> str:
     return f"for i in $(seq 500); do [ -e {path} ] && break; sleep 0.02; done"
 
 
-async def _by_acp(ground: Ground, mode: str) -> None:
+async def _by_acp(ground: Ground, mode: str, prompts: Sequence[str]) -> None:
     async with editor(ground.place) as client:
         client.choose = lambda call: None
         session = await client.open()
         await client.agent.set_session_mode(session_id=session, mode_id=mode)
-        await client.prompt(session, "work")
+        for prompt in prompts:
+            await client.prompt(session, prompt)
         ground.seen.append(json.dumps(client.updates))
 
 
-def by_acp(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
+def by_acp(
+    ground: Ground,
+    calls: Sequence[dict[str, Any]],
+    mode: str = "auto-edit",
+    *,
+    next_turn: Sequence[dict[str, Any]] = (),
+    more: Sequence[str] = (),
+) -> None:
     import asyncio
 
-    with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
-        asyncio.run(_by_acp(ground, mode))
+    turns = [calls, next_turn] if next_turn else [calls]
+    replies = [[*({"calls": [one]} for one in turn), {"text": "done"}] for turn in turns]
+    with ground.model(*itertools.chain(*replies)):
+        asyncio.run(_by_acp(ground, mode, ["work", *more]))
+
+
+def by_undo(ground: Ground, calls: Sequence[dict[str, Any]]) -> None:
+    """The next turn removes what these left, and its undo puts it back."""
+    removed = shell("git clean -fdq -e .env; git checkout -q .; rm -rf __pycache__")
+    by_acp(ground, calls, next_turn=[removed], more=["tidy", "/undo"])
+
+
+def by_redo(ground: Ground, calls: Sequence[dict[str, Any]]) -> None:
+    by_acp(ground, calls, more=["/undo", "/redo"])
 
 
 def by_serve(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:

@@ -2,16 +2,29 @@
 
 A cell is an attack that plants it there, says that it has begun (a file it leaves, a swap that was
 made, what happens after a yes), and finds no effect; or the reason why there is none to run.
+
+A run tries a third of the cells, each run others; `make attacks` (`ATTACKS=all`) tries all.
 """
 
+import os
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.attacks import at_rest, at_the_gate
-from tests.attacks.at_work import ATTACKS, SWAP, through
-from tests.attacks.ground import Ground, by_acp, by_run, by_serve, in_background, swapped
+from tests.attacks.at_work import ATTACKS, LOADED, STEER, SWAP, through
+from tests.attacks.ground import (
+    Ground,
+    by_acp,
+    by_redo,
+    by_run,
+    by_serve,
+    by_undo,
+    in_background,
+    swapped,
+)
 from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.needs import skip_without
 
@@ -22,6 +35,7 @@ KINDS = {
     "swap": "a folder is swapped for a link while kode writes",
     "special": "a hard link, a pipe, a device, a file with rights",
     "later": "a file that git, a shell or an editor runs later",
+    "loaded": "a file that settings or caches load",
     "steer": "a text that agents take for instructions",
     "authority": "a mode, a rule or a signature from elsewhere",
     "key": "a key in what is shown, sent or stored",
@@ -33,6 +47,7 @@ ITS_HOME = "it writes in $KODE_HOME alone, where nobody else does"
 ITS_LOG = "the log of changes lies in $KODE_HOME; one from elsewhere is a cassette"
 KEPT = "contents are kept as they are in $KODE_HOME, or could not be put back; cassettes drop keys"
 ITS_ENTRY = "an entry with `write` is a yes to changing the project: docs/security.md, not defended"
+AS_A_COMMAND = "a skill's folder is pinned; a `!` line runs as a command of the model does"
 ONLY_READ = "kode only reads them"
 OF_PATCH = "a task changes its own tree; what is collected of it the person asks for by name"
 
@@ -46,6 +61,7 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": at_rest.replay_swap,
         "special": at_rest.replay_special,
         "later": at_rest.replay_later,
+        "loaded": IN_THE_COPY,
         "steer": IN_THE_COPY,
         "authority": at_rest.replay_authority,
         "key": at_rest.replay_key,
@@ -55,7 +71,8 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": at_rest.SWAPS["undo"],
         "special": at_rest.SPECIALS["undo"],
         "later": AS_IT_WAS,
-        "steer": AS_IT_WAS,
+        "loaded": LOADED.through(by_undo),
+        "steer": STEER.through(by_undo),
         "authority": ITS_LOG,
         "key": KEPT,
     },
@@ -64,7 +81,8 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": at_rest.SWAPS["redo"],
         "special": at_rest.SPECIALS["redo"],
         "later": AS_IT_WAS,
-        "steer": AS_IT_WAS,
+        "loaded": LOADED.through(by_redo),
+        "steer": STEER.through(by_redo),
         "authority": ITS_LOG,
         "key": KEPT,
     },
@@ -73,6 +91,7 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": at_rest.fleet_swap,
         "special": at_rest.fleet_special,
         "later": at_rest.fleet_later,
+        "loaded": at_rest.fleet_loaded,
         "steer": OF_PATCH,
         "authority": at_rest.fleet_authority,
         "key": at_rest.fleet_key,
@@ -82,6 +101,7 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": ITS_HOME,
         "special": at_rest.import_special,
         "later": ITS_HOME,
+        "loaded": ITS_HOME,
         "steer": at_rest.import_steer,
         "authority": at_rest.import_authority,
         "key": at_rest.import_key,
@@ -91,6 +111,7 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": ITS_HOME,
         "special": ITS_HOME,
         "later": at_the_gate.review_later,
+        "loaded": at_the_gate.review_loaded,
         "steer": at_the_gate.review_steer,
         "authority": at_the_gate.review_authority,
         "key": at_the_gate.review_key,
@@ -100,18 +121,20 @@ TABLE: Mapping[str, Mapping[str, Cell]] = {
         "swap": at_the_gate.server_swap,
         "special": at_the_gate.server_special,
         "later": at_the_gate.server_later,
+        "loaded": ITS_ENTRY,
         "steer": ITS_ENTRY,
         "authority": at_the_gate.server_authority,
         "key": at_the_gate.server_key,
     },
     "skills, commands, agents": {
-        "link": ONLY_READ,
+        "link": at_the_gate.extension_link,
         "swap": ONLY_READ,
         "special": at_the_gate.extension_special,
         "later": at_the_gate.extension_later,
+        "loaded": AS_A_COMMAND,
         "steer": at_the_gate.extension_steer,
         "authority": at_the_gate.extension_authority,
-        "key": "a key in their text is the repository's own, and goes where the text goes",
+        "key": at_the_gate.extension_key,
     },
 }
 
@@ -121,6 +144,10 @@ CELLS = [
     for kind, cell in row.items()
     if not isinstance(cell, str)
 ]
+if os.environ.get("ATTACKS") != "all":
+    # The same in all processes of a run.
+    seed = os.environ.get("ATTACKS_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID", "12")
+    CELLS = random.Random(seed).sample(CELLS, len(CELLS) // 3)
 
 
 @pytest.fixture(scope="session")

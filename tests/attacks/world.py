@@ -30,8 +30,16 @@ from tests.attacks.witness import Witness
 
 IDS = {"root": 0, "dev": 1000}
 
-_OF_KODE = ("sessions/2", "sessions/order", "logs", "sandbox", "locks", "tool-texts")
-_FOLDERS_OF_KODE = ("", "/sessions")
+_OF_KODE = (
+    "sessions/2",
+    "sessions/order",
+    "logs",
+    "sandbox",
+    "locks",
+    "tool-texts",
+    "unfinished/2",
+)
+_FOLDERS_OF_KODE = ("", "/sessions", "/unfinished")
 
 _LATER = (
     ".envrc .npmrc .vscode .idea .github .circleci .husky .pre-commit-config.yaml kode.json "

@@ -376,6 +376,18 @@ def test_no_session_leaves_no_file(place: Place) -> None:
     assert place.session_files == []
 
 
+def test_a_killed_run_without_a_session_leaves_no_folder(place: Place) -> None:
+    with ScriptedServer([{"text": "ok", "wire": {"chunk_delay_s": 9}}, {"text": "ok"}]) as server:
+        place.url = server.openai_url
+        with place.start("run", "x", "--no-session") as process:
+            server.wait_for_requests(1)
+            process.kill()
+        kept = set((place.home / "sandbox").glob("layers-*"))
+        assert kept
+        assert place.run("run", "x", "--no-session").code == 0
+    assert not kept & set((place.home / "sandbox").glob("layers-*"))
+
+
 def test_a_reader_that_goes_away_is_no_fault(place: Place) -> None:
     with ScriptedServer([{"text": "".join(f"line {n}\n" for n in range(5_000))}]) as server:
         place.url = server.openai_url

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode import paths
-from kode.errors import ConfigError
+from kode.errors import ConfigError, StorageError
 from kode.extensions import trust
 from kode.extensions.review import shown
 from kode.extensions.trust import Item
@@ -107,6 +107,16 @@ def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
     assert approvals.items == ()
     assert "off until you approve again" in approvals.problem
     assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
+
+
+def test_damage_found_by_an_approval_is_raised_and_set_aside(home, project):
+    item = an_item(project)
+    path = paths.trust_file(home, project)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x")
+    with pytest.raises(StorageError, match="damaged-"):
+        trust.approve(home, project, [item])
+    assert len(trust.approve(home, project, [item]).items) == 1
 
 
 def test_the_content_of_a_folder_changes_with_anything_in_it(project):

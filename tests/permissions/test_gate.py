@@ -159,6 +159,23 @@ async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
     ]
 
 
+async def test_damage_found_by_a_saved_approval_is_reported(room):
+    path = paths.permissions_file(room.home, room.project)
+    path.parent.mkdir(parents=True)
+
+    async def damages(question):
+        path.write_text("x")
+        return Answer(choice="project")
+
+    notices = []
+    gate = room.gate(damages, emit=notices.append)
+
+    assert (await room.check(gate, "npm test")).allowed
+    (notice,) = notices
+    assert "damaged" in notice.text
+    assert "this session only" in notice.text
+
+
 async def test_no_with_words_reaches_the_model(room):
     person = Person(Answer(choice="no", message="use make instead"))
 

@@ -172,6 +172,23 @@ def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, even
     assert aside.name in notice.text
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_record_without_its_last_lines_is_reported_once(
+    notes, project, opened, home, events, kept
+):
+    (project / "b.md").write_text("b")
+    opened(PAGE).record([str(project / "b.md")])
+    path = paths.marks_file(home)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:kept])) if kept else path.unlink()
+
+    assert opened().among([str(notes)]) == (SAID if kept else "")
+    assert opened().among([str(project / "b.md")]) == ""
+
+    (notice,) = events
+    assert f"{sum(map(len, lines[kept:]))} bytes" in notice.text
+
+
 def test_a_torn_last_line_is_no_damage(notes, project, opened, home, events):
     path = paths.marks_file(home)
     with path.open("ab") as file:

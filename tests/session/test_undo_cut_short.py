@@ -1,5 +1,6 @@
 """An undo or a redo that is killed, or meets a full disk, is completed and loses nothing."""
 
+import contextlib
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kode import beneath
 from kode.errors import StorageError
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
@@ -101,6 +103,28 @@ def test_a_killed_undo_is_completed_at_the_next_start(
     assert work.tree() == work.before
     assert not work.marked
     assert work.opened().finish() is None
+    work.opened().redo()
+    assert work.tree() == work.after
+
+
+@pytest.mark.parametrize("left", ["deep", "deep/er"])
+def test_a_killed_undo_leaves_no_folders_of_files_it_removed(
+    work: Work, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    def killed(path: Path) -> None:
+        if path == work.project / left:
+            raise Killed
+        remove(path)
+
+    remove = beneath.remove_folder
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(beneath, "remove_folder", killed)
+        work.opened().undo()
+    assert (work.project / left).is_dir()
+
+    work.opened().finish()
+
+    assert work.tree() == work.before
     work.opened().redo()
     assert work.tree() == work.after
 

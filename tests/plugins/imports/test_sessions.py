@@ -122,6 +122,14 @@ def test_an_imported_session_names_its_source_as_outside_text(
     assert agent in session.tainted_by
 
 
+def test_an_imported_session_that_loses_its_end_is_reported(tmp_path: Path) -> None:
+    taken = take(tmp_path, CLAUDE)
+    path = session_path(tmp_path, taken.session)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    (found,) = upkeep.check(tmp_path)
+    assert found.faults
+
+
 def test_it_is_listed_at_the_time_it_was_used(tmp_path: Path) -> None:
     for file in (CLAUDE, CODEX, FIRST):
         take(tmp_path, file)
