@@ -73,7 +73,7 @@ def _extend(agent: Agent, found: Brought, hooks: Hooks, *, diagnostics: bool) ->
     return replace(
         agent,
         tools=(*agent.tools, *_skill_tools(agent, found)),
-        opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
+        opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
         around=with_checkers(agent, hooks) if diagnostics else hooks.around,
         before_compaction=hooks.before_compaction,
     )

@@ -13,7 +13,7 @@ from typing import Literal
 
 from kode.contracts import ToolSpec
 from kode.credentials import redact
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
 
 Part = Literal["system", "tools", "message", "result"]
 
@@ -95,8 +95,7 @@ class Form:
         for piece in message.parts:
             match piece:
                 case Text(text=text, source="opening"):
-                    heading = text.partition("\n")[0].strip("# ")
-                    found.append(("message", heading, self.of(text)))
+                    found.append(("message", section_of(piece), self.of(text)))
                 case Text(text=text, source=source):
                     found.append(("message", source or message.role, self.of(text)))
                 case Thinking(text=text):

@@ -236,6 +236,14 @@ class Notes(NotesByHand):
         status = pack.status(self.store, self.vectors.count_missing())
         return f"{status}\n{await self.team.status()}" if self.team else status
 
+    @property
+    def trouble(self) -> str:
+        if self.team is None or self.team.answers:
+            return ""
+        return (
+            "check memory.notes.url, and that the server runs; until then kode works with its copy"
+        )
+
     def given(self) -> set[Place]:
         return {("notes", id) for id in self._shown}
 
