@@ -35,12 +35,12 @@ from kode.session import log
 from kode.session.checkpoints import Undone
 from kode.session.spending import Spent
 from kode.session.undo_text import undo_text
-from tests.cli.commands.test_cost import FIRST, SECOND, made
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
 from tests.cli.some_events import ALL_EVENTS, ended
 from tests.e2e.terminal import Terminal
+from tests.plugins.cost.test_cost import FIRST, SECOND, made
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (80, 40)
@@ -203,7 +203,9 @@ def test_the_end_of_a_failed_command_is_as_before() -> None:
         subject="make",
         is_error=False,
         summary="exit status 2",
-        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+        text=output,
+        notes=("[exit status 2]", "[Still running in the background: 1 (sleep).]"),
+        exit_status=2,
         failed=True,
         duration_ms=2000,
     )
