@@ -33,7 +33,7 @@ class Text:
     (what changed of the session's beginning since), "attachment", "outside" (an attachment from
     outside the working folders), "compaction", "note", "instructions" (a skill or command; survives
     compactions). All are sent to the model."""
-    section: str = ""
+    section_name: str = ""
     """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
     or `memory`; "" for other texts. See `section_of`."""
     own: Own = None
@@ -233,8 +233,8 @@ _EARLIER_SECTIONS = {
 
 def section_of(part: Text) -> str:
     """The section of the context that a text is; "" if it is none."""
-    if part.section or part.source not in ("opening", "memory"):
-        return part.section
+    if part.section_name or part.source not in ("opening", "memory"):
+        return part.section_name
     return _EARLIER_SECTIONS.get(part.text.partition("\n")[0], "")
 
 

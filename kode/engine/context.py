@@ -199,7 +199,7 @@ def missing_opening(context: Context) -> tuple[Text, ...]:
     }
     gone = {name: _no_longer(text) for name, text in held.items() if text != _no_longer(text)}
     return tuple(
-        Text(text=text, source="opening", section=name)
+        Text(text=text, source="opening", section_name=name)
         for name, text in (*missing.items(), *gone.items())
     )
 
@@ -222,7 +222,7 @@ def record_pending(context: Context) -> None:
     """Records memory's pending text as a separate message. Raises: StorageError."""
     if context.pending_first_user:
         section = context.pending_section
-        first = Text(text=context.pending_first_user, source="memory", section=section)
+        first = Text(text=context.pending_first_user, source="memory", section_name=section)
         context.session.append_message(Message(role="user", parts=(first,)))
         context.pending_first_user = ""
 

@@ -24,7 +24,7 @@ _MESSAGE = re.compile(r'They say: "(.*?)"\. Do not try', re.DOTALL)
 def stores_values(entries: Iterable[AnyEntry]) -> bool:
     """Whether the session's kode stored them: it also named the sections of the opening."""
     return any(
-        isinstance(part, Text) and part.section
+        isinstance(part, Text) and part.section_name
         for entry in entries
         if isinstance(entry, MessageEntry)
         for part in entry.parts

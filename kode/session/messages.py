@@ -219,7 +219,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
         role="user",
         parts=(
             *(
-                Text(text=text, source="opening", section=name)
+                Text(text=text, source="opening", section_name=name)
                 for text, name in zip_longest(entry.opening, entry.opening_names, fillvalue="")
             ),
             Text(text="\n\n".join(pieces), source="compaction"),

@@ -43,7 +43,7 @@ def message_bytes(message: Message) -> bytes:
     return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
 
 
-_NOT_SENT = ("section", "refusals", "cut")
+_NOT_SENT = ("section_name", "refusals", "cut")
 """Fields of parts that no request has: they are kept for kode itself."""
 
 

@@ -76,7 +76,7 @@ def test_a_message_on_one_side_only_names_its_speaker() -> None:
 
 def test_context_of_the_first_message_is_named_by_its_section() -> None:
     def opening(text: str) -> Message:
-        part = Text(text=text, source="opening", section="instructions")
+        part = Text(text=text, source="opening", section_name="instructions")
         return Message(role="user", parts=(part,))
 
     (found,) = FORM.messages([opening("Be brief.")], [opening("Be long.")])
