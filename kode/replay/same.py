@@ -43,6 +43,14 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
 """What differs in every run → its replacement."""
 
 
+SECTIONS = {
+    "place": "Where you are",
+    "instructions": "Instructions of this project",
+    "skills": "Skills",
+}
+"""What sections of the opening are called in the report."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     part: Part
@@ -95,7 +103,8 @@ class Form:
         for piece in message.parts:
             match piece:
                 case Text(text=text, source="opening"):
-                    found.append(("message", section_of(piece), self.of(text)))
+                    section = section_of(piece)
+                    found.append(("message", SECTIONS.get(section, section), self.of(text)))
                 case Text(text=text, source=source):
                     found.append(("message", source or message.role, self.of(text)))
                 case Thinking(text=text):
