@@ -486,7 +486,7 @@ def _limits(config: Config) -> Limits:
 
 def _opening_renderer(
     config: Config, place: Workplace, marks: Marks, emit: Emit
-) -> Callable[[int], tuple[str, ...]]:
+) -> Callable[[int], Mapping[str, str]]:
     """The sections about the workplace, for the current day. Reads the project's instructions once,
     when they are first needed: a person is asked before about those that wait."""
 

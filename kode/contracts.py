@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from kode.events import Emit, Status
-from kode.messages import Image, Message
+from kode.messages import Image, Message, Refusal
 from kode.workplace import Workplace
 
 # ── providers ────────────────────────────────────────────────────────────────────────────────
@@ -204,16 +204,25 @@ class ToolOutput:
     untrusted: str = ""
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. Marks the session as having read untrusted content."""
-    denied: str = ""
-    """Why part of the call was refused although it ran; "" when nothing was."""
+    notes: tuple[str, ...] = ()
+    """What kode says of the call: lines for the model, that follow the text."""
+    refusals: tuple[Refusal, ...] = ()
+    """What was refused of the call although it ran."""
     exit_status: int | None = None
     """Of a finished command; -1 when it timed out. None for other tools."""
+    not_kept: int = 0
+    """How many of a command's changes are not in the project: dropped, or only in the sandbox."""
     ran_s: float | None = None
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
     """See `ToolResult`."""
     checks: tuple[tuple[str, int | None], ...] = ()
     """The checks of a command line, each with its own exit status; None: not known, or not run."""
+
+    @property
+    def for_model(self) -> str:
+        """The text and its notes."""
+        return "\n".join((self.text, *self.notes))
 
 
 class RunningCommand(Protocol):
@@ -641,6 +650,8 @@ class Ruling:
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Ruling):
     allowed: bool
+    refusal: Refusal | None = None
+    """None when it is allowed. Of a refusal without one, `reason` is the message of a rule."""
     instead: str = ""
     """With a refusal: what the model can do, in a sentence only meant for it."""
 
@@ -652,6 +663,8 @@ class Kept:
     changes: tuple[FileChange, ...]
     reason: str = ""
     """For the model: why the others are not."""
+    refusal: Refusal | None = None
+    """That they are not, as a value; None: the message is `reason`, and it is a rule's."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Ignored files and folders whose changes only the session's later commands see from now on,
     for the model: those that were not reported before, each with the flag that would keep them

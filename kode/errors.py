@@ -26,6 +26,8 @@ They are split by who acts on them:
 Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
 
+from typing import Any
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 2
@@ -153,21 +155,24 @@ class ToolError(KodeError):
 
 
 class ToolRefused(ToolError):
-    """The gate refused a call; the text gives the reason, and what would allow it. `instead` is
-    what the model can do."""
+    """The gate refused a call; the text gives the reason, and what would allow it. `refusal` is the
+    same as a `messages.Refusal`, `instead` what the model can do."""
 
-    def __init__(self, text: str, *, instead: str = "") -> None:
+    def __init__(self, text: str, *, refusal: Any, instead: str = "") -> None:
         super().__init__(text)
+        self.refusal = refusal
         self.instead = instead
 
 
 class ServerError(KodeError):
     """An MCP server cannot be started or reached, does not answer, or breaks the protocol.
-    `untrusted` is as in `ToolError`, for the server's own words."""
+    `untrusted` is as in `ToolError`, for the server's own words; `fault` is the text without the
+    server's name, for whoever names it already."""
 
-    def __init__(self, text: str, *, untrusted: str = "") -> None:
+    def __init__(self, text: str, *, untrusted: str = "", fault: str = "") -> None:
         super().__init__(text)
         self.untrusted = untrusted
+        self.fault = fault or text
 
 
 class SandboxError(KodeError):

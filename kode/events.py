@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT
-from kode.messages import Message, Usage
+from kode.messages import Message, Refusal, Usage
 
 Status = Literal["success", "error", "timeout", "interrupted"]
 
@@ -127,10 +127,6 @@ class ToolOutput:
     type: Literal["tool_output"] = "tool_output"
 
 
-STOPPED = "stopped"
-"""The summary of a call that its turn's end cut short."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished:
     call_id: str
@@ -140,7 +136,9 @@ class ToolFinished:
     summary: str
     """Short, for a person: "142 lines", "exit 1", "3 hits"."""
     text: str
-    """The result as sent to the model."""
+    """What the tool returned: of a command, its own output."""
+    notes: tuple[str, ...] = ()
+    """What kode tells the model below it."""
     diff: str = ""
     """A unified diff of what changed, for a person."""
     duration_ms: int = 0
@@ -148,7 +146,22 @@ class ToolFinished:
     """Whether it was refused by a person, a rule or the mode."""
     failed: bool = False
     """Whether a command ran and failed, or a check in it did: no error of the call."""
+    stopped: bool = False
+    """Whether its turn's end cut it short."""
+    exit_status: int | None = None
+    """Of a finished command; -1 when it timed out. None for other tools."""
+    checks: tuple[tuple[str, int | None], ...] = ()
+    """See `contracts.ToolOutput`: a pipeline has a status of its own for each check in it."""
+    not_kept: int = 0
+    """See `contracts.ToolOutput`."""
+    refusals: tuple[Refusal, ...] = ()
+    """What was refused: all of it, if `refused`, or a part."""
     type: Literal["tool_finished"] = "tool_finished"
+
+    @property
+    def for_model(self) -> str:
+        """The result as sent to the model."""
+        return "\n".join((self.text, *self.notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

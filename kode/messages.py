@@ -33,6 +33,9 @@ class Text:
     (what changed of the session's beginning since), "attachment", "outside" (an attachment from
     outside the working folders), "compaction", "note", "instructions" (a skill or command; survives
     compactions). All are sent to the model."""
+    section_name: str = ""
+    """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
+    or `memory`; "" for other texts. See `section_of`."""
     own: Own = None
     type: Literal["text"] = "text"
 
@@ -78,6 +81,58 @@ class ServerItem:
     type: Literal["server_item"] = "server_item"
 
 
+Cut = Literal["", "interrupted", "not_run", "unknown"]
+"""How the end of its turn cut a call: while it ran; before it ran; `unknown` when the process was
+killed, so that no result was stored."""
+
+RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "sandbox"]
+"""`nobody`: it needs a yes, and nobody could be asked. `sandbox`: it could only run in one, and
+this machine has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """That a call, or a part of it, was refused."""
+
+    by: RefusedBy
+    message: str = ""
+    """What the person said with it; of others the reason, in sentences. "" if they gave none."""
+    decisive: str = ""
+    """The part of a command that decides, with its reason, in a sentence; "" if it is all of it."""
+    passes: str = ""
+    """The flag that would let it pass; "" if none would."""
+    of: Literal["call", "outside", "changes"] = "call"
+    """What was refused: the call; for a command that ran in the sandbox, that it runs again without
+    it, or that what it changed is kept."""
+
+    @property
+    def for_model(self) -> str:
+        """The refusal in sentences."""
+        if self.by == "person":
+            said = f'They say: "{self.message}".' if self.message else ""
+            then = "Do not try it another way; do something else, or ask what they want."
+            return _sentences("The person refused this.", self.decisive, said, then)
+        if self.by != "nobody":
+            return self.message
+        happens = "be kept" if self.of == "changes" else "run"
+        return _sentences(
+            "Nobody is here to be asked."
+            if self.of == "changes"
+            else "Refused, because nobody is here to be asked.",
+            self.reason,
+            f"It would {happens} with {self.passes}." if self.passes else "",
+        )
+
+    @property
+    def reason(self) -> str:
+        """What decides, or all of the reason."""
+        return self.decisive or self.message
+
+
+def _sentences(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     call_id: str
@@ -86,6 +141,9 @@ class ToolResult:
     is_error: bool = False
     lasting: bool = False
     """Whether it survives when the conversation before it is summarized, or its output dropped."""
+    refusals: tuple[Refusal, ...] = ()
+    """What was refused of the call; () too in sessions of versions that did not store it."""
+    cut: Cut = ""
     type: Literal["tool_result"] = "tool_result"
 
 
@@ -170,9 +228,25 @@ def user_message(text: str) -> Message:
     return Message(role="user", parts=(Text(text=text),))
 
 
-def failure_of(call: ToolCall, text: str) -> ToolResult:
+_EARLIER_SECTIONS = {
+    "# Where you are": "place",
+    "# Instructions of this project": "instructions",
+    "# Skills": "skills",
+    "# Memory": "memory",
+}
+"""How sections began in versions that stored no names: for their sessions only."""
+
+
+def section_of(part: Text) -> str:
+    """The section of the context that a text is; "" if it is none."""
+    if part.section_name or part.source not in ("opening", "memory"):
+        return part.section_name
+    return _EARLIER_SECTIONS.get(part.text.partition("\n")[0], "")
+
+
+def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
     """The result of a call that did not run, or did not finish."""
-    return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True)
+    return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True, cut=cut)
 
 
 WRITTEN_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)

@@ -591,10 +591,10 @@ class Conversation:
                 return text_of(message)
         return ""
 
-    async def memory_command(self, argv: Sequence[str]) -> str:
+    async def memory_command(self, argv: Sequence[str], *, undo: str = "kode memory undo") -> str:
         """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory used`, which shows
         what the last request contained of it, and `/memory reload`, which renders the system prompt
-        again. Raises: KodeError."""
+        again. `undo` is the command that the text names for undoing a change. Raises: KodeError."""
         from kode.memory.commands import memory_command
         from kode.memory.used import used
 
@@ -607,7 +607,7 @@ class Conversation:
             if sent is None:
                 return "No request has been answered in this session yet."
             return used(self.agent.memory, *sent, tokens_of_text)
-        return await memory_command(self.agent.memory, list(argv))
+        return await memory_command(self.agent.memory, list(argv), undo=undo)
 
     async def opened_memory(self) -> MemorySystem:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""

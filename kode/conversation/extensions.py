@@ -98,7 +98,7 @@ def _extend(talk: "Conversation", found: Brought, hooks: Hooks) -> Agent:
     return replace(
         agent,
         tools=(*agent.tools, *_skill_tools(agent, found)),
-        opening=lambda window: (*((skills,) if skills else ()), *opening(window)),
+        opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
         gate=talk.gate if talk.ask is None else replace(talk.gate, ask=hooks.asking(talk.ask)),
         interceptors=(hooks.before_call,),
         around=with_checkers(agent, hooks.around) if talk.config.diagnostics else hooks.around,

@@ -25,12 +25,12 @@ from kode.engine.context import room_for_results
 from kode.engine.fence import fence_text
 from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
-from kode.engine.trial import Command, run_command, settle_ended
+from kode.engine.trial import Command, refusal_of, run_command, settle_ended
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
-from kode.events import STOPPED, Denial, Emit, Event, ToolFinished, ToolStarted
+from kode.events import Denial, Emit, Event, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import parse_arguments
-from kode.messages import Image, ToolCall, ToolResult, failure_of
+from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of
 from kode.session.entries import MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 from kode.workplace import as_seen, located, real_path
@@ -111,7 +111,9 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def _cut_short(run: Run, call: ToolCall) -> ToolResult:
-    return failure_of(call, INTERRUPTED if call.id in run.begun else NOT_RUN)
+    if call.id in run.begun:
+        return failure_of(call, INTERRUPTED, cut="interrupted")
+    return failure_of(call, NOT_RUN, cut="not_run")
 
 
 def _stopped(run: Run, call: ToolCall) -> ToolFinished:
@@ -121,7 +123,8 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
         name=name,
         subject=subject,
         is_error=True,
-        summary=STOPPED,
+        summary="stopped",
+        stopped=True,
         text=INTERRUPTED,
         duration_ms=int((time.monotonic() - started) * 1000),
     )
@@ -180,28 +183,31 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         untrusted = (error.untrusted if isinstance(error, ToolError) else "") or untrusted
         output, failed = ToolOutput(text=said, summary=_first_line(said)), True
         if isinstance(error, ToolRefused):
-            output = ToolOutput(text=f"{said} {error.instead}".strip(), summary=said, denied=said)
+            text = f"{said} {error.instead}".strip()
+            output = ToolOutput(text=text, summary=said, refusals=(error.refusal,))
     except Exception as error:  # a fault in kode must not end the turn
         output, failed = _bug(agent, name, error), True
-    if is_work and output.denied:
+    if is_work and output.refusals:
         run.held_back = True
     elif is_work:
         run.acted = True
-    if output.denied:
-        reason = mask(output.denied, agent.secrets)
-        run.denials.append(Denial(tool=name, subject=subject, reason=reason))
+    refusals = tuple(_masked(one, agent.secrets) for one in output.refusals)
+    if refusals:
+        run.denials.append(Denial(tool=name, subject=subject, reason=refusals[0].for_model))
     if untrusted:
         run.untrusted.append(untrusted)
     by_commands = agent.keeper.changed_by_commands
     agent.marks.record((*output.files_changed, *by_commands), untrusted)
     by_commands.clear()
-    text = _within(agent, call, mask(output.text, agent.secrets), share, untrusted)
-    room.left += max(0, share - _size(text))
-    for_model = fence_text(text, mask(untrusted, agent.secrets)) if untrusted else text
+    text, *cut = _within(agent, call, mask(output.text, agent.secrets), share, untrusted)
+    notes = (*(mask(note, agent.secrets) for note in output.notes), *cut)
+    whole = "\n".join((text, *notes))
+    room.left += max(0, share - _size(whole))
+    for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
     await settle_ended()
     if agent.background is not None and (news := agent.background.news(run.context.session.id)):
         for_model = f"{for_model}\n\n{mask(news, agent.secrets)}"
-    if reminder := run.repeats.note(call, text):
+    if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
     took_s = time.monotonic() - started if output.ran_s is None else output.ran_s
     # No await in between: what is shown is recorded, and what is recorded is shown.
@@ -211,6 +217,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         text=for_model,
         is_error=failed,
         lasting=output.lasting,
+        refusals=refusals,
     )
     record(result, *(replace(picture, call_id=call.id) for picture in output.pictures))
     run.emit(
@@ -221,10 +228,15 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
             is_error=failed,
             summary=output.summary or _first_line(text),
             text=text,
+            notes=notes,
             diff=mask(output.diff, agent.secrets),
             duration_ms=int(took_s * 1000),
             refused=refused,
             failed=command_failed,
+            exit_status=output.exit_status,
+            checks=output.checks,
+            not_kept=output.not_kept,
+            refusals=refusals,
         )
     )
 
@@ -246,7 +258,7 @@ async def _allowed(
     context = _tool_context(run, call, _real_path(run.agent, tool, arguments), room)
     verdict = await _verdict(run.agent, tool, arguments, context)
     if not verdict.allowed:
-        raise ToolRefused(verdict.reason, instead=verdict.instead)
+        raise ToolRefused(verdict.reason, refusal=refusal_of(verdict), instead=verdict.instead)
     context = replace(context, checks=verdict.checks, only_seen=verdict.only_seen)
     return _Step(tool, arguments, context, verdict)
 
@@ -264,6 +276,11 @@ async def _verdict(
     return await agent.gate.check(tool, arguments, context)
 
 
+def _masked(refusal: Refusal, secrets: tuple[str, ...]) -> Refusal:
+    message, decisive = mask(refusal.message, secrets), mask(refusal.decisive, secrets)
+    return replace(refusal, message=message, decisive=decisive)
+
+
 def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
     """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
     return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
@@ -277,6 +294,8 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     return replace(
         first,
         text="\n".join(one.text for one in outputs),
+        notes=tuple(note for one in outputs for note in one.notes),
+        refusals=tuple(refusal for one in outputs for refusal in one.refusals),
         summary=", ".join(one.summary for one in outputs),
         diff="".join(one.diff for one in outputs),
         files_changed=tuple(path for one in outputs for path in one.files_changed),
@@ -396,12 +415,12 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _within(agent: Agent, call: ToolCall, text: str, room: int, untrusted: str) -> str:
-    """The text if it fits, else its two ends; then all of it is in a file, which is named, and
-    marked: sessions without a file share a folder."""
+def _within(agent: Agent, call: ToolCall, text: str, room: int, untrusted: str) -> tuple[str, ...]:
+    """The text if it fits, else its two ends, with a note: then all of it is in a file, which is
+    named, and marked, since sessions without a file share a folder."""
     size = _size(text)
     if size <= room + NOTE_CHARS:
-        return text
+        return (text,)
     name = re.sub(r"\W", "_", call.name, flags=re.ASCII)[:60]
     path = agent.place.outputs / f"{name}-{secrets.token_hex(4)}.txt"
     try:
@@ -411,7 +430,7 @@ def _within(agent: Agent, call: ToolCall, text: str, room: int, untrusted: str) 
         where = f"[All of it is in {path}: read it with read_file, or search it.]"
     except (StorageError, OSError) as error:
         where = f"[It could not be kept whole: {error}]"
-    return f"{clip_middle(text, room * len(text) // size)}\n{where}"
+    return clip_middle(text, room * len(text) // size), where
 
 
 def _tool_context(run: Run, call: ToolCall, judged_path: str, room: int) -> ToolContext:

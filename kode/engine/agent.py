@@ -114,7 +114,7 @@ class Agent:
     in order."""
     small: bool = False
     """Whether it uses the small profile; see also `Request.small`."""
-    opening: Callable[[int], tuple[str, ...]] = lambda window: ()
+    opening: Callable[[int], Mapping[str, str]] = lambda window: {}
     """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
     effort: Effort | None = None
     """How much the model thinks; None is its default."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from kode.contracts import CALLS_ANY, Drop, Injection, InjectReason, ModelInfo, Request, ToolSpec
+from kode.contracts import CALLS_ANY, Drop, InjectReason, ModelInfo, Request, ToolSpec
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
@@ -22,7 +22,7 @@ from kode.engine.news import news_of
 from kode.engine.tokens import chars_of, tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
-from kode.messages import Message, Part, Text, calls_of, results_of, text_of
+from kode.messages import Message, Part, Text, calls_of, results_of, section_of, text_of
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
@@ -54,7 +54,6 @@ MAX_TOKEN_SCALE = 2.0
 requests has a smaller window than kode knows."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
-MEMORY_HEADING = "# Memory"
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Replaces a section of the opening that disappeared while the session was closed."""
 
@@ -69,12 +68,14 @@ class Context:
     news: tuple[tuple[ToldEntry, str], ...] = ()
     """What the next message tells the model of changed sections, with the record of it."""
     specs: tuple[ToolSpec, ...] = ()
-    opening: tuple[str, ...] = ()
-    """The sections that messages must contain; see `missing_opening`."""
+    opening: Mapping[str, str] = field(default_factory=dict)
+    """The sections that messages must contain, by name; see `missing_opening`."""
     opened: Sequence[Message] | None = None
     """The messages checked for them: the same list until the session's past changes."""
     pending_first_user: str = ""
     """Memory's text to send before the next user message."""
+    pending_section: str = ""
+    """`memory` if that text begins with memory's section."""
     known_tokens: int = 0
     """Tokens of the first `known_messages` messages, system and tools included."""
     known_messages: int = 0
@@ -100,11 +101,15 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     prompt and tools are rendered once and stored, and are the same bytes in every request until a
     compaction. What has changed since goes into the next message."""
     session, injection = context.session, await agent.memory.inject(reason)
+    context.pending_section = ""
     begun = session.beginning
     if begun is None or not begun.tools or not session.messages or reason == "compacted":
         begun = None
     if agent.small and (begun is None or "memory" not in begun.sections):
-        injection = _before_the_person(session, injection)
+        section = _memory_to_send(session, injection.system)
+        context.pending_section = "memory" if section else ""
+        first_user = "\n\n".join(filter(None, (section, injection.first_user)))
+        injection = replace(injection, system="", first_user=first_user)
     # Masked, because a later process has only what is on disk.
     rendered = agent.render_system({"memory": injection.system})
     sections = {name: redact(text) for name, text in rendered.items()}
@@ -157,24 +162,21 @@ def record_news(context: Context) -> None:
         context.session.append(*(entry for entry, _ in told))
 
 
-def _before_the_person(session: Session, injection: Injection) -> Injection:
-    """Moves memory's section into a message before the person's next one, unless the messages
-    contain it. In a system prompt tools follow it, and distract a weak model."""
+def _memory_to_send(session: Session, section: str) -> str:
+    """Memory's section for a message before the person's next one; "" if the messages contain it.
+    In a system prompt tools follow it, and distract a weak model."""
     texts = (
         part.text
         for message in reversed(session.messages)
         for part in message.parts
-        if isinstance(part, Text) and part.source == "memory"
+        if isinstance(part, Text) and section_of(part) == "memory"
     )
-    held = next((text for text in texts if _heading(text) == MEMORY_HEADING), "")
-    section = injection.system
-    if held and not section:
-        section = f"{MEMORY_HEADING}\n{NO_LONGER}"
-    new = "" if _is_same(held, section) else section
-    return Injection(first_user="\n\n".join(filter(None, (new, injection.first_user))))
+    held = next(texts, "")
+    section = section if section or not held else _no_longer(held)
+    return "" if _is_same(held, section) else section
 
 
-def _opening(agent: Agent) -> tuple[str, ...]:
+def _opening(agent: Agent) -> Mapping[str, str]:
     return agent.opening(agent.provider.info.context_window)
 
 
@@ -189,10 +191,17 @@ def missing_opening(context: Context) -> tuple[Text, ...]:
         # They are always the first parts of their message.
         for part in takewhile(_is_opening, message.parts):
             assert isinstance(part, Text)
-            held.setdefault(_heading(part.text), part.text)
-    missing = [text for text in context.opening if not _is_same(held.pop(_heading(text), ""), text)]
-    gone = [f"{heading}\n{NO_LONGER}" for heading, text in held.items() if NO_LONGER not in text]
-    return tuple(Text(text=text, source="opening") for text in (*missing, *gone))
+            held.setdefault(section_of(part), part.text)
+    missing = {
+        name: text
+        for name, text in context.opening.items()
+        if not _is_same(held.pop(name, ""), text)
+    }
+    gone = {name: _no_longer(text) for name, text in held.items() if text != _no_longer(text)}
+    return tuple(
+        Text(text=text, source="opening", section_name=name)
+        for name, text in (*missing.items(), *gone.items())
+    )
 
 
 def _is_opening(part: Part) -> bool:
@@ -203,14 +212,17 @@ def _is_same(held: str, text: str) -> bool:
     return held == text or held == redact(text)  # a session's file holds no keys
 
 
-def _heading(section: str) -> str:
-    return section.partition("\n")[0]
+def _no_longer(section: str) -> str:
+    """What takes the place of a section."""
+    heading = section.partition("\n")[0]
+    return f"{heading}\n{NO_LONGER}"
 
 
 def record_pending(context: Context) -> None:
     """Records memory's pending text as a separate message. Raises: StorageError."""
     if context.pending_first_user:
-        first = Text(text=context.pending_first_user, source="memory")
+        section = context.pending_section
+        first = Text(text=context.pending_first_user, source="memory", section_name=section)
         context.session.append_message(Message(role="user", parts=(first,)))
         context.pending_first_user = ""
 
@@ -412,9 +424,11 @@ async def compact(
     read, changed = compaction.files_of(agent, [*before, *tail])
     first = tail[0] if tail else None
     kept_from = first.id if isinstance(first, MessageEntry) else None
+    opening = _opening(agent)
     session.append(
         CompactionEntry(
-            opening=_opening(agent),
+            opening=tuple(opening.values()),
+            opening_names=tuple(opening),
             summary=summary,
             user_messages=words,
             plan=plan_in_force(agent.place.plan),

@@ -33,7 +33,7 @@ from kode.diffs import unified_diff
 from kode.engine.agent import Agent
 from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
-from kode.messages import first_of, plural
+from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 
 MAX_DIFF_CHARS = 200_000
@@ -114,7 +114,8 @@ async def _look_at(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
             )
         notes.append(f"[{outside.reason} {outside.instead}".strip() + "]")
-        output = replace(output, denied=outside.reason)
+        refused = replace(refusal_of(outside), of="outside")
+        output = replace(output, refusals=(*output.refusals, refused))
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
@@ -125,7 +126,8 @@ async def _look_at(
         _with_notes(output, [*notes, *about(command.cwd, settled)]),
         files_changed=(*output.files_changed, *changed),
         diff=output.diff or settled.diff,
-        denied=output.denied or settled.denied,
+        refusals=(*output.refusals, *settled.refusals),
+        not_kept=settled.not_kept,
         summary=", ".join(filter(None, (output.summary, settled.summary))),
     )
 
@@ -141,6 +143,8 @@ class Settled:
     """Path → why it could not be applied."""
     reason: str = ""
     """Why the gate dropped the others."""
+    refusal: Refusal | None = None
+    """The same, see `contracts.Kept`."""
     held: Mapping[str, str] = field(default_factory=dict)
     """See `contracts.Kept`."""
     diff: str = ""
@@ -153,14 +157,20 @@ class Settled:
         return tuple(one for one in self.changes if not one.unlisted and one.path not in settled)
 
     @property
-    def denied(self) -> str:
-        return self.reason if self.dropped else ""
+    def refusals(self) -> tuple[Refusal, ...]:
+        if not self.dropped or not self.reason:
+            return ()
+        return (self.refusal or Refusal(by="rule", message=self.reason, of="changes"),)
+
+    @property
+    def not_kept(self) -> int:
+        """How many changes a person does not find in the project, a deleted folder counted once."""
+        return len(outermost(self.dropped)) + len(self.held)
 
     @property
     def summary(self) -> str:
         """What a person must know of it, in few words; "" for nothing."""
-        lost = len(outermost(self.dropped)) + len(self.held)
-        return f"{plural(lost, 'change')} not kept" if lost else ""
+        return f"{plural(self.not_kept, 'change')} not kept" if self.not_kept else ""
 
 
 async def settle_changes(
@@ -179,7 +189,8 @@ async def settle_changes(
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, shown)
     gate, call = command.agent.gate, (command.tool, command.arguments)
     if verdict is not None and not verdict.keeps:
-        allowed = Kept(changes=(), reason=verdict.reason)
+        begun = Refusal(by="mode", message=verdict.reason, of="changes")
+        allowed = Kept(changes=(), reason=verdict.reason, refusal=begun)
     else:
         allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
     wanted = [*allowed.changes]
@@ -205,6 +216,7 @@ async def settle_changes(
         made=made,
         left=left,
         reason=allowed.reason,
+        refusal=allowed.refusal,
         held=allowed.held,
         diff=diff if whole else "",
     )
@@ -344,4 +356,9 @@ def _relative(cwd: Path, path: str) -> str:
 
 
 def _with_notes(output: ToolOutput, notes: Sequence[str]) -> ToolOutput:
-    return replace(output, text="\n".join([output.text, *notes])) if notes else output
+    return replace(output, notes=(*output.notes, *notes))
+
+
+def refusal_of(verdict: Verdict) -> Refusal:
+    """Why a call may not run."""
+    return verdict.refusal or Refusal(by="rule", message=verdict.reason)

@@ -19,7 +19,8 @@ from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers
 from kode.extensions.hook_input import Event, call_fields, line_of, names_of, output_fields
 from kode.extensions.hooks import Hook
 from kode.extensions.program import Ran
-from kode.permissions.gate import Answer, Ask, Question
+from kode.messages import Refusal
+from kode.permissions.gate import Answer, Ask, Question, refused
 from kode.session.entries import HookEntry
 
 RunHook = Callable[[Hook, bytes], Awaitable[Ran]]
@@ -99,7 +100,7 @@ class Hooks:
             self._context[context.call_id] = answer.context
         match answer.outcome:
             case "deny":
-                return Verdict(allowed=False, reason=answer.reason)
+                return refused(Refusal(by="hook", message=answer.reason))
             case "allow" | "ask" as outcome:
                 return Opinion(outcome=outcome, reason=answer.reason)
         return None
@@ -126,16 +127,16 @@ class Hooks:
         except ToolError as error:
             fault = {"error": self._mask(str(error)), "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
-            note = _note(before, answer)
-            raise ToolError(f"{error}{note}", untrusted=error.untrusted) from error
+            said = "\n".join((str(error), *_notes(before, answer)))
+            raise ToolError(said, untrusted=error.untrusted) from error
         text = self._mask(output.text)
         if output.exit_status:
-            fault = {"error": text, "is_interrupt": False}
+            fault = {"error": self._mask(output.for_model), "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
         else:
             given |= output_fields(tool, output, text)
             answer = await self.at("PostToolUse", given, names)
-        return replace(output, text=output.text + _note(before, answer))
+        return replace(output, notes=(*output.notes, *_notes(before, answer)))
 
     def asking(self, ask: Ask) -> Ask:
         """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
@@ -212,8 +213,8 @@ class Hooks:
         return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
-def _note(before: str, answer: HookAnswer) -> str:
+def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:
     """What hooks say about a call, to put after its result."""
     refused = answer.reason if answer.outcome == "deny" else ""
     said = [text for text in (before, refused, answer.context) if text]
-    return "".join(f"\n\n[hook] {text}" for text in said)
+    return tuple(f"\n[hook] {text}" for text in said)

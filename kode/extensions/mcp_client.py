@@ -288,17 +288,22 @@ def _as_server_errors(
     try:
         yield
     except ServerError as error:
-        raise ServerError(f"The MCP server {name} failed: {error}", untrusted=name) from error
+        raise _failed(name, str(error), untrusted=name) from error
     except TimeoutError as error:
         raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
     except MCPError as error:
         if closed is not None and closed.done():
-            raise ServerError(f"The MCP server {name} failed: {closed.result()}.") from error
+            raise _failed(name, f"{closed.result()}.") from error
         said = " ".join(str(error).split())[:500]
         raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
     except Exception as error:
         said = closed.result() if closed is not None and closed.done() else _said(error)
-        raise ServerError(f"The MCP server {name} failed: {said}", untrusted=name) from error
+        raise _failed(name, said, untrusted=name) from error
+
+
+def _failed(name: str, fault: str, *, untrusted: str = "") -> ServerError:
+    text = f"The MCP server {name} failed: {fault}"
+    return ServerError(text, untrusted=untrusted, fault=fault)
 
 
 def _is_of_connection(cause: BaseException | None) -> bool:

@@ -105,6 +105,8 @@ class McpServer:
             began = time.monotonic()
             try:
                 await self._run()
+            except ServerError as error:
+                self._report(error.fault)
             except KodeError as error:
                 self._report(str(error))
             except Exception as error:  # a fault of the SDK must not end the session
@@ -175,7 +177,6 @@ class McpServer:
         return held_back(self.entry, found, approvals)
 
     def _report(self, fault: str) -> None:
-        fault = fault.removeprefix(f"The MCP server {self.name} failed: ")
         if fault != self.fault:
             self.emit(Notice(text=f"The MCP server {self.name} is off: {fault}"))
         self.fault = fault

@@ -3,10 +3,11 @@ systems, and what a system holds back itself. Lists, approves and drops them, si
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from kode.errors import MemoryRefused
 from kode.memory import proposals
-from kode.memory.base import UNDO_WITH, BaseMemory, Waiting, change_of
+from kode.memory.base import BaseMemory, Outcome, Waiting
 from kode.memory.foreign import agents
 from kode.memory.history import Author
 from kode.memory.proposals import Proposals
@@ -21,8 +22,8 @@ async def waiting(system: BaseMemory) -> list[Waiting]:
     return [*_proposals(system).waiting(), *await system.waiting()]
 
 
-async def approve(system: BaseMemory, id: str) -> str:
-    """Approves what waits under an id; returns a message. Raises: MemoryRefused, StorageError,
+async def approve(system: BaseMemory, id: str) -> Outcome:
+    """Approves what waits under an id. Raises: MemoryRefused, StorageError,
     BusyError."""
     proposed = _proposals(system)
     if not proposed.begins(id):
@@ -31,7 +32,7 @@ async def approve(system: BaseMemory, id: str) -> str:
     proposed.begin(proposal, system.name)
     try:
         done = await system.add(addition)
-        await proposed.settle(proposal, change_of(done))
+        await proposed.settle(proposal, done.change_id)
     finally:
         proposed.end(proposal.id)
     return done
@@ -80,32 +81,30 @@ async def approve_many(
     return "\n".join([f"approved {len(found) - len(faults)} of {len(found)}", *_list(faults)])
 
 
-async def drop(system: BaseMemory, id: str) -> str:
-    """Drops what waits under an id; returns a message. Raises: MemoryRefused, StorageError,
+async def drop(system: BaseMemory, id: str) -> Outcome:
+    """Drops what waits under an id. Raises: MemoryRefused, StorageError,
     BusyError."""
     proposed = _proposals(system)
     if not proposed.begins(id):
         return await system.drop(id)
-    done = await proposed.drop(id)
-    return f"{done.line}\n{UNDO_WITH}{done.change_id}"
+    return await proposed.drop(id)
 
 
-async def undo_import(system: BaseMemory, batch: str, following: Following) -> str:
+async def undo_import(system: BaseMemory, batch: str, following: Following) -> Outcome:
     """Undoes approvals from an import, and drops what still waits of it. Raises: MemoryRefused,
     StorageError, BusyError."""
     kept = [one for one in system.history.standing(system.name) if batch and one.batch == batch]
     waited = sum(one.batch == batch for one in _proposals(system).all())
-    lines = []
-    if kept:
-        lines.append(await undo_all(system, kept, following))
+    undone = await undo_all(system, kept, following) if kept else None
     await _proposals(system).drop_batch(batch, Author(who="user"))  # approved ones too
-    if waited:
-        lines.append(f"dropped {waited} pending; import the file again to restore them")
-    if not lines:
+    dropped = f"dropped {waited} pending; import the file again to restore them"
+    if undone is not None:
+        return replace(undone, remark=dropped) if waited else undone
+    if not waited:
         raise MemoryRefused(
             f"Nothing is left of an import {batch!r}. `kode memory log` lists changes."
         )
-    return "\n".join(lines)
+    return Outcome(line=dropped)
 
 
 async def undo_proposal(system: BaseMemory, id: str | None) -> str:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
-UNDO_WITH = "undo with: kode memory undo "
-"""The last line of a message about a change begins so; the change's id follows."""
+UNDO = "kode memory undo"
+"""The command that undoes a change, before the change's id."""
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -94,12 +94,6 @@ class Background:
             self._report(fault)
 
 
-def change_of(done: str) -> str:
-    """The id of the change at the end of a report; "" if nothing was changed."""
-    undoes = [line for line in done.split("\n") if line.startswith(UNDO_WITH)]
-    return undoes[-1].removeprefix(UNDO_WITH).strip() if undoes else ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What an operation did, for a person."""
@@ -110,6 +104,29 @@ class Outcome:
     """Further information."""
     change_id: str = ""
     """"" if nothing was changed."""
+    remark: str = ""
+    """What the person should know besides, such as a warning about the text."""
+
+    def in_words(self, undo: str = UNDO) -> str:
+        """All of it in lines, with the command that undoes the change."""
+        undoes = undo_with(self.change_id, undo) if self.change_id else ""
+        return "\n".join(filter(None, (self.line, self.detail, undoes, self.remark)))
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several outcomes as one, whose change is the last one's."""
+    first, *others = [text for one in outcomes for text in (one.line, one.detail) if text]
+    return Outcome(
+        line=first,
+        detail="\n".join(others),
+        change_id=next((one.change_id for one in reversed(outcomes) if one.change_id), ""),
+        remark="\n".join(one.remark for one in outcomes if one.remark),
+    )
+
+
+def undo_with(change_id: str, undo: str = UNDO) -> str:
+    """The line that says how to undo a change."""
+    return f"undo with: {undo} {change_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +271,12 @@ class BaseMemory(NullMemory, ABC):
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
+    def trouble(self) -> str:
+        """What to do so that it works in full, where it does not, by the last `status`; "" where it
+        does."""
+        return ""
+
+    @property
     def project(self) -> Path:
         """The project it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
@@ -285,12 +308,12 @@ class BaseMemory(NullMemory, ABC):
         """The entries before and after a change, as far as it concerns them."""
 
     @abstractmethod
-    async def undo_change(self, change: Change, batch: str = "") -> str:
+    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         """Undoes one change, as a new change. Also raises NothingToUndo if nothing of it is
         left."""
 
     @abstractmethod
-    async def add(self, addition: Addition) -> str:
+    async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
 
     @abstractmethod
@@ -298,20 +321,20 @@ class BaseMemory(NullMemory, ABC):
         """What waits for a person's approval, oldest first."""
 
     @abstractmethod
-    async def approve(self, id: str) -> str:
+    async def approve(self, id: str) -> Outcome:
         """Approves what waits under `id`."""
 
     @abstractmethod
-    async def drop(self, id: str) -> str:
+    async def drop(self, id: str) -> Outcome:
         """Drops what waits under `id`."""
 
     @abstractmethod
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         """Confirms that an entry holds: it now rests on the cited lines as they are, and has no
         end."""
 
     @abstractmethod
-    async def remove_entry(self, entry: Entry) -> str:
+    async def remove_entry(self, entry: Entry) -> Outcome:
         """Removes a current entry."""
 
     async def reconcile(self) -> None:
@@ -345,7 +368,7 @@ class BaseMemory(NullMemory, ABC):
         *,
         old: str,
         new: str,
-    ) -> str:
+    ) -> Outcome:
         """Changes facts, by the person; `old` is a part of the one that is meant. Raises:
         MemoryRefused if the system has none."""
         raise lacking(self.name, command)
@@ -354,7 +377,7 @@ class BaseMemory(NullMemory, ABC):
         """Entries that wait for a model's word, or where they contradict, for the person's."""
         return ()
 
-    async def settle(self, pair: "Pair", choice: "Choice") -> str:
+    async def settle(self, pair: "Pair", choice: "Choice") -> Outcome:
         """Keeps the first of a pair, the second or both. Raises: MemoryRefused if the system
         has none."""
         raise lacking(self.name, "review")
@@ -420,13 +443,11 @@ class BaseMemory(NullMemory, ABC):
         until = "" if doubt.expired else doubt.change.until
         return replace(author, since=doubt.change.since, until=until)
 
-    def _report(self, done: Outcome) -> str:
-        """Announces a change; returns the text for the person who requested it, with its undo."""
-        lines = [done.line, *((done.detail,) if done.detail else ())]
+    def _report(self, done: Outcome) -> Outcome:
+        """Announces a change, and returns it for the person who requested it."""
         if done.change_id:
             self._context.emit(MemoryChanged(text=done.line, change_id=done.change_id))
-            lines.append(f"{UNDO_WITH}{done.change_id}")
-        return "\n".join(lines)
+        return done
 
     def _frame(self, about: str, body: str) -> str:
         """Frames memory for the model; warns the person about what looks like an attack."""

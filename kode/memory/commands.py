@@ -19,14 +19,15 @@ from kode.memory.approvals import (
     undo_proposal,
     waiting,
 )
-from kode.memory.base import Addition, BaseMemory
+from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
 from kode.memory.lineage import superseded
 from kode.memory.moving_in import move_in
-from kode.memory.undo import Confirm, Following, undo, undo_session
+from kode.memory.undo import Confirm, Following, undo_session
+from kode.memory.undo import undo as undo_change
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import first_of, shorten
@@ -36,13 +37,14 @@ LINES_SHOWN = 5
 """Of a change's lines in the log."""
 
 
-async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
-    """One command line (`["search", "tabs"]`) on an open memory; the text to show.
+async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> str:
+    """One command line (`["search", "tabs"]`) on an open memory; the text to show, in which `undo`
+    is the command that undoes a change.
 
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
-    return await run_command(system, _parser().parse_args(list(argv) or ["show"]))
+    return await run_command(system, _parser().parse_args(list(argv) or ["show"]), undo=undo)
 
 
 @functools.cache
@@ -53,10 +55,21 @@ def _parser() -> CommandParser:
 
 
 async def run_command(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None = None
+    system: MemorySystem,
+    arguments: argparse.Namespace,
+    confirm: Confirm | None = None,
+    *,
+    undo: str = UNDO,
 ) -> str:
     """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises as
     `memory_command`."""
+    done = await _run(system, arguments, confirm, undo)
+    return done.in_words(undo) if isinstance(done, Outcome) else done
+
+
+async def _run(
+    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None, undo: str
+) -> str | Outcome:
     command = arguments.command or "show"
     if command == "search":
         return await _search(inside(system), " ".join(arguments.query), arguments.k)
@@ -96,7 +109,7 @@ async def run_command(
         return why(kept, " ".join(arguments.entry))
     if command == "review":
         found = items(kept, date.today(), await waiting(kept))
-        return review(found, superseded_lately(kept, datetime.now().astimezone()))
+        return review(found, superseded_lately(kept, datetime.now().astimezone()), undo)
     if command == "show":
         return await kept.show() or "Nothing is remembered yet."
     if command == "status":
@@ -113,7 +126,7 @@ async def run_command(
         return await undo_session(kept, arguments.session, following)
     if done := await undo_proposal(kept, arguments.id):
         return done
-    return await undo(kept, arguments.id, following)
+    return await undo_change(kept, arguments.id, following)
 
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:
@@ -130,7 +143,7 @@ async def _search(system: MemorySystem, query: str, k: int) -> str:
     return "\n".join(lines)
 
 
-async def _add(system: BaseMemory, arguments: argparse.Namespace) -> str:
+async def _add(system: BaseMemory, arguments: argparse.Namespace) -> Outcome:
     known = TARGETS.get(system.name, ("NAME",))
     if "NAME" not in known and arguments.target not in known:
         raise ConfigError(

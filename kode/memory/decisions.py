@@ -6,7 +6,7 @@ from datetime import date
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
 from kode.memory import approvals, uses
-from kode.memory.base import BaseMemory, change_of
+from kode.memory.base import BaseMemory, Outcome
 from kode.memory.guarded import kept_in
 from kode.memory.lineage import trace
 from kode.memory.waiting import CHOICES, Choice, Item, items
@@ -37,11 +37,10 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     if made is None:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")
     kept = kept_in(system, "review")
-    text = await _carry_out(kept, found, made)
-    change_id = change_of(text)
+    done = await _carry_out(kept, found, made)
     if made == "keep":
-        await uses.keep(kept.history.path.parent, kept.name, found.entries[0], change_id)
-    return Decided(text=text, change_id=change_id)
+        await uses.keep(kept.history.path.parent, kept.name, found.entries[0], done.change_id)
+    return Decided(text=done.in_words(), change_id=done.change_id)
 
 
 def chain_of(system: MemorySystem, item: Item) -> str:
@@ -52,7 +51,7 @@ def chain_of(system: MemorySystem, item: Item) -> str:
     return "\n\n".join(in_words(trace(kept, entry), kept.project) for entry in item.entries)
 
 
-async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> str:
+async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> Outcome:
     if item.waits is not None:
         if choice == "approve":
             return await approvals.approve(system, item.waits.id)

@@ -186,7 +186,7 @@ class ProjectMemory(BaseMemory):
         shared = change.target.removeprefix(f"{self.system}/") in self.shared
         return shared or change.target == own or change.target.startswith(f"{own}/")
 
-    def _drop(self, name: str) -> str:
+    def _drop(self, name: str) -> Outcome:
         """Removes a file that waits for approval, inside its lock. Raises: MemoryRefused if it is
         gone; StorageError."""
         self._check_writable()
@@ -214,7 +214,7 @@ class ProjectMemory(BaseMemory):
                 durable.remove(path)
         return Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id)
 
-    async def undo_change(self, change: Change, batch: str = "") -> str:
+    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         self._check_writable()
         if is_drop(change):
             async with locked((self.folder.system.parent / change.target).parent):
@@ -226,6 +226,6 @@ class ProjectMemory(BaseMemory):
         written = await undo_take_over(self.folder.system, change, self.history, author)
         return self._report(Outcome(line=f"undid {change.kind} {change.id}", change_id=written.id))
 
-    async def _undo(self, change: Change, batch: str) -> str:
+    async def _undo(self, change: Change, batch: str) -> Outcome:
         """Undoes a change to a file. Raises as `undo_change`."""
         raise NotImplementedError

@@ -6,11 +6,11 @@ batch, by which they are redone together.
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kode.errors import MemoryRefused
 from kode.memory import lineage
-from kode.memory.base import BaseMemory
+from kode.memory.base import BaseMemory, Outcome, joined
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.proposals import Proposals
 
@@ -39,7 +39,7 @@ async def undo(
     system: BaseMemory,
     id: str | None,
     following: Following,
-) -> str:
+) -> Outcome:
     """Undoes the change with this id, or the last one; an undo is redone. Changes made from it are
     included if wanted, else named. Raises: MemoryRefused, StorageError, BusyError; then nothing was
     changed."""
@@ -55,7 +55,7 @@ async def undo_session(
     system: BaseMemory,
     session: str,
     following: Following,
-) -> str:
+) -> Outcome:
     """Undoes all changes of a session together. Raises as `undo`."""
     standing = list(system.history.standing(system.name))
     names = {change.session for change in standing if (change.session or "").startswith(session)}
@@ -70,7 +70,7 @@ async def undo_all(
     system: BaseMemory,
     changes: Sequence[Change],
     following: Following,
-) -> str:
+) -> Outcome:
     """Undoes changes together, including those made from them if wanted. Raises as `undo`."""
     followers = _followers(system, changes)
     listed = _list("Later changes rest on it", followers, following)
@@ -79,23 +79,23 @@ async def undo_all(
     return await take_back(system, newest_first(system, [*changes, *followers]))
 
 
-async def take_back(system: BaseMemory, changes: Sequence[Change]) -> str:
+async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     """Undoes changes in this order, all or none, in one batch. Raises: MemoryRefused with the
     obstacle."""
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
     batch = secrets.token_hex(6) if len(changes) > 1 else ""
     proposals = Proposals(system.history.path.parent)
-    lines: list[str] = []
+    done: list[Outcome] = []
     try:
         for change in changes:
             try:
-                lines.append(await system.undo_change(change, batch))
+                done.append(await system.undo_change(change, batch))
                 await proposals.follow(change)
             except NothingToUndo as nothing:
                 if not batch:
                     raise
-                lines.append(str(nothing))
+                done.append(Outcome(line=str(nothing)))
                 _mark(system, change, batch)
     except MemoryRefused as error:
         for undone in system.history.batch(system.name, batch):
@@ -104,10 +104,8 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> str:
         raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
     if batch:
         newest = system.history.batch(system.name, batch)[0]
-        texts = [line for text in lines for line in text.split("\n")]
-        kept = [line for line in texts if not line.startswith("undo with: ")]
-        return "\n".join([*kept, f"undo with: kode memory undo {newest.id}"])
-    return lines[0]
+        return replace(joined(done), change_id=newest.id)
+    return done[0]
 
 
 def newest_first(system: BaseMemory, changes: Sequence[Change]) -> list[Change]:
@@ -120,7 +118,7 @@ async def _undo_one(
     system: BaseMemory,
     change: Change,
     following: Following,
-) -> str:
+) -> Outcome:
     followers = _followers(system, [change])
     if not followers:
         return await take_back(system, [change])
@@ -132,13 +130,14 @@ async def _undo_one(
     except MemoryRefused as error:
         again = f"`kode memory undo {change.id} --with-derived` undoes them too."
         raise MemoryRefused(f"{error}\n{listed}\n{again}") from error
-    return f"{done}\n{listed}\nThey stay; each is undone by `kode memory undo` and its id."
+    stay = f"{listed}\nThey stay; each is undone by `kode memory undo` and its id."
+    return replace(done, remark="\n".join(filter(None, (done.remark, stay))))
 
 
 async def _undo_last(
     system: BaseMemory,
     following: Following,
-) -> str:
+) -> Outcome:
     """Undoes the last change. One of which nothing is left is marked as undone instead, and the one
     before it stays: a person says of each that it goes."""
     change = system.history.last_to_undo(system.name, system.may_undo_unasked)
@@ -148,7 +147,9 @@ async def _undo_last(
         return await _undo_one(system, change, following)
     except NothingToUndo as nothing:
         _mark(system, change)
-        return f"{nothing} It does not count any more; the change before it was not touched."
+        return Outcome(
+            line=f"{nothing} It does not count any more; the change before it was not touched."
+        )
 
 
 def _meant(system: BaseMemory, id: str) -> Change:

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal
 
 from kode.memory import stale, uses
-from kode.memory.base import UNDO_WITH, BaseMemory, Waiting
+from kode.memory.base import UNDO, BaseMemory, Waiting, undo_with
 from kode.memory.lineage import Chain, Entry, Fate, steps, superseded
 from kode.memory.stale import Doubt
 from kode.memory.why import NOT_RECORDED, describe, ended, quoted
@@ -99,19 +99,19 @@ def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Ite
     return found
 
 
-def review(found: Sequence[Item], lately: Sequence[Fate] = ()) -> str:
+def review(found: Sequence[Item], lately: Sequence[Fate] = (), undo: str = UNDO) -> str:
     """All items as text, with the commands that settle them outside a terminal; `lately` are
-    recently superseded entries."""
+    recently superseded entries, `undo` is the command that undoes a change."""
     parts: list[str] = []
     for group, head in HEADS.items():
-        listed = ["\n".join(_lines(one)) for one in found if one.group == group]
+        listed = ["\n".join(_lines(one, undo)) for one in found if one.group == group]
         if listed:
             gap = "\n\n" if group in ("contradiction", "near") else "\n"
             parts.append(f"{head}{_SETTLED_BY.get(group, '')}:\n{_indent(gap.join(listed))}")
     if not parts:
         parts.append(NOTHING_WAITS)
     if lately:
-        listed = [_superseded(fate) for fate in lately]
+        listed = [_superseded(fate, undo) for fate in lately]
         parts.append(f"superseded lately:\n{_indent(chr(10).join(listed))}")
     return "\n\n".join(parts)
 
@@ -122,17 +122,17 @@ def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
     return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
 
 
-def _superseded(fate: Fate) -> str:
+def _superseded(fate: Fate, undo: str) -> str:
     return (
         f"{_named(fate.entry)}\n  {ended(fate)}: {describe(fate.change)}\n"
-        f"  {UNDO_WITH}{fate.change.id}"
+        f"  {undo_with(fate.change.id, undo)}"
     )
 
 
-def _lines(item: Item) -> Iterator[str]:
+def _lines(item: Item, undo: str) -> Iterator[str]:
     yield from (f"{item.waits.id}  {item.waits.line}",) if item.waits else item.texts
     if item.doubt is not None:
-        yield f"  {UNDO_WITH}{item.doubt.change.id}"
+        yield f"  {undo_with(item.doubt.change.id, undo)}"
 
 
 _SETTLED_BY: Mapping[Group, str] = {

@@ -118,7 +118,8 @@ def _tried(call: Call, line: Line) -> Decision:
     if call.sandbox != "none":
         return replace(allow("It runs in the sandbox."), sandboxed=True)
     if call.sandbox_forced:
-        return deny("Commands must run in a sandbox, and this machine has none (`kode doctor`).")
+        reason = "Commands must run in a sandbox, and this machine has none (`kode doctor`)."
+        return deny(reason, by="sandbox")
     if line.closed:
         return allow("It only reads.")
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)

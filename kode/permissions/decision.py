@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kode.contracts import PermissionMode, Ruling, Tool
+from kode.messages import RefusedBy
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.rules import Rule, Rules
@@ -21,6 +22,8 @@ write to a copy of it."""
 @dataclass(frozen=True, kw_only=True)
 class Decision(Ruling):
     outcome: Outcome
+    by: RefusedBy = "rule"
+    """With `deny`: what denies."""
     rules_offered: tuple[str, ...] = ()
     """Rules that would settle this question permanently; empty if "always" is not offered."""
     runs_unasked: bool = False
@@ -99,8 +102,8 @@ def allow(reason: str) -> Decision:
     return Decision(outcome="allow", reason=reason)
 
 
-def deny(reason: str) -> Decision:
-    return Decision(outcome="deny", reason=reason)
+def deny(reason: str, *, by: RefusedBy = "rule") -> Decision:
+    return Decision(outcome="deny", reason=reason, by=by)
 
 
 def deny_by(rule: Rule) -> Decision:
@@ -110,7 +113,8 @@ def deny_by(rule: Rule) -> Decision:
 def deny_plan(what: str) -> Decision:
     return deny(
         f"{what} is not allowed in mode `plan`, where nothing may change. "
-        "Describe what you would do instead."
+        "Describe what you would do instead.",
+        by="mode",
     )
 
 

@@ -28,7 +28,7 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, silent
-from kode.messages import plural
+from kode.messages import Refusal, plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.decide import decide_call
@@ -67,6 +67,8 @@ class Question:
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
     """Whether a yes holds until its subject changes, instead of once."""
+    of: Literal["call", "outside", "changes"] = "call"
+    """What a no would refuse, see `messages.Refusal`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +188,8 @@ class PersonGate:
             self.state.tried = True
         decision = self._decide(tool, arguments, context)
         if context.opinion is not None and context.opinion.outcome == "plan":
+            if decision.outcome != "allow":
+                return refused(Refusal(by="rule", message=context.opinion.reason))
             return replace(verdict(decision), reason=context.opinion.reason)
         if decision.outcome != "ask":
             return verdict(decision)
@@ -217,7 +221,7 @@ class PersonGate:
     ) -> Kept:
         """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
-            return Kept(changes=(), reason="Mode plan changes nothing.")
+            return kept_none(Refusal(by="mode", message="Mode plan changes nothing.", of="changes"))
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, tool, changes)
             kept = {one.path for one, decision in decided if decision.outcome == "allow"}
@@ -226,13 +230,14 @@ class PersonGate:
             unseen = [pair for pair in to_ask if pair[0].ignored]
             refused = [decision for one, decision in decided if decision.outcome == "deny"]
             reason = " ".join(filter(None, dict.fromkeys(decision.reason for decision in refused)))
+            refusal = Refusal(by="rule", message=reason, of="changes") if reason else None
             if asked and (self._ask is None or not may_ask):
-                reason = _nobody(asked[0][1])
+                refusal = _nobody(asked[0][1])
             elif asked and self._ask is not None:
                 question = self._question_about_changes(tool, arguments, asked, diff)
                 answer = await self._ask(question)
                 if answer.choice == "no":
-                    reason = _refusal(answer)
+                    refusal = replace(_by_person(answer), of="changes")
                 else:
                     self._remember(answer, question.rules)
                     kept |= {one.path for one, _ in asked}
@@ -249,7 +254,10 @@ class PersonGate:
             if nobody or may_ask:
                 self.state.held.update(held)
             return Kept(
-                changes=tuple(one for one in changes if one.path in kept), reason=reason, held=held
+                changes=tuple(one for one in changes if one.path in kept),
+                reason=refusal.for_model if refusal is not None else "",
+                refusal=refusal,
+                held=held,
             )
 
     async def check_outside(
@@ -260,12 +268,15 @@ class PersonGate:
 
         decision = again_outside(self._call(tool, arguments), hits)
         if self.mode == "plan":
-            return Verdict(allowed=False, reason="In mode plan it does not run outside of it.")
+            return refused(
+                Refusal(by="mode", message="In mode plan it does not run outside of it.")
+            )
         if self._ask is None:
             return _with_nobody(replace(decision, runs_unasked=False))
         async with self.state.turn:
             question = self._question(tool, arguments, "", decision)
-            question = replace(question, title="Run it again without the sandbox")
+            title = "Run it again without the sandbox"
+            question = replace(question, title=title, of="outside")
             return self._answered(await self._ask(question), decision)
 
     def _decide_changes(
@@ -322,6 +333,7 @@ class PersonGate:
             preview=visible("\n".join(names)),
             reason=f"{asked[0][1].reason} Without a yes only this session's later commands see it.",
             kind="keep",
+            of="changes",
             may_always=all(offered),
             rules=tuple(map(visible, rules)) if all(offered) else (),
         )
@@ -357,6 +369,7 @@ class PersonGate:
                 or "It ran on a copy of the project: /undo undoes what you keep."
             ),
             kind="keep",
+            of="changes",
             may_always=bool(rules),
             rules=tuple(map(visible, rules)),
         )
@@ -436,7 +449,7 @@ class PersonGate:
 
     def _answered(self, answer: Answer, decision: Decision) -> Verdict:
         if answer.choice == "no":
-            return Verdict(allowed=False, reason=_refusal(answer, decision.decides))
+            return refused(_by_person(answer, decision.decides))
         self._remember(answer, decision.rules_offered)
         return replace(verdict(decision), allowed=True, reason="The person allowed it.")
 
@@ -503,31 +516,31 @@ def _spelt_run(run: re.Match[str]) -> str:
 def verdict(decision: Decision) -> Verdict:
     """The engine's form of a decision that needs no question."""
     ruling = {one.name: getattr(decision, one.name) for one in fields(Ruling)}
-    return Verdict(allowed=decision.outcome == "allow", **ruling)
+    is_denied = decision.outcome == "deny"
+    refusal = Refusal(by=decision.by, message=decision.reason) if is_denied else None
+    return Verdict(allowed=decision.outcome == "allow", refusal=refusal, **ruling)
 
 
-BY_PERSON = "The person refused this."
-"""How a person's refusal begins, for whoever shows the result of a call."""
+def refused(refusal: Refusal, instead: str = "") -> Verdict:
+    """The verdict of a refusal."""
+    return Verdict(allowed=False, reason=refusal.for_model, refusal=refusal, instead=instead)
 
 
-NOBODY = "Refused, because nobody is here to be asked."
-"""How a refusal without a person begins; a person recognizes it by the flag that it names."""
+def kept_none(refusal: Refusal) -> Kept:
+    """Keeps nothing of what a command changed."""
+    return Kept(changes=(), reason=refusal.for_model, refusal=refusal)
+
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _refusal(answer: Answer, decides: str = "") -> str:
-    words = f" {decides}" if decides else ""
-    words += f' They say: "{answer.message.strip()}".' if answer.message.strip() else ""
-    return (
-        f"{BY_PERSON}{words} Do not try it another way; do something else, or ask what they want."
-    )
+def _by_person(answer: Answer, decides: str = "") -> Refusal:
+    return Refusal(by="person", message=answer.message.strip(), decisive=decides)
 
 
-def _nobody(decision: Decision) -> str:
-    flag = f" It would be kept with {decision.hint}." if decision.hint else ""
-    return f"Nobody is here to be asked. {decision.reason}{flag}"
+def _nobody(decision: Decision) -> Refusal:
+    return Refusal(by="nobody", message=decision.reason, passes=decision.hint, of="changes")
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
@@ -553,11 +566,13 @@ def _short(command: str) -> str:
 def _with_nobody(decision: Decision) -> Verdict:
     if decision.runs_unasked:
         return replace(verdict(decision), allowed=True, reason="The mode allows it.")
-    flag = f" It would run with {decision.hint}." if decision.hint else ""
-    why = decision.decides or " ".join((*decision.dangers, decision.reason)).strip()
-    return Verdict(
-        allowed=False, reason=f"{NOBODY} {why}{flag}", instead=decision.instead or GO_WITHOUT
+    refusal = Refusal(
+        by="nobody",
+        message=" ".join((*decision.dangers, decision.reason)).strip(),
+        decisive=decision.decides,
+        passes=decision.hint,
     )
+    return refused(refusal, decision.instead or GO_WITHOUT)
 
 
 def _preview_of(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:

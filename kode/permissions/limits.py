@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode.contracts import Interceptor, Opinion, Tool, ToolContext, Verdict
+from kode.messages import Refusal
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
+from kode.permissions.gate import refused
 from kode.permissions.rules import Rule, parse_all
 from kode.permissions.shell import judge
 from kode.workplace import Workplace
@@ -38,7 +40,7 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
             return None
         if tool.effect == "run" and any(rule.kind == "shell" for rule in rules):
             return Opinion(outcome="plan", reason=reason)
-        return Verdict(allowed=False, reason=reason)
+        return refused(Refusal(by="rule", message=reason))
 
     return intercept
 

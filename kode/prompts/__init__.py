@@ -40,14 +40,15 @@ def system_sections(
 
 def opening_sections(
     *, cwd: Path, repository: Path | None, today: date, project_instructions: str, window: int
-) -> tuple[str, ...]:
-    """The sections for a session's first message: project instructions and workplace. Each begins
-    with its own heading; what changes most comes last. Long instructions are cut to as many
+) -> dict[str, str]:
+    """The sections for a session's first message, by name: project instructions and workplace.
+    What changes most comes last. Long instructions are cut to as many
     characters as the window has tokens, about a quarter of it."""
     if len(project_instructions) > window:
         project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
     place = _environment(cwd, repository, today)
-    return (project_instructions, place) if project_instructions else (place,)
+    given = {"instructions": project_instructions} if project_instructions else {}
+    return {**given, "place": place}
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:

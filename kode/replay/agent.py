@@ -19,8 +19,7 @@ from kode.contracts import ModelInfo, Sandbox, Tool
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent, directly
 from kode.events import silent
-from kode.extensions.skills import HEADING
-from kode.messages import Text, Usage
+from kode.messages import Text, Usage, section_of
 from kode.providers.models import info_of
 from kode.replay.answers import Answers, replaying, tool_of
 from kode.replay.memory import RecordedMemory
@@ -112,11 +111,11 @@ def _tools(
     return tuple((known or own).values())
 
 
-def skills_of(prompt: AnyEntry) -> tuple[str, ...]:
-    """The list of skills that was sent with a message."""
+def skills_of(prompt: AnyEntry) -> str:
+    """The list of skills that was sent with a message; "" if none was."""
     assert isinstance(prompt, MessageEntry)
-    parts = (p for p in prompt.parts if isinstance(p, Text) and p.source == "opening")
-    return tuple(part.text for part in parts if part.text.startswith(HEADING))
+    texts = (part for part in prompt.parts if isinstance(part, Text))
+    return next((part.text for part in texts if section_of(part) == "skills"), "")
 
 
 def _cost(live: Live | None) -> Callable[[Usage], float | None]:

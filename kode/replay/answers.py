@@ -6,25 +6,20 @@ memory, the network, servers, subagents, files elsewhere, and commands without a
 """
 
 import asyncio
-import re
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kode.contracts import Interceptor, Sandbox, Tool, ToolContext, ToolOutput, ToolSpec, Verdict
-from kode.engine.act import INTERRUPTED, NOT_RUN
 from kode.errors import ToolError
-from kode.messages import results_of
-from kode.permissions.gate import BY_PERSON, Answer, PersonGate, Question
+from kode.messages import ToolResult, results_of
+from kode.permissions.gate import Answer, PersonGate, Question
 from kode.replay.played import Played
 from kode.replay.scratch import Scratch
 from kode.session.entries import AnyEntry, HookEntry, MessageEntry
 from kode.session.log import Session
-from kode.session.messages import UNKNOWN_RESULT
 
-NOBODY = "obody is here to be asked"
-RUN_AGAIN = "Run it again without the sandbox"
 ONLY_THE_COPY = (
     "This is a replay: only files of the copy can be read and changed. Work inside the project, or "
     "say in your answer what is needed."
@@ -32,7 +27,6 @@ ONLY_THE_COPY = (
 NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
 IN_THE_COPY = ("edit", "run", "keep")
 """Prefixes of question kinds that only concern the copy."""
-_MESSAGE = re.compile(r'They say: "(.*?)"\. Do not try', re.DOTALL)
 
 
 @dataclass(kw_only=True)
@@ -45,7 +39,7 @@ class Answers:
     """Whether calls may go to the network."""
     confined: Sandbox | None
     """Where commands run that ran without a sandbox; None: there is none with a copy."""
-    results: Mapping[str, tuple[str, bool]] = field(init=False)
+    results: Mapping[str, ToolResult] = field(init=False)
     denied_by_hooks: frozenset[str] = field(init=False)
     call_id: str = ""
     """The call that a question is about."""
@@ -59,13 +53,13 @@ class Answers:
         self.results = self.played.recording.results()
         self.denied_by_hooks = _denied_by_hooks(self.played.recording.entries)
 
-    def result_of(self, call_id: str) -> tuple[str, bool] | None:
+    def result_of(self, call_id: str) -> ToolResult | None:
         """The recorded result of a call of the recorded model; None for a live model, whose ids may
         collide."""
         steps = self.played.steps
         return None if steps and steps[-1].live else self.results.get(call_id)
 
-    def recorded(self, tool: Tool, context: ToolContext) -> tuple[str, bool] | None:
+    def recorded(self, tool: Tool, context: ToolContext) -> ToolResult | None:
         """The recorded result of a call that does not run; None for one that runs."""
         then = self.result_of(context.call_id)
         if then is None:
@@ -77,7 +71,7 @@ class Answers:
             or (tool.effect == "edit" and not self.scratch.holds(context.judged_path))
             or (tool.effect == "run" and self.confined is None)
             or context.call_id in self.denied_by_hooks
-            or then[0] == UNKNOWN_RESULT
+            or then.cut == "unknown"
         )
         return then if apart else None
 
@@ -97,11 +91,11 @@ class Answers:
     async def _run(
         self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
     ) -> ToolOutput | str:
-        text, _ = self.result_of(context.call_id) or ("", False)
-        if text == INTERRUPTED:
+        then = self.result_of(context.call_id)
+        if then is not None and then.cut == "interrupted":
             raise self.played.interruption()
         if (recorded := self.recorded(tool, context)) is not None:
-            return self._answer(tool, *recorded)
+            return self._answer(tool, recorded)
         if tool.effect == "edit":
             inside = str(context.judged_path).removeprefix(str(self.scratch.project))
             self.edited.add(self.scratch.recording.project + inside)
@@ -109,14 +103,14 @@ class Answers:
             return await self._run_confined(tool, context, arguments)
         return await tool.run(context, arguments)
 
-    def _answer(self, tool: Tool, text: str, is_error: bool) -> ToolOutput:
+    def _answer(self, tool: Tool, result: ToolResult) -> ToolOutput:
         step = self.played.steps[-1]
         step.answered.append(tool.name)
         if tool.effect == "delegate" and self.played.turn is not None:
             self.scratch.take_over(self.played.turn.group, self.edited)
-        if is_error:
-            raise ToolError(text)
-        return ToolOutput(text=text)
+        if result.is_error:
+            raise ToolError(result.text)
+        return ToolOutput(text=result.text)
 
     async def _run_confined(
         self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
@@ -140,13 +134,8 @@ class Answers:
         if then is None:
             # A live model's edits and commands stay in the copy.
             return Answer(choice="once" if question.kind.startswith(IN_THE_COPY) else "no")
-        text, _ = then
-        later = question.kind == "keep" or question.title == RUN_AGAIN
-        refused = BY_PERSON in text if later else text.startswith(BY_PERSON)
-        if not refused:
-            return Answer(choice="once")
-        said = _MESSAGE.search(text)
-        return Answer(choice="no", message=said[1] if said else "")
+        said = [one for one in then.refusals if one.by == "person" and one.of == question.of]
+        return Answer(choice="no", message=said[0].message) if said else Answer(choice="once")
 
 
 def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
@@ -169,8 +158,7 @@ def replaying(gate: PersonGate, answers: Answers) -> Interceptor:
         tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | None:
         then = answers.result_of(context.call_id)
-        text, _ = then or ("", False)
-        if text == NOT_RUN:
+        if then is not None and then.cut == "not_run":
             raise answers.played.interruption()
         if answers.recorded(tool, context) is not None:
             return Verdict(allowed=True, reason="The result is from the record.")
@@ -178,8 +166,9 @@ def replaying(gate: PersonGate, answers: Answers) -> Interceptor:
             return Verdict(allowed=False, reason=ONLY_THE_COPY)
         if then is None and not answers.may_run_live(tool):
             return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
+        unattended = then is not None and any(one.by == "nobody" for one in then.refusals)
         answers.call_id = context.call_id
-        gate.state.attended = tool.effect != "read" and NOBODY not in text
+        gate.state.attended = tool.effect != "read" and not unattended
         return await read(tool, arguments, context) if tool.effect == "read" else None
 
     async def read(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:

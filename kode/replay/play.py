@@ -157,7 +157,7 @@ class _Player:
     """The agent of the process being played."""
     cut: list[str] = field(default_factory=list)
     """Turns that ended before their last recorded step, a sentence each."""
-    skills: tuple[str, ...] = ()
+    skills: str = ""
     """As recorded; they lie outside the project."""
 
     async def play(self, turn: PastTurn) -> TurnEnded:
@@ -200,7 +200,8 @@ class _Player:
         self.skills = skills_of(self.played.recording.entries[turn.begins]) or self.skills
         if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
             agent = simplify(agent, self.config)
-        self.agent = replace(agent, opening=lambda window: (*self.skills, *agent.opening(window)))
+        skills = {"skills": self.skills} if self.skills else {}
+        self.agent = replace(agent, opening=lambda window: {**skills, **agent.opening(window)})
         self.context.specs = ()
         pending = self.context.pending_first_user
         await open_context(self.agent, self.context, "start" if first else "resume")

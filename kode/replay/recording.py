@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 from kode import paths
 from kode.contracts import ToolSpec
 from kode.errors import SessionError
-from kode.messages import results_of
+from kode.messages import ToolResult, results_of
+from kode.replay import earlier
 from kode.session import change_log, log
 from kode.session.change_log import Group, Settled, Taken
 from kode.session.checkpoints import LOG
@@ -111,10 +112,11 @@ class Recording:
                 return at
         return len(self.entries)
 
-    def results(self) -> dict[str, tuple[str, bool]]:
-        """Call id → the text of its result, and whether it is a failure."""
+    def results(self) -> dict[str, ToolResult]:
+        """Call id → its result."""
+        stores_values = earlier.stores_values(self.entries)
         return {
-            result.call_id: (result.text, result.is_error)
+            result.call_id: result if stores_values else earlier.with_values(result)
             for entry in self.entries
             if isinstance(entry, MessageEntry)
             for result in results_of(entry)

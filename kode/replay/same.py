@@ -13,7 +13,7 @@ from typing import Literal
 
 from kode.contracts import ToolSpec
 from kode.credentials import redact
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
 
 Part = Literal["system", "tools", "message", "result"]
 
@@ -41,6 +41,14 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\[[\w./-]+(?: \(root-commit\))? )\d{7,12}(?=\])"), r"\1HASH"),
 )
 """What differs in every run → its replacement."""
+
+
+SECTIONS = {
+    "place": "Where you are",
+    "instructions": "Instructions of this project",
+    "skills": "Skills",
+}
+"""What sections of the opening are called in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +103,8 @@ class Form:
         for piece in message.parts:
             match piece:
                 case Text(text=text, source="opening"):
-                    heading = text.partition("\n")[0].strip("# ")
-                    found.append(("message", heading, self.of(text)))
+                    section = section_of(piece)
+                    found.append(("message", SECTIONS.get(section, section), self.of(text)))
                 case Text(text=text, source=source):
                     found.append(("message", source or message.role, self.of(text)))
                 case Thinking(text=text):

@@ -155,6 +155,8 @@ class UnboundEntry(Entry):
 class CompactionEntry(Entry):
     opening: tuple[str, ...] = ()
     """The opening sections at that time; see `Text.source`."""
+    opening_names: tuple[str, ...] = ()
+    """What they are called; () in sessions of versions that stored no names."""
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""
@@ -359,7 +361,8 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "source written signature redacted origin model stop usage error is_error parent forked_from "
     "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
-    "context_window system tools tools_kept opening own bound moved masked sections after".split()
+    "context_window system tools tools_kept opening own bound moved masked sections after "
+    "refusals decisive passes cut section_name opening_names".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 

@@ -5,6 +5,7 @@ The list can always be sent: each call has its result, each result its call. No 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from kode.messages import (
     Image,
@@ -154,7 +155,10 @@ def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
     """A tool message that answers these calls: the result is unknown."""
-    return Message(role="tool", parts=tuple(failure_of(call, UNKNOWN_RESULT) for call in calls))
+    return Message(
+        role="tool",
+        parts=tuple(failure_of(call, UNKNOWN_RESULT, cut="unknown") for call in calls),
+    )
 
 
 def _join(messages: list[Message], answers: Sequence[Message]) -> None:
@@ -206,7 +210,10 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     return MessageEntry(
         role="user",
         parts=(
-            *(Text(text=text, source="opening") for text in entry.opening),
+            *(
+                Text(text=text, source="opening", section_name=name)
+                for text, name in zip_longest(entry.opening, entry.opening_names, fillvalue="")
+            ),
             Text(text="\n\n".join(pieces), source="compaction"),
             # Four characters per token, and a quarter of them.
             *(Text(text=t, source="instructions") for t in _newest(lasting, entry.tokens_before)),

@@ -43,6 +43,10 @@ def message_bytes(message: Message) -> bytes:
     return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
 
 
+_NOT_SENT = ("section_name", "refusals", "cut")
+"""Fields of parts that no request has: they are kept for kode itself."""
+
+
 def part_object(part: Part) -> dict[str, object]:
     """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
     copy, which moves with its session."""
@@ -50,6 +54,8 @@ def part_object(part: Part) -> dict[str, object]:
     for name in ("own", "call_id"):
         if not found.get(name):  # as in the records of versions without these fields
             found.pop(name, None)
+    for name in _NOT_SENT:
+        found.pop(name, None)
     if isinstance(part, Image):
         found["kept_in"] = Path(part.kept_in).name
     return found

@@ -114,7 +114,8 @@ async def shell(
     output = running.capture.text()
     context.shown_lines.setdefault("", set()).update(command.split("\n"), output.split("\n"))
     return ToolOutput(
-        text="\n".join([_or_none(output), *notes]),
+        text=_or_none(output),
+        notes=tuple(notes),
         summary=status,
         exit_status=exit_status,
         checks=checks,
@@ -240,18 +241,19 @@ class _Running:
         if by_model:
             background.find(name).read_to = self.capture.size
             return ToolOutput(
-                text=f"{_or_none(self.output())}\n[It runs in the background as {name}, at most as "
-                "long as the session.]",
+                text=_or_none(self.output()),
+                notes=(f"[It runs in the background as {name}, at most as long as the session.]",),
                 summary=f"runs in the background as {name}",
             )
         after = f"{time.monotonic() - self.since:.0f} s"
         where = f" Its output goes to {self.output_path}." if self.output_path else ""
-        text = (
-            f"{_or_none(self.output())}\n[The person sent this command to the background as {name} "
+        note = (
+            f"[The person sent this command to the background as {name} "
             f"after {after}. It runs on, at the longest as long as kode does.{where} A note "
             "will say when it ends: go on with something else, do not wait for it.]"
         )
-        return ToolOutput(text=text, summary=f"moved to the background as {name}")
+        text = _or_none(self.output())
+        return ToolOutput(text=text, notes=(note,), summary=f"moved to the background as {name}")
 
     @property
     def output_path(self) -> Path | None:

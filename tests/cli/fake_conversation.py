@@ -313,7 +313,7 @@ class FakeConversation:
     async def redo(self) -> str:
         return "brought back calc.py"
 
-    async def memory_command(self, argv) -> str:
+    async def memory_command(self, argv, *, undo="kode memory undo") -> str:
         return "memory: " + " ".join(argv)
 
     async def opened_memory(self) -> MemorySystem:

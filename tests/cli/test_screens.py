@@ -28,7 +28,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.run_render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
-from kode.events import STOPPED, ContextReduced, MemoryChanged, ToolFinished, TurnStarted
+from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage, user_message
 from kode.providers.boundary import Endpoint, from_status
 from kode.session import log
@@ -203,7 +203,9 @@ def test_the_end_of_a_failed_command_is_as_before() -> None:
         subject="make",
         is_error=False,
         summary="exit status 2",
-        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
+        text=output,
+        notes=("[exit status 2]", "[Still running in the background: 1 (sleep).]"),
+        exit_status=2,
         failed=True,
         duration_ms=2000,
     )
@@ -212,7 +214,8 @@ def test_the_end_of_a_failed_command_is_as_before() -> None:
         name="shell",
         subject="make check",
         is_error=True,
-        summary=STOPPED,
+        summary="stopped",
+        stopped=True,
         text="[Interrupted before it finished.]",
         duration_ms=2000,
     )

@@ -135,5 +135,5 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
     talk.past.take_back_last_message()
     await turn_in(talk, "another")
 
-    assert compacted == list(talk.context.opening)
+    assert compacted == list(talk.context.opening.values())
     assert openings(talk.session.messages[0]) == compacted

@@ -7,7 +7,6 @@ import pytest
 
 from kode.errors import MemoryRefused, ToolError
 from kode.memory import approvals, uses
-from kode.memory.base import change_of
 from kode.memory.commands import memory_command
 from kode.memory.decisions import chain_of, decide, items_of
 from kode.memory.history import Author
@@ -212,10 +211,11 @@ async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path)
     approved = await chosen(system, "approve")
     assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
-    undone = await memory_command(system, ["undo", approved.change_id])
+    await memory_command(system, ["undo", approved.change_id])
+    (undone,) = [c for c in system.history.tail(9).changes if c.undoes == approved.change_id]
     assert (facts(tmp_path), await waiting(system)) == ((), [("approval", ())])
 
-    await memory_command(system, ["undo", change_of(undone)])
+    await memory_command(system, ["undo", undone.id])
     assert (facts(tmp_path), await waiting(system)) == (("likes tabs",), [])
 
 

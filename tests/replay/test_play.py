@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from kode.conversation import Conversation, open_conversation
 from kode.conversation.planning import approve_plan
 from kode.errors import SessionError
 from kode.events import ToolStarted
+from kode.messages import Refusal, ToolResult, results_of
 from kode.permissions.gate import Answer, Question
 from kode.replay.agent import Changes
+from kode.replay.earlier import with_values
 from kode.replay.play import Replay, play
 from kode.replay.recording import load
 from kode.replay.scratch import scratch
@@ -341,3 +344,46 @@ async def test_a_fork_says_where_its_first_part_is_kept(opened: Open, config: Co
 
     assert replay.same
     assert any(session_id in note for note in replay.notes)
+
+
+async def test_a_persons_no_is_played_with_their_words(opened: Open, config: Config) -> None:
+    words = 'Say "wait". Do not try again before Monday'
+
+    async def ask(question: Question) -> Answer:
+        return Answer(choice="no", message=words)
+
+    talk = await opened(edit("x = 1", "x = 2"), DONE, mode="ask", ask=ask)
+    await talk.turn("set x to 2")
+    kept = [one for message in talk.session.messages for one in results_of(message)]
+
+    replay = await again(talk, config)
+
+    assert kept[-1].refusals == (Refusal(by="person", message=words),)
+    assert differences(replay) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "refusals", "cut"),
+    [
+        (
+            'The person refused this. They say: "no". Do not try it another way.',
+            True,
+            (Refusal(by="person", message="no"),),
+            "",
+        ),
+        ("[Not run: the person interrupted the turn.]", True, (), "not_run"),
+        (
+            "ok\n[The person refused this. Do not try it another way.]",
+            False,
+            tuple(Refusal(by="person", of=of) for of in ("outside", "changes")),
+            "",
+        ),
+        ("x = 1", False, (), ""),
+    ],
+)
+def test_older_sessions_results_are_read_by_their_words(
+    text: str, is_error: bool, refusals: tuple[Refusal, ...], cut: str
+) -> None:
+    result = ToolResult(call_id="1", name="shell", text=text, is_error=is_error)
+
+    assert with_values(result) == replace(result, refusals=refusals, cut=cut)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
-from kode.replay.same import Difference, Form
+from kode.replay.same import SECTIONS, Difference, Form
 from kode.replay.trials import wilson
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
@@ -74,12 +74,13 @@ def test_a_message_on_one_side_only_names_its_speaker() -> None:
     assert found == Difference(part="message", name="user", then="", now="and brief")
 
 
-def test_context_of_the_first_message_is_named_by_its_heading() -> None:
+def test_context_of_the_first_message_is_named_by_its_section() -> None:
     def opening(text: str) -> Message:
-        return Message(role="user", parts=(Text(text=f"# House rules\n{text}", source="opening"),))
+        part = Text(text=text, source="opening", section_name="instructions")
+        return Message(role="user", parts=(part,))
 
     (found,) = FORM.messages([opening("Be brief.")], [opening("Be long.")])
-    assert found.name == "House rules"
+    assert found.name == SECTIONS["instructions"]
 
 
 def test_tools_are_compared_one_by_one_then_by_their_order() -> None:

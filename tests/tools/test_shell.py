@@ -31,18 +31,19 @@ async def _written(folder: Path, count: int) -> None:
 async def test_both_streams_come_in_order_with_the_exit_status(call: Call) -> None:
     output = await call(shell, command="echo one; echo two >&2; echo three; exit 3")
 
-    assert output.text == "one\ntwo\nthree\n[exit status 3]"
+    assert output.for_model == "one\ntwo\nthree\n[exit status 3]"
     assert output.summary == "exit status 3"
 
 
 async def test_silence_and_success_are_said(call: Call) -> None:
-    assert (await call(shell, command="true")).text == "(no output)\n[exit status 0]"
+    output = await call(shell, command="true")
+    assert (output.text, output.notes) == ("(no output)", ("[exit status 0]",))
 
 
 async def test_signals_are_named(call: Call) -> None:
-    assert "[killed by SIGKILL]" in (await call(shell, command="kill -9 $$")).text
+    assert (await call(shell, command="kill -9 $$")).notes == ("[killed by SIGKILL]",)
     inner = await call(shell, command="bash -c 'kill -SEGV $$'; exit $?")
-    assert "[exit status 139, as of SIGSEGV]" in inner.text
+    assert inner.notes == ("[exit status 139, as of SIGSEGV]",)
 
 
 async def test_the_environment_is_the_contexts_plus_quiet_settings(
@@ -52,7 +53,7 @@ async def test_the_environment_is_the_contexts_plus_quiet_settings(
 
     output = await call(shell, command="env -u _ | cut -d= -f1 | sort")
 
-    assert set(output.text.split("\n")[:-1]) == {
+    assert set(output.text.split("\n")) == {
         "PATH", "HOME", "PWD", "SHLVL", "PAGER", "GIT_PAGER", "MANPAGER", "GIT_TERMINAL_PROMPT",
         "TERM", "NO_COLOR", "KODE_SHELL_ID",
     }  # fmt: skip
@@ -61,7 +62,7 @@ async def test_the_environment_is_the_contexts_plus_quiet_settings(
 async def test_stdin_is_empty_and_there_is_no_terminal(call: Call) -> None:
     output = await call(shell, command="cat; (: < /dev/tty) 2>/dev/null || echo none")
 
-    assert output.text == "none\n[exit status 0]"
+    assert (output.text, output.exit_status) == ("none", 0)
 
 
 async def test_a_command_runs_in_the_working_directory_while_there(
@@ -92,7 +93,7 @@ async def test_a_time_limit_of_zero_counts_as_left_out(call: Call) -> None:
 async def test_a_longer_time_limit_than_allowed_is_cut_and_said(call: Call) -> None:
     output = await call(shell, command="true", timeout_s=9999)
 
-    assert "[`timeout_s` is at most 600: that was used.]" in output.text
+    assert "[`timeout_s` is at most 600: that was used.]" in output.notes
 
 
 async def test_output_is_told_while_it_comes(
@@ -119,7 +120,7 @@ async def test_escapes_progress_and_broken_bytes_are_cleaned(
         r"\n\033]0;title\007x\n\377\000y\n'",
     )
 
-    assert output.text == "red\n100%\ncrlf\nbold \nx\n\ufffdy\n[exit status 0]"
+    assert output.text == "red\n100%\ncrlf\nbold \nx\n\ufffdy"
     assert "\x1b" not in "".join(e.text for e in events if isinstance(e, ToolOutput))
 
 
@@ -128,7 +129,7 @@ async def test_a_long_output_keeps_both_ends_and_a_file(call: Call, context: Too
     output = await call(shell, command="seq 1 1000000")
 
     assert output.text.startswith("1\n2\n3\n")
-    assert output.text.endswith("999999\n1000000\n[exit status 0]")
+    assert output.text.endswith("999999\n1000000")
     assert len(output.text) < 16_000
     named = re.search(r"whole output is in (\S+?): read", output.text)
     assert named is not None
@@ -156,7 +157,7 @@ async def test_lines_like_errors_survive_in_long_output(
 async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext) -> None:
     output = await call(shell, command=f"printf '%0{MAX_CHARS}d' 0")
 
-    assert output.text == "0" * MAX_CHARS + "\n[exit status 0]"
+    assert output.text == "0" * MAX_CHARS
     assert not context.place.outputs.exists()
 
 
@@ -200,7 +201,7 @@ async def test_a_file_that_cannot_be_kept_is_said(call: Call, context: ToolConte
     output = await call(shell, command="seq 1 20000")
 
     assert "could not be kept whole" in output.text
-    assert "[exit status 0]" in output.text
+    assert output.exit_status == 0
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ async def test_a_background_process_neither_holds_up_nor_outlives_the_command(
         shell, command=f"{start}\nuntil [ -s pid1 ]; do sleep 0.01; done; echo started"
     )
 
-    assert "started\n[exit status 0]\n[Still running in the background" in output.text
+    assert (output.text, output.exit_status, len(output.notes)) == ("started", 0, 2)
     assert not any(map(lives, _pids(project)))
 
 
@@ -234,7 +235,7 @@ async def test_the_time_limit_ends_the_tree_and_keeps_output(call: Call, project
         timeout_s=2,
     )
 
-    assert output.text.startswith("before\n[timed out after 2 s")
+    assert (output.text, output.exit_status) == ("before", -1)
     assert len(_pids(project)) == 3
     assert not any(map(lives, _pids(project)))
 
@@ -274,7 +275,7 @@ async def test_a_process_may_say_goodbye_before_it_ends(call: Call, project: Pat
         shell, command="trap 'echo bye; exit 0' TERM; echo hi; sleep 300 & wait", timeout_s=1.5
     )
 
-    assert output.text.startswith("hi\nbye\n[timed out")
+    assert (output.text, output.exit_status) == ("hi\nbye", -1)
 
 
 async def test_a_command_inside_another_s_is_found_by_both_marks(
@@ -284,7 +285,7 @@ async def test_a_command_inside_another_s_is_found_by_both_marks(
 
     output = await call(shell, command=f"echo ${processes.MARK}")
 
-    assert re.match(r"outer:[0-9a-f]{24}\n", output.text)
+    assert re.match(r"outer:[0-9a-f]{24}", output.text)
 
 
 async def test_no_descriptor_is_left_open(call: Call) -> None:
@@ -310,14 +311,14 @@ async def test_processes_are_found_without_proc(
         timeout_s=1.5,
     )  # fmt: skip
 
-    assert "[timed out" in output.text
+    assert output.exit_status == -1
     assert not any(map(lives, _pids(project)))
 
 
 async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: path != "/bin/bash")
 
-    assert (await call(shell, command="echo $0")).text == "/bin/sh\n[exit status 0]"
+    assert (await call(shell, command="echo $0")).text == "/bin/sh"
 
 
 async def test_the_tool_works_with_an_empty_environment(context: ToolContext) -> None:
@@ -328,4 +329,4 @@ async def test_the_tool_works_with_an_empty_environment(context: ToolContext) ->
     output = await shell.run(bare, shell.check({"command": command}))
 
     assert not isinstance(output, str)
-    assert output.text == "1\n[exit status 0]"
+    assert output.text == "1"

@@ -96,17 +96,17 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.waiting import NOTHING_WAITS
+    from kode.memory.decisions import items_of
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
-    listed = await _run(loaded, arguments)
-    if arguments.list or not terminals or listed.startswith(NOTHING_WAITS):
-        return listed
     config = loaded.config
     context = outside_context(config, working_directory(arguments), emit=_say)
-    async with open_configured(config.memory, context) as system:
-        await review_memory(open_screen(), system)
-    return ""
+    if terminals and not arguments.list:
+        async with open_configured(config.memory, context) as system:
+            if await items_of(system):
+                await review_memory(open_screen(), system)
+                return ""
+    return await _run(loaded, arguments)
 
 
 async def _team(loaded: "Loaded", arguments: argparse.Namespace) -> str:

@@ -170,7 +170,9 @@ def _reported(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def memory(case: Case) -> Finding:
     from kode.conversation.memory import open_configured, outside_context
+    from kode.memory.base import BaseMemory
     from kode.memory.commands import memory_command
+    from kode.memory.guarded import inside
 
     if case.loaded is None:
         return optional(NOT_TRIED)
@@ -192,13 +194,15 @@ def memory(case: Case) -> Finding:
         if isinstance(event, Notice):
             faults.append(event.text)
 
-    async def looked_at() -> str:
+    async def looked_at() -> tuple[str, str]:
         context = outside_context(config, case.cwd, emit=take, read_only=True)
         async with open_configured(settings, context) as system:
-            return await memory_command(system, ["status"])
+            status = await memory_command(system, ["status"])
+            kept = inside(system)
+            return status, kept.trouble if isinstance(kept, BaseMemory) else ""
 
     try:
-        text = asyncio.run(looked_at())
+        text, trouble = asyncio.run(looked_at())
     except Exception as error:
         return missing(
             f"{settings.system} in {folder} cannot be opened: {error}",
@@ -217,11 +221,8 @@ def memory(case: Case) -> Finding:
     lines = text.splitlines()
     team = [line for line in lines if line.startswith("team: ")]
     shown = "; ".join(line for line in (*lines[2:4], *team) if line)
-    if any("cannot be reached" in line for line in team):
-        return optional(
-            f"{settings.system}: {shown}",
-            "check memory.notes.url, and that the server runs; until then kode works with its copy",
-        )
+    if trouble:
+        return optional(f"{settings.system}: {shown}", trouble)
     return ok(f"{settings.system}: {shown}")
 
 

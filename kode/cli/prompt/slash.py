@@ -3,7 +3,6 @@
 `state` parses lines and decides when a command may run.
 """
 
-import re
 import shlex
 from collections.abc import Sequence
 
@@ -116,10 +115,11 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
-        output = (await state.conversation.memory_command(argv)).rstrip("\n")
+        words = await state.conversation.memory_command(argv, undo="/memory undo")
     finally:
         held, renderer.held = renderer.held, None
-    state.screen.print(re.sub(r"(?m)^undo with: kode memory ", "undo with: /memory ", output))
+    output = words.rstrip("\n")
+    state.screen.print(output)
     for event in held:
         if event.text not in output:  # of a change that was not requested
             renderer.emit(event)

@@ -130,7 +130,7 @@ def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
         from kode.cli.screen.diffs import painted_diff
 
         parts.append("\n" + painted_diff(screen, diff).rstrip("\n"))
-    elif text := clean((finished.text if finished else entry.output)[:MAX_CHARS]).strip("\n"):
+    elif text := clean((finished.for_model if finished else entry.output)[:MAX_CHARS]).strip("\n"):
         error = finished is not None and finished.is_error
         parts.append("\n" + (screen.paint("error", text) if error and len(text) < 500 else text))
     return "\n".join(parts)

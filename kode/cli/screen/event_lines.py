@@ -28,9 +28,6 @@ from kode.events import (
 from kode.extensions.tool_names import verbs_of
 from kode.messages import plural
 
-ENDED_WELL = "exit status 0"
-"""The summary of a command that needs no comment."""
-
 
 def doing(name: str, subject: str, width: int) -> str:
     """What a running tool is doing: `Running pytest -q`."""
@@ -45,7 +42,8 @@ def tool_line(event: ToolFinished, width: int) -> str:
     """
     # A failed call did not do it.
     verb = verbs_of(event.name)[0 if event.is_error else 1]
-    summary = "" if event.summary == ENDED_WELL else event.summary
+    ended_well = event.exit_status == 0 and not event.failed and not event.not_kept
+    summary = "" if ended_well else event.summary
     outcome = one_line(summary) or ("failed" if event.is_error else "")
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     end = "".join(f" · {part}" for part in (outcome, time) if part)
@@ -65,16 +63,19 @@ def denied_line(event: ToolFinished, width: int) -> str:
 def refused_line(event: ToolFinished, width: int) -> str:
     """The line about a call that a rule or the mode refused, with the first sentence of the
     reason."""
-    reason = re.split(r"(?<=\.)\s", one_line(event.text), maxsplit=1)[0]
+    why = event.refusals[0].reason if event.refusals else event.text
+    reason = re.split(r"(?<=\.)\s", one_line(why), maxsplit=1)[0]
     return clip(f"{denied_line(event, width // 2 + 16)} · {reason}", width)
 
 
-def command_output(text: str) -> str:
-    """The output of a command without the notes on how it ended."""
-    lines = text.rstrip("\n").split("\n")
-    while lines and lines[-1].startswith("[") and lines[-1].endswith("]"):
-        lines.pop()
-    return "\n".join(lines)
+def refusal_text(event: ToolFinished) -> str:
+    """Why a call was refused, and what would let it run. That nobody could be asked is known to
+    whoever reads it."""
+    refusal = event.refusals[0] if event.refusals else None
+    if refusal is None or refusal.by != "nobody":
+        return event.summary if refusal is None else refusal.for_model
+    flag = f" It would run with {refusal.passes}." if refusal.passes else ""
+    return refusal.reason + flag
 
 
 def _subject(name: str, subject: str, width: int) -> str:

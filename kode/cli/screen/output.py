@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.screen.lines import clean, one_line
 from kode.errors import KodeError
-from kode.events import EXIT_CODES, Emit, Event, TurnEnded
+from kode.events import EXIT_CODES, Emit, Event, ToolFinished, TurnEnded
 from kode.messages import columns
 from kode.results import result_object
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def event_object(event: Event) -> dict[str, Any]:
     """An event as one JSON object; `type` comes first."""
     fields = dataclasses.asdict(event)
+    if isinstance(event, ToolFinished):
+        fields["text"] = event.for_model
     return {"type": fields.pop("type"), **fields}
 
 

@@ -16,7 +16,6 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.event_lines import (
     NOTICE_STYLE,
     agent_line,
-    command_output,
     ending_line,
     evidence_line,
     indent,
@@ -37,7 +36,6 @@ from kode.cli.screen.markdown import Block, BlockSplitter, markdown
 from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
-    STOPPED,
     AgentFinished,
     AgentProgress,
     ContextReduced,
@@ -60,7 +58,6 @@ from kode.events import (
     Working,
 )
 from kode.messages import Text, Thinking, calls_of
-from kode.permissions.gate import BY_PERSON
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -291,7 +288,7 @@ class Renderer:
             return
         self._gap("tool")
         if event.refused:
-            if event.text.startswith(BY_PERSON):  # the answered question shows it
+            if any(one.by == "person" for one in event.refusals):  # the answered question shows it
                 return
             screen.print_painted(screen.paint("dim", f"– {refused_line(event, screen.width - 2)}"))
             return
@@ -306,10 +303,10 @@ class Renderer:
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
             screen.print(indent(event.text.partition("\n")[2], 20), "dim")
-        elif event.is_error and event.summary != STOPPED:
+        elif event.is_error and not event.stopped:
             screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif event.failed:
-            screen.print(indent(command_output(event.text), MAX_FAILED_LINES, tail=True), "dim")
+            screen.print(indent(event.text, MAX_FAILED_LINES, tail=True), "dim")
 
     def _agent_finished(self, event: AgentFinished) -> None:
         self._gap("tool")

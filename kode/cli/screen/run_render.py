@@ -20,6 +20,7 @@ from kode.cli.screen.event_lines import (
     notice_line,
     plan_line,
     reduced_line,
+    refusal_text,
     retry_line,
     same_beginning,
     tool_line,
@@ -41,7 +42,6 @@ from kode.events import (
     ToolFinished,
     TurnEnded,
 )
-from kode.permissions.gate import NOBODY
 
 MAX_ERROR_LINES = 6
 LINE_EVERY_S = 0.1
@@ -136,9 +136,8 @@ class ProgressRenderer:
             return
         width = max(self.screen.width - 2, 60)
         if event.refused:
-            why = event.summary.removeprefix(NOBODY).strip()
             self.screen.print(f"– {denied_line(event, width)}")
-            self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
+            self.screen.print(indent(refusal_text(event), MAX_ERROR_LINES), "dim")
             return
         sign, _ = mark(event)
         is_repeated = event.is_error and same_beginning(event.text, event.summary)
@@ -146,5 +145,5 @@ class ProgressRenderer:
         self.screen.print(f"{sign} {tool_line(shown, width)}")
         if is_repeated and not self.verbose:
             self.screen.print(indent(event.text, MAX_ERROR_LINES), "dim")
-        if self.verbose and event.text:
-            self.screen.print(indent(event.text, 20), "dim")
+        if self.verbose and event.for_model:
+            self.screen.print(indent(event.for_model, 20), "dim")

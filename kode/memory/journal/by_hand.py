@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kode.errors import MemoryRefused
 from kode.memory import lineage, scan
-from kode.memory.base import Addition, Waiting, only_waiting
+from kode.memory.base import Addition, Outcome, Waiting, joined, only_waiting
 from kode.memory.history import Change
 from kode.memory.journal import report
 from kode.memory.journal.commit import Committer
@@ -29,7 +29,7 @@ class JournalByHand(ProjectMemory):
     def sides(self, change: Change) -> tuple[list[lineage.Entry], list[lineage.Entry]]:
         return report.sides(self.files, change)
 
-    async def add(self, addition: Addition) -> str:
+    async def add(self, addition: Addition) -> Outcome:
         """Adds a line to MEMORY.md or an entry to the history, for the person.
 
         Raises: MemoryRefused, StorageError, BusyError.
@@ -44,7 +44,7 @@ class JournalByHand(ProjectMemory):
                 done = self._committer.add_line(text, author)
             else:
                 done = self._committer.add_entry(text, self._context.now(), author)
-        return "\n".join(filter(None, (self._report(done), noticed)))
+        return replace(self._report(done), remark=noticed)
 
     async def waiting(self) -> list[Waiting]:
         """Updates of MEMORY.md from sessions that read untrusted content."""
@@ -54,7 +54,7 @@ class JournalByHand(ProjectMemory):
             for id, added in updates
         ]
 
-    async def approve(self, id: str) -> str:
+    async def approve(self, id: str) -> Outcome:
         """Applies an update from such a session to MEMORY.md. Raises: MemoryRefused, StorageError,
         BusyError."""
         self._check_writable()
@@ -65,10 +65,10 @@ class JournalByHand(ProjectMemory):
         change = Change.by(author, SYSTEM, "approve", self.folder.target(MEMORY))
         async with locked(self.files.root):
             outcomes = self._committer.approve(name, base, update, change)
-        lines = [self._report(one) for one in outcomes]
-        return "\n".join(lines) or f"{MEMORY} reads so already"
+        done = [self._report(one) for one in outcomes]
+        return joined(done) if done else Outcome(line=f"{MEMORY} reads so already")
 
-    async def drop(self, id: str) -> str:
+    async def drop(self, id: str) -> Outcome:
         """Drops a waiting update. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         found = only_waiting("update", (name for name, _, _ in self._committer.waiting()), id)
@@ -81,13 +81,13 @@ class JournalByHand(ProjectMemory):
         target = self.folder.target(MEMORY)
         return [one for one in lines if one.target == target and not one.text.startswith("#")]
 
-    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> str:
+    async def confirm(self, entry: lineage.Entry, doubt: Doubt | None) -> Outcome:
         self._check_writable()
         author = self._confirming(doubt)
         async with locked(self.files.root):
             return self._report(self._committer.confirm(entry.key, author))
 
-    async def remove_entry(self, entry: lineage.Entry) -> str:
+    async def remove_entry(self, entry: lineage.Entry) -> Outcome:
         self._check_writable()
         async with locked(self.files.root):
             return self._report(self._committer.remove_line(entry.key, self._author("user")))

@@ -19,7 +19,7 @@ from kode.contracts import (
 from kode.errors import BusyError
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import has_lost_messages
+from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Change
 from kode.memory.journal import commit, report
@@ -293,7 +293,7 @@ class Journal(JournalByHand):
     def _bound(self, memory: str) -> str:
         return frame.within(memory, SHOWN_TIMES_LIMIT * self._journal.max_memory_size)
 
-    async def _undo(self, change: Change, batch: str) -> str:
+    async def _undo(self, change: Change, batch: str) -> Outcome:
         folder, _ = self.folder.of_target(change.target)
         async with locked(folder.path):
             done = commit.undo(self.files, self.history, change, self._author("undo", batch=batch))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, BaseMemory, Waiting, only_waiting
+from kode.memory.base import Addition, BaseMemory, Outcome, Waiting, only_waiting
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.notes import pack
@@ -29,7 +29,7 @@ class NotesByHand(BaseMemory):
     store: NoteStore
     writer: NoteWriter
 
-    async def add(self, addition: Addition) -> str:
+    async def add(self, addition: Addition) -> Outcome:
         """A note of one of the four kinds, by the person. Raises: MemoryRefused, StorageError,
         BusyError."""
         self._check_writable()
@@ -69,7 +69,7 @@ class NotesByHand(BaseMemory):
             return [], []
         return pack.entries(before), pack.entries(after)
 
-    async def undo_change(self, change: Change, batch: str = "") -> str:
+    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         return self._report(await self.writer.undo(change, batch))
 
     async def waiting(self) -> list[Waiting]:
@@ -77,7 +77,7 @@ class NotesByHand(BaseMemory):
         notes = self.store.get(Wanted(unapproved=True, sensitive=True, limit=1_000))
         return [pack.waiting(note) for note in notes if note.untrusted == "waits"]
 
-    async def approve(self, id: str) -> str:
+    async def approve(self, id: str) -> Outcome:
         """Lets a note from a session with untrusted content be shown. Raises: MemoryRefused."""
         return self._report(await self.writer.approve(id))
 
@@ -86,17 +86,17 @@ class NotesByHand(BaseMemory):
         notes = (note for note in self.store.everything() if note.kind in ("log", "rule"))
         return pack.entries(note for note in notes if self.store.is_seen_here(note))
 
-    async def drop(self, id: str) -> str:
+    async def drop(self, id: str) -> Outcome:
         """Forgets a note that waits for approval; what it had replaced holds again. Raises:
         MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         found = only_waiting("note", (one.id for one in await self.waiting()), id)
         return self._report(await self.writer.forget(found, bring_back=True, who="user"))
 
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         self._check_writable()
         return self._report(await self.writer.confirm(entry.id, self._confirming(doubt)))
 
-    async def remove_entry(self, entry: Entry) -> str:
+    async def remove_entry(self, entry: Entry) -> Outcome:
         self._check_writable()
         return self._report(await self.writer.forget(entry.id, who="user"))

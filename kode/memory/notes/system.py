@@ -197,7 +197,7 @@ class Notes(NotesByHand):
             return "Every note that the history has is there."
         lost = f"; {counts['refused']} cannot be read" if counts["refused"] else ""
         line = f"rebuilt {counts['added']} notes, and {counts['changed']} as they were last{lost}"
-        return self._report(Outcome(line=line, change_id=ids[0]))
+        return Outcome(line=line, change_id=ids[0]).in_words()
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
@@ -268,6 +268,14 @@ class Notes(NotesByHand):
     async def status(self) -> str:
         status = pack.status(self.store, self.vectors.count_missing())
         return f"{status}\n{await self.team.status()}" if self.team else status
+
+    @property
+    def trouble(self) -> str:
+        if self.team is None or self.team.answers:
+            return ""
+        return (
+            "check memory.notes.url, and that the server runs; until then kode works with its copy"
+        )
 
     def given(self) -> set[Place]:
         return {("notes", id) for id in self._shown}

@@ -115,7 +115,7 @@ class FactMemory(BaseMemory):
 
     # ── by a person ──────────────────────────────────────────────────────────────────────────
 
-    async def add(self, addition: Addition) -> str:
+    async def add(self, addition: Addition) -> Outcome:
         """Adds a fact for the person. Raises: MemoryRefused, StorageError, BusyError."""
         addition.check(SYSTEM, allowed=("--scope", "--since", "--until"))
         target: Target = "user" if addition.target == "user" else "env"
@@ -130,7 +130,7 @@ class FactMemory(BaseMemory):
         *,
         old: str,
         new: str,
-    ) -> str:
+    ) -> Outcome:
         return await self._edit(self._author("user"), command, target, scope, old=old, new=new)
 
     def pairs(self) -> list[Pair]:
@@ -140,21 +140,21 @@ class FactMemory(BaseMemory):
             for first, second in [map(_entry, pair.sides)]
         ]
 
-    async def settle(self, pair: Pair, choice: Choice) -> str:
+    async def settle(self, pair: Pair, choice: Choice) -> Outcome:
         self._check_writable()
         sides = {"first": pair.first, "second": pair.second}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
         )
         return self._report_outcome(outcome)
 
-    async def remove_entry(self, entry: Entry) -> str:
+    async def remove_entry(self, entry: Entry) -> Outcome:
         self._check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
@@ -172,19 +172,19 @@ class FactMemory(BaseMemory):
         *,
         old: str,
         new: str,
-    ) -> str:
+    ) -> Outcome:
         self._check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
-        return "\n".join(filter(None, (self._report_outcome(outcome), noticed)))
+        return replace(self._report_outcome(outcome), remark=noticed)
 
-    def _report_outcome(self, outcome: Outcome) -> str:
+    def _report_outcome(self, outcome: Outcome) -> Outcome:
         """As `_report`, with how full the file is."""
         file = outcome.file
         fill = f"{file.label}: {file.fill}" if file is not None else ""
-        return self._report(
-            replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
-        )
+        done = replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
+        self._report(done)
+        return done
 
 
 def _entry(side: Side) -> Entry:

@@ -38,7 +38,7 @@ from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import SYSTEM, FactWriter
+from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Tiered(FactMemory):
         """Every fact that applies here, and the episodes."""
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
-    async def undo_change(self, change: Change, batch: str = "") -> str:
+    async def undo_change(self, change: Change, batch: str = "") -> Outcome:
         self._check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
@@ -248,12 +248,12 @@ class Tiered(FactMemory):
             for one in await self._episodes.waiting()
         ]
 
-    async def approve(self, session_id: str) -> str:
+    async def approve(self, session_id: str) -> Outcome:
         """Approves an episode that read untrusted content for recall. Raises: MemoryRefused."""
         self._check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
-    async def drop(self, session_id: str) -> str:
+    async def drop(self, session_id: str) -> Outcome:
         """Drops an episode that waits for approval. Raises: MemoryRefused."""
         self._check_writable()
         return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))

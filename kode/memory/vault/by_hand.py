@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kode.errors import MemoryRefused
-from kode.memory.base import Addition, Waiting, only_waiting
+from kode.memory.base import Addition, Outcome, Waiting, only_waiting
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.project import ProjectMemory
@@ -35,7 +35,7 @@ class VaultByHand(ProjectMemory):
     def sides(self, change: Change) -> tuple[list[Entry], list[Entry]]:
         return report.sides(self.files, change)
 
-    async def add(self, addition: Addition) -> str:
+    async def add(self, addition: Addition) -> Outcome:
         """Adds an entry to a file for a person. Raises: MemoryRefused, StorageError, BusyError."""
         self._check_writable()
         addition.check(SYSTEM, allowed=())
@@ -54,7 +54,7 @@ class VaultByHand(ProjectMemory):
         """Tasks that read untrusted content and wait for reflection."""
         return list(map(_waiting, self._tainted_tasks()))
 
-    async def approve(self, id: str) -> str:
+    async def approve(self, id: str) -> Outcome:
         """Approves a task that read untrusted content for reflection. Raises: MemoryRefused,
         StorageError."""
         self._check_writable()
@@ -63,9 +63,9 @@ class VaultByHand(ProjectMemory):
         pending = next(pending for pending in waits if pending.id == found)
         async with locked(self._pending.folder):
             self._pending.write(replace(pending, tainted=False, approved=True))
-        return f"approved {found}: it is reflected on at the next start"
+        return Outcome(line=f"approved {found}: it is reflected on at the next start")
 
-    async def drop(self, id: str) -> str:
+    async def drop(self, id: str) -> Outcome:
         """Drops a waiting task without reflection. Raises: MemoryRefused, StorageError,
         BusyError."""
         found = only_waiting("task", (pending.id for pending in self._tainted_tasks()), id)
@@ -78,12 +78,12 @@ class VaultByHand(ProjectMemory):
         found = (e for n in names for e in report.entries(self.files, n, self._text(n)))
         return [entry for entry in found if not entry.text.startswith("#")]
 
-    async def confirm(self, entry: Entry, doubt: Doubt | None) -> str:
+    async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         return self._report(await self._writer.confirm(name, entry.key, self._confirming(doubt)))
 
-    async def remove_entry(self, entry: Entry) -> str:
+    async def remove_entry(self, entry: Entry) -> Outcome:
         self._check_writable()
         name = self.files.of_target(entry.target)[1]
         author = self._author("user")

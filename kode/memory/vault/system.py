@@ -11,7 +11,7 @@ from kode.contracts import Hit, Injection, InjectReason, MemoryContext, Snapshot
 from kode.errors import BusyError
 from kode.memory import embed, frame, stale, when
 from kode.memory.ask import MemoryModel
-from kode.memory.base import WORDS_CHARS, reason_of
+from kode.memory.base import WORDS_CHARS, Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
 from kode.memory.rank import Text
@@ -287,7 +287,7 @@ class Vault(VaultByHand):
     def _citing_model(self, source: str | None) -> Author:
         return self._author("model", source=source)
 
-    async def _undo(self, change: Change, batch: str) -> str:
+    async def _undo(self, change: Change, batch: str) -> Outcome:
         return self._report(await self._writer.undo(change, self._author("undo", batch=batch)))
 
     def _short_facts(self) -> str:

@@ -232,7 +232,7 @@ class Updates:
         status = "failed" if event.is_error or event.failed else "completed"
         content = [*edits]
         if shown.kind != "edit" or event.is_error or not edits:
-            content.append(text_content(event.text[:MAX_RESULT_CHARS]))
+            content.append(text_content(event.for_model[:MAX_RESULT_CHARS]))
         updates: list[Update] = [
             *known,
             progress(event.call_id, status=status, content=content, locations=places or None),

@@ -22,7 +22,7 @@ from kode.plugin.entries import (
     RewindEntry,
     TrimEntry,
 )
-from kode.plugin.messages import Message, Part, Text, Usage, plural
+from kode.plugin.messages import Message, Part, Text, Usage, plural, section_of
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""
@@ -58,7 +58,6 @@ _SECTIONS = {
 }
 _OF_A_FOLDER = frozenset("folder place instructions skills memory".split())
 """Parts that change with the working folder."""
-_HEADINGS = {"# Where you are": "place", "# Instructions of this project": "instructions"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,11 +344,7 @@ def _kind_of(part: Part) -> str:
     else."""
     if not isinstance(part, Text) or part.source not in ("opening", "memory"):
         return "message"
-    return (
-        _HEADINGS.get(part.text.partition("\n")[0], "skills")
-        if part.source == "opening"
-        else "memory"
-    )
+    return section_of(part) or part.source
 
 
 # ── the place in a text ──────────────────────────────────────────────────────────────────────

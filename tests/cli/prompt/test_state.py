@@ -254,7 +254,7 @@ async def test_a_session_without_a_turn_offers_no_resume(room):
 async def test_an_error_of_a_command_is_one_line(room):
     fault = SessionError("There is no such entry. Try `/memory show`.")
 
-    async def fail(argv):
+    async def fail(argv, *, undo):
         raise fault
 
     room.talk.memory_command = fail
@@ -667,10 +667,10 @@ async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
 
 
 async def test_a_command_about_memory_tells_of_its_change_once(room):
-    async def add(argv):
+    async def add(argv, *, undo):
         for text in ("added to user", "merged elsewhere"):
             room.talk.emit(MemoryChanged(text=text, change_id="1"))
-        return "added to user\nundo with: kode memory undo 1\n"
+        return f"added to user\nundo with: {undo} 1\n"
 
     room.talk.memory_command = add
     text = await room.type("/memory add user x")

@@ -21,7 +21,7 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
-from kode.messages import ToolCall
+from kode.messages import Refusal, ToolCall
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 from tests.effort import share
 
@@ -398,3 +398,36 @@ def test_a_successful_or_running_command_is_one_line(summary):
     finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
 
     assert Shown().show(finished).count("\n") == 1
+
+
+def test_a_failed_commands_bracketed_output_is_shown():
+    output = "[ERROR] [deploy]\n[fatal: key of host changed]"
+    event = replace(tool(text=output), failed=True, exit_status=1, notes=("[exit status 1]",))
+
+    shown = Shown().show(event)
+
+    assert "[fatal: key of host changed]" in shown
+    assert "[exit status 1]" not in shown
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "not_kept", "is_said"), [(0, 0, False), (0, 1, True), (2, 0, True)]
+)
+def test_a_commands_end_is_said_unless_it_went_well(exit_status, not_kept, is_said):
+    event = replace(
+        tool(),
+        summary="its end",
+        exit_status=exit_status,
+        not_kept=not_kept,
+        failed=exit_status > 0,
+    )
+
+    assert ("its end" in Shown().show(event)) == is_said
+
+
+@pytest.mark.parametrize(("by", "is_shown"), [("person", False), ("hook", True), ("rule", True)])
+def test_a_refusal_is_shown_unless_the_person_gave_it(by, is_shown):
+    refusal = Refusal(by=by, message="The person refused this.")
+    event = replace(tool(text=refusal.for_model), refused=True, refusals=(refusal,))
+
+    assert bool(Shown().show(event)) == is_shown

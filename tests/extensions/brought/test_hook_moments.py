@@ -62,7 +62,7 @@ if call["tool_input"]["file_path"].endswith("a.txt"):
     ended = await conversation.turn("write")
 
     assert [path.name for path in world.project.glob("*.txt")] == ["b.txt"]
-    assert "a.txt is generated" in finished(events)[0].text
+    assert "a.txt is generated" in finished(events)[0].for_model
     assert finished(events)[0].refused
     assert [denial.tool for denial in ended.denials] == ["write_file"]
     assert [(run.event, run.outcome, run.exit_code) for run in runs(conversation)] == [
@@ -137,7 +137,7 @@ async def test_a_guard_that_fails_lets_nothing_pass(
     await conversation.turn("write")
 
     assert not (world.project / "a.txt").exists()
-    assert "the action is blocked" in finished(events)[0].text
+    assert "the action is blocked" in finished(events)[0].for_model
 
 
 async def test_any_other_hook_that_fails_is_said_and_stops_nothing(
@@ -327,7 +327,7 @@ async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
     await conversation.turn("write")
 
     assert (world.project / "b.txt").read_text() == "A\n"
-    assert "[It changed b.txt (new).]" in finished(events)[0].text
+    assert "[It changed b.txt (new).]" in finished(events)[0].for_model
     await conversation.past.undo()
     assert not (world.project / "b.txt").exists()
 

@@ -147,7 +147,7 @@ async def test_the_model_is_shown_names_and_loads_a_body(
 
     await conversation.turn("read it")
 
-    assert "- pdf: Reads PDF files." in conversation.context.opening[0]
+    assert "- pdf: Reads PDF files." in conversation.context.opening["skills"]
     loaded, reference = [results_of(m) for m in conversation.session.messages][2]
     assert loaded.text.endswith("reference.md.]\nRun scripts/read.py first.")
     assert loaded.lasting
@@ -159,7 +159,7 @@ async def test_no_skills_means_neither_catalogue_nor_tool(opened: Open) -> None:
     conversation = await opened()
     await conversation.open()
 
-    assert "# Skills" not in "".join(conversation.context.opening)
+    assert "skills" not in conversation.context.opening
     assert "skill" not in [spec.name for spec in conversation.context.specs]
 
 

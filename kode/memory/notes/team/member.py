@@ -47,6 +47,8 @@ class Member:
         self._not_before = 0.0
         self._is_away = False
         self._news: list[Change] = []
+        self.answers = True
+        """Whether the server answered when `status` last asked it."""
 
     async def update(self, wait_s: float) -> None:
         """Brings the copy up to date, and waits for that so long at most. Raises nothing but
@@ -91,9 +93,11 @@ class Member:
         try:
             async with asyncio.timeout(OPEN_S), open_server(self.address) as server:
                 member = await server.membership()
+            self.answers = True
             scopes = ", ".join(member.scopes) or "no member"
             reached = f"reached as {member.person} ({scopes})\n{member.pgvector}"
         except (KodeError, TimeoutError) as error:
+            self.answers = False
             reached = f"cannot be reached: {error or 'no answer in time'}"
         queued = outbox.queued() if outbox else []
         lines = [
