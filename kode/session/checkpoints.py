@@ -313,7 +313,10 @@ class Checkpoints:
             back = way_back(done, seen.state)
             given = done[-1].after_mode
             chmodded = given is not None and seen.mode == given != back.mode
-            if back.found and back.state == seen.state and not chmodded:
+            # A kill may have come after its folders were made, and before it was.
+            only_folders = seen.state is None and _is_empty_folder(os.path.dirname(path))
+            made = only_folders and max(one.folders for one in done)
+            if back.found and back.state == seen.state and not chmodded and not made:
                 continue
             goal = Seen(state=back.state, mode=back.mode)
             theirs = "" if back.found else "it has changed since"
@@ -491,3 +494,10 @@ def _way_to_head(change: RepositoryChange) -> str:
         f"{change.branch} was at {commit} and is not moved back: `git reset {commit}` does that "
         "and leaves the files as they are now."
     )
+
+
+def _is_empty_folder(path: str) -> bool:
+    try:
+        return not os.listdir(path)
+    except OSError:
+        return False

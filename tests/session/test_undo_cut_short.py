@@ -220,3 +220,14 @@ def test_folders_made_for_a_file_go_with_it(work: Work) -> None:
     work.opened().redo()
 
     assert work.tree() == {**work.after, "deep/mine.txt": "mine"}
+
+
+def test_folders_made_before_a_kill_go_without_their_file(work: Work) -> None:
+    kept = work.opened()
+    new = work.project / "other" / "er" / "new.txt"
+    kept.keep(2, str(new))
+    new.parent.mkdir(parents=True)
+
+    work.opened().undo()
+
+    assert work.tree() == work.after
