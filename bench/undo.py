@@ -89,7 +89,8 @@ def _outside(session: Checkpoints, root: Path, command: str) -> float:
 
     before = _timed(begin)
     _run(root, command)
-    assert kept is not None and not kept.problem, kept
+    assert kept is not None
+    assert not kept.problem
     return before + _timed(lambda: session.end_command(1, kept))
 
 
@@ -107,7 +108,8 @@ def _inside(sandbox: Sandbox, session: Checkpoints, command: str) -> float:
     def settle() -> None:
         changes = attempt.changes()
         kept = session.begin_changes(1, [path for one in changes for path in attempt.files(one)])
-        assert changes and not attempt.apply(changes)
+        assert changes
+        assert not attempt.apply(changes)
         session.end_command(1, kept)
 
     added = _timed(settle)

@@ -34,7 +34,8 @@ from kode.session.change_log import (
 )
 from kode.session.content_store import Contents, Seen
 from kode.session.file_diffs import FileDiff, file_diffs
-from kode.session.git import GitError, bring_back_stashes, survey
+from kode.session.git import GitError, bring_back_stashes, stashes
+from kode.session.watched import Repositories
 
 LOG = "changes.jsonl"
 
@@ -90,6 +91,7 @@ class Checkpoints:
     """Whether this process has written to the log."""
     log_bytes: int | None = None
     """Of the log when a turn last ended."""
+    _repositories: Repositories = field(default_factory=Repositories, repr=False)
 
     def keep(self, turn: int, path: str) -> None:
         """Before a tool changes `path`: keeps its content, durably, unless it is what this turn
@@ -122,7 +124,7 @@ class Checkpoints:
 
     def would_keep(self, at_stake: AtStake) -> Kept:
         """Keeps what a command may lose, for the question whether it may run. Never raises."""
-        return gather(self.contents, at_stake, self.roots)
+        return gather(self.contents, self._repositories, at_stake, self.roots)
 
     def begin_command(self, turn: int, at_stake: AtStake) -> Kept:
         """Before a command runs: keeps and notes what is at stake. Never raises: `problem` says
@@ -145,7 +147,7 @@ class Checkpoints:
         """After it: notes what it did; returns the paths that it changed. Raises: StorageError."""
         if not kept.files and not kept.surveys:
             return []
-        done, repositories = differences(self.contents, turn, kept)
+        done, repositories = differences(self.contents, self._repositories, turn, kept)
         self._record(*done, *repositories, Settled(turn=turn))
         self.open_changes.update({change.path: change for change in done})
         return [change.path for change in done]
@@ -428,7 +430,7 @@ def _bring_back(change: RepositoryChange) -> list[str]:
     root = Path(change.root)
     if change.stashes:
         try:
-            present = {commit for commit, _ in survey(root).stashes}
+            present = {commit for commit, _ in stashes(root)}
             lost = [stash for stash in change.stashes if stash[0] not in present]
             gone = bring_back_stashes(root, lost)
             back = len(lost) - gone
