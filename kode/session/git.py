@@ -211,18 +211,25 @@ def staged(root: Path, commit: str) -> frozenset[str]:
     return frozenset(f"{root}/{one}" for one in _names(out) if _is_inside(one))
 
 
-def ignored(root: Path, paths: Iterable[str]) -> frozenset[str]:
-    """Those of these absolute paths that git ignores. Raises: GitError."""
-    given = b"".join(os.fsencode(os.path.relpath(path, root)) + b"\0" for path in paths)
-    if not given:
+def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
+    own, if one is given. Raises: GitError."""
+    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    if not given or not (root / ".git").exists():
         return frozenset()
+    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+    environ: dict[str, str] = {}
+    if rules is not None:
+        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
+        # Its index knows submodules, about which git refuses to answer.
+        arguments = ["-C", str(rules), *arguments, "--no-index"]
     try:
-        out = run_git(root, ["check-ignore", "-z", "--stdin"], given=given)
+        out = run_git(root, arguments, given=given, environ=environ)
     except GitError as error:
-        if error.exit_status == 1:  # none
-            return frozenset()
+        if error.exit_status == 1:
+            return frozenset()  # none of them
         raise
-    return frozenset(f"{root}/{one}" for one in _names(out))
+    return frozenset(name[2:] for name in _names(out))
 
 
 def blobs(root: Path, object_ids: Iterable[str]) -> dict[str, bytes]:

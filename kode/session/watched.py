@@ -125,7 +125,7 @@ class Watched:
             unknown = changed - self.dirty - self.ignored
             if committed is not None:
                 unknown -= committed.keys()
-            self.ignored |= git.ignored(root, unknown)
+            self.ignored |= _ignored(root, unknown)
         except (GitError, OSError, _Unwatched):
             return False
         self.signs = signs
@@ -146,11 +146,12 @@ class Watched:
         changed.discard(own)
         if any(os.path.basename(path) in _RULES for path in changed):
             return None
-        for folder in new_folders - git.ignored(self.survey.root, new_folders):
+        for folder in new_folders - _ignored(self.survey.root, new_folders):
             files = _walk(folder, self.folders, frozenset(), self.device)
             changed |= files.keys()
-        root = str(self.survey.root)
-        return {path for path in changed if not _is_folder(path) and not _is_nested(path, root)}
+        root, committed = str(self.survey.root), self.survey.tracked or {}
+        files = {path for path in changed if path in committed or not _is_folder(path)}
+        return {path for path in files if not _is_nested(path, root)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +249,11 @@ def _walk(
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _ignored(root: Path, paths: Iterable[str]) -> set[str]:
+    names = git.ignored_names(root, (os.path.relpath(path, root) for path in paths))
+    return {f"{root}/{name}" for name in names}
 
 
 def _is_nested(path: str, root: str) -> bool:
