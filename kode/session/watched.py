@@ -147,8 +147,7 @@ class Watched:
         if any(os.path.basename(path) in _RULES for path in changed):
             return None
         for folder in new_folders - _ignored(self.survey.root, new_folders):
-            files = _walk(folder, self.folders, frozenset(), self.device)
-            changed |= files.keys()
+            changed |= _walk(folder, self.folders, frozenset(), self.device).keys()
         root, committed = str(self.survey.root), self.survey.tracked or {}
         files = {path for path in changed if path in committed or not _is_folder(path)}
         return {path for path in files if not _is_nested(path, root)}
