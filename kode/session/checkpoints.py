@@ -73,6 +73,17 @@ class Undone:
 
 
 @dataclass
+class _Plan:
+    """An undo or a redo, before it begins."""
+
+    goals: dict[str, Seen] = field(default_factory=dict)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    """See `Undone.left_alone`."""
+    notes: list[str] = field(default_factory=list)
+    files: list[Moved] = field(default_factory=list)
+
+
+@dataclass
 class Checkpoints:
     """The changes of one session; the folder is created when the first file is kept."""
 
@@ -181,17 +192,31 @@ class Checkpoints:
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
+        return self._step(redo=False)
+
+    def redo(self) -> Undone:
+        """Brings back the turn that was undone last. Raises: StorageError."""
+        return self._step(redo=True)
+
+    def _step(self, *, redo: bool) -> Undone:
         finished = self.finish()
-        if finished is not None and not finished.redo:
+        if finished is not None and finished.redo is redo:
             return finished
         past = self.history()
-        if not past.standing or past.unfinished:
-            return finished or self._report(past, None)
-        group = past.groups[past.standing[-1]]
-        planned, left, notes = self._plan_back(group)
-        outcome = self._take(Taken(group=group.number, files=tuple(planned), ends=True))
-        notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._report(self.history(), group, outcome, left, notes)
+        source = past.undone if redo else past.standing
+        if not source or past.unfinished:
+            return finished or self._report(past, None, redo=redo)
+        group = past.groups[source[-1]]
+        planned = self._plan_forth(past.taken[group.number]) if redo else self._plan_back(group)
+        outcome = self._take(
+            Taken(group=group.number, redo=redo, files=tuple(planned.files), ends=True)
+        )
+        notes = planned.notes
+        if redo and group.repositories:
+            notes.append("Stashes and commits stay as they are.")
+        elif not redo:
+            notes += [note for one in group.repositories for note in _bring_back(one)]
+        return self._report(self.history(), group, outcome, planned.left, notes, redo=redo)
 
     def finish(self) -> Undone | None:
         """Completes an undo or a redo that a crash or a full disk has cut short; None if none was.
@@ -250,21 +275,6 @@ class Checkpoints:
             undone.append(self.undo())
         return undone
 
-    def redo(self) -> Undone:
-        """Brings back the turn that was undone last. Raises: StorageError."""
-        finished = self.finish()
-        if finished is not None and finished.redo:
-            return finished
-        past = self.history()
-        if not past.undone or past.unfinished:
-            return finished or self._report(past, None, redo=True)
-        group = past.groups[past.undone[-1]]
-        planned, left = self._plan_forth(past.taken[group.number])
-        taken = Taken(group=group.number, redo=True, files=tuple(planned), ends=True)
-        outcome = self._take(taken)
-        notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._report(self.history(), group, outcome, left, notes, redo=True)
-
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
         `seen_from` are named relative to it."""
@@ -272,10 +282,8 @@ class Checkpoints:
 
     # ── taking back ──────────────────────────────────────────────────────────────────────────
 
-    def _plan_back(self, group: Group) -> tuple[list[Moved], list[tuple[str, str]], list[str]]:
-        goals: dict[str, Seen] = {}
-        left: list[tuple[str, str]] = []
-        notes: list[str] = []
+    def _plan_back(self, group: Group) -> "_Plan":
+        plan = _Plan()
         for path, done in group.files.items():
             if not any(change.has_effect for change in done):
                 continue
@@ -285,17 +293,30 @@ class Checkpoints:
             chmodded = given is not None and seen.mode == given != back.mode
             if back.found and back.state == seen.state and not chmodded:
                 continue
-            goal = Seen(state=back.state, mode=back.mode)
-            theirs = "" if back.found else "it has changed since"
-            why = theirs or moves.obstacle(self.contents, seen, goal)
-            if why:
-                left.append((path, why))
-                continue
-            goals[path] = goal
-            if not back.whole:
-                notes.append(f"{path} has your own edit from during the turn.")
-        folders = {path: max(one.folders for one in group.files[path]) for path in goals}
-        return moves.towards(self.contents, goals, folders), left, notes
+            self._aim(plan, path, seen, Seen(state=back.state, mode=back.mode), back.found)
+            if path in plan.goals and not back.whole:
+                plan.notes.append(f"{path} has your own edit from during the turn.")
+        folders = {path: max(one.folders for one in group.files[path]) for path in plan.goals}
+        plan.files = moves.towards(self.contents, plan.goals, folders)
+        return plan
+
+    def _plan_forth(self, taken: Taken) -> "_Plan":
+        plan = _Plan()
+        for move in taken.files:
+            seen = self.contents.see(Path(move.path))
+            if seen.state != move.was:
+                goal = Seen(state=move.was, mode=move.was_mode)
+                self._aim(plan, move.path, seen, goal, seen.state == move.now)
+        plan.files = moves.towards(self.contents, plan.goals)
+        return plan
+
+    def _aim(self, plan: "_Plan", path: str, now: Seen, goal: Seen, is_known: bool) -> None:
+        """`is_known`: whether what is there now is kode's doing."""
+        theirs = "" if is_known else "it has changed since"
+        if why := theirs or moves.obstacle(self.contents, now, goal):
+            plan.left.append((path, why))
+        else:
+            plan.goals[path] = goal
 
     def _seen(self, path: str, group: Group) -> Seen:
         """What is there now; behind a link that the group made of a folder, nothing is."""
@@ -305,22 +326,6 @@ class Checkpoints:
         ):
             return Seen(state=None)
         return self.contents.see(Path(path))
-
-    def _plan_forth(self, taken: Taken) -> tuple[list[Moved], list[tuple[str, str]]]:
-        goals: dict[str, Seen] = {}
-        left: list[tuple[str, str]] = []
-        for move in taken.files:
-            seen = self.contents.see(Path(move.path))
-            if seen.state == move.was:
-                continue
-            goal = Seen(state=move.was, mode=move.was_mode)
-            theirs = "" if seen.state == move.now else "it has changed since"
-            why = theirs or moves.obstacle(self.contents, seen, goal)
-            if why:
-                left.append((move.path, why))
-            else:
-                goals[move.path] = goal
-        return moves.towards(self.contents, goals), left
 
     def _report(
         self,

@@ -42,6 +42,8 @@ class Repositories:
     """The repositories of one session, as they were at its last look."""
 
     watched: dict[Path, "Watched"] = field(default_factory=dict)
+    surveyed: set[Path] = field(default_factory=set)
+    """Those that cannot be watched."""
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self, root: Path) -> Survey:
@@ -68,9 +70,12 @@ class Repositories:
         if watched is not None and watched.update():
             return watched.state
         self.watched.pop(root, None)
+        if root in self.surveyed:
+            return git.survey(root)
         try:
             watched = watch(root)
         except (OSError, _Unwatched):
+            self.surveyed.add(root)
             return git.survey(root)
         if not watched.update():
             return git.survey(root)
