@@ -20,6 +20,7 @@ NAMES = (
     "shell",
     "edits",
     "wall",
+    "undo",
     "subagents",
     "fleet",
     "conversations",

@@ -19,7 +19,7 @@ from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.permissions import sensitive
 from kode.sandbox.store import let_in, remove_tree
-from kode.session.git import GitError, run_git
+from kode.session.git import GitError, ignored_names, run_git
 
 MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
@@ -244,7 +244,7 @@ def _mark_ignored(layer: Layer, found: list[FileChange]) -> tuple[FileChange, ..
     steps = {one.path: list(_steps_to(layer, one)) for one in found}
     asked = {step for those in steps.values() for step in those if ".git" not in step.split("/")}
     try:
-        ignored = _ignored_by_git(layer.root, sorted(asked))
+        ignored = ignored_names(layer.root, sorted(asked))
     except GitError:
         ignored = _ignored_by_rules(layer, sorted(asked))
     else:
@@ -300,29 +300,8 @@ def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
                 (rules / folder).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, rules / folder / _RULES)
     with contextlib.suppress(GitError):
-        return _ignored_by_git(layer.root, names, rules)
+        return ignored_names(layer.root, names, rules)
     return frozenset()
-
-
-def _ignored_by_git(root: Path, names: Sequence[str], rules: Path | None = None) -> frozenset[str]:
-    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
-    own, if one is given. Raises: GitError."""
-    if not names or not (root / ".git").exists():
-        return frozenset()
-    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
-    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
-    environ: dict[str, str] = {}
-    if rules is not None:
-        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
-        # Its index knows submodules, about which git refuses to answer.
-        arguments = ["-C", str(rules), *arguments, "--no-index"]
-    try:
-        said = run_git(root, arguments, given=given, environ=environ)
-    except GitError as error:
-        if error.exit_status == 1:
-            return frozenset()  # none of them
-        raise
-    return frozenset(os.fsdecode(name)[2:] for name in said.split(b"\0") if name)
 
 
 def _kernel() -> tuple[int, int]:

@@ -19,7 +19,8 @@ from kode.errors import StorageError
 from kode.messages import plural
 from kode.session.change_log import Change, RepositoryChange
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
-from kode.session.git import GitError, Survey, Tracked, blobs, survey
+from kode.session.git import GitError, Survey, blobs
+from kode.session.watched import Repositories
 
 MAX_FILES = 5_000
 LOOKING_S = 10.0
@@ -93,14 +94,16 @@ class _Found:
         return self.missed > MAX_FILES or time.monotonic() > self.ends_at
 
 
-def gather(contents: Contents, at_stake: AtStake, roots: Sequence[Path]) -> Kept:
+def gather(
+    contents: Contents, repositories: Repositories, at_stake: AtStake, roots: Sequence[Path]
+) -> Kept:
     """Saves the current state of everything at stake. Never raises; may take seconds."""
     found = _Found()
     surveys: dict[Path, Survey] = {}
     problem = ""
     try:
         for folder in at_stake.discarded:
-            _find_discarded(Path(folder), found, surveys)
+            _find_discarded(Path(folder), found, repositories, surveys)
         for path in _expand(at_stake.deleted):
             problem = _find_deleted(path, found, roots) or problem
         for path in _expand(at_stake.changed):
@@ -133,7 +136,7 @@ def _nothing_behind_links(path: str, seen: Seen) -> Seen:
 
 
 def differences(
-    contents: Contents, turn: int, kept: Kept
+    contents: Contents, repositories: Repositories, turn: int, kept: Kept
 ) -> tuple[list[Change], list[RepositoryChange]]:
     """What the command did, compared with the current state. Raises: StorageError."""
     changes = []
@@ -152,18 +155,18 @@ def differences(
                     done=True,
                 )
             )
-    repositories = []
+    moved_repositories = []
     for before_it in kept.surveys:
         try:
-            after_it = survey(before_it.root)
-            changes += _committed_files(contents, turn, before_it, after_it, kept.files)
+            after_it, changed = repositories.since(before_it)
+            changes += _committed_files(contents, turn, before_it, changed, kept.files)
         except GitError:
             continue
         lost = tuple(stash for stash in before_it.stashes if stash not in after_it.stashes)
         switched = before_it.branch != after_it.branch
         moved = switched or before_it.head != after_it.head
         if lost or moved:
-            repositories.append(
+            moved_repositories.append(
                 RepositoryChange(
                     turn=turn,
                     root=str(before_it.root),
@@ -173,7 +176,7 @@ def differences(
                     stashes=lost,
                 )
             )
-    return changes, repositories
+    return changes, moved_repositories
 
 
 def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = False) -> Kept:
@@ -202,13 +205,15 @@ def _keep(contents: Contents, found: _Found, kept: Kept, *, folders: bool = Fals
     return replace(kept, files=files, left_out=left_out, left_out_bytes=left_out_bytes)
 
 
-def _find_discarded(folder: Path, found: _Found, surveys: dict[Path, Survey]) -> None:
+def _find_discarded(
+    folder: Path, found: _Found, repositories: Repositories, surveys: dict[Path, Survey]
+) -> None:
     root = paths.repository_root(folder)
     if root is None:
         _walk(str(folder), found, SKIPPED)
         return
     if root not in surveys:
-        surveys[root] = survey(root)
+        surveys[root] = repositories.look(root)
         for path in (*surveys[root].differing, *surveys[root].untracked):
             found.add(path)
 
@@ -264,18 +269,21 @@ def _resolve_folder(path: str) -> str:
 
 
 def _committed_files(
-    contents: Contents, turn: int, before: Survey, after: Survey, known: Mapping[str, Seen]
+    contents: Contents,
+    turn: int,
+    before: Survey,
+    changed: Sequence[str],
+    known: Mapping[str, Seen],
 ) -> Iterator[Change]:
-    """Files that were unmodified and have changed: git still has their old content. A file that git
-    converts (line ends, filters) has another size there, and is skipped."""
-    if before.tracked is None or after.tracked is None:
-        return
-    differing = [
-        (path, file)
-        for path, file in before.tracked.items()
-        if path not in known and _object_id(after.tracked.get(path)) != file.object_id
-    ][:MAX_FILES]
-    fitting = [pair for pair in differing if pair[1].size_bytes <= contents.max_file_bytes]
+    """Files that were as committed and have changed: git still has their old content. A file that
+    git converts (line ends, filters) has another size there, and is skipped."""
+    tracked, dirty = before.tracked or {}, before.dirty
+    paths = [path for path in changed if path not in known and path not in dirty][:MAX_FILES]
+    fitting = [
+        (path, tracked[path])
+        for path in paths
+        if tracked[path].size_bytes <= contents.max_file_bytes
+    ]
     found = blobs(before.root, (file.object_id for _, file in fitting))
     for path, file in fitting:
         data = found.get(file.object_id)
@@ -285,7 +293,3 @@ def _committed_files(
         was = contents.put(data)
         if state != was:
             yield Change(turn=turn, path=path, before=was, after=state, mode=file.mode, done=True)
-
-
-def _object_id(file: Tracked | None) -> str:
-    return file.object_id if file is not None else ""

@@ -35,7 +35,8 @@ from kode.session.change_log import (
 )
 from kode.session.content_store import Contents, Seen
 from kode.session.file_diffs import FileDiff, file_diffs
-from kode.session.git import GitError, bring_back_stashes, survey
+from kode.session.git import GitError, bring_back_stashes, stashes
+from kode.session.watched import Repositories
 
 LOG = "changes.jsonl"
 
@@ -102,6 +103,17 @@ class FileChanges:
 
 
 @dataclass
+class _Plan:
+    """An undo or a redo, before it begins."""
+
+    goals: dict[str, Seen] = field(default_factory=dict)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    """See `Undone.left_alone`."""
+    notes: list[str] = field(default_factory=list)
+    files: list[Moved] = field(default_factory=list)
+
+
+@dataclass
 class Checkpoints:
     """The changes of one session; the folder is created when the first file is kept."""
 
@@ -122,6 +134,7 @@ class Checkpoints:
     """Whether this process has written to the log."""
     log_bytes: int | None = None
     """Of the log when a turn last ended."""
+    _repositories: Repositories = field(default_factory=Repositories, repr=False)
 
     def keep(self, turn: int, path: str) -> None:
         """Before a tool changes `path`: keeps its content, durably, unless it is what this turn
@@ -154,7 +167,7 @@ class Checkpoints:
 
     def would_keep(self, at_stake: AtStake) -> Kept:
         """Keeps what a command may lose, for the question whether it may run. Never raises."""
-        return gather(self.contents, at_stake, self.roots)
+        return gather(self.contents, self._repositories, at_stake, self.roots)
 
     def begin_command(self, turn: int, at_stake: AtStake) -> Kept:
         """Before a command runs: keeps and notes what is at stake. Never raises: `problem` says
@@ -177,7 +190,7 @@ class Checkpoints:
         """After it: notes what it did; returns the paths that it changed. Raises: StorageError."""
         if not kept.files and not kept.surveys:
             return []
-        done, repositories = differences(self.contents, turn, kept)
+        done, repositories = differences(self.contents, self._repositories, turn, kept)
         self._record(*done, *repositories, Settled(turn=turn))
         self.open_changes.update({change.path: change for change in done})
         return [change.path for change in done]
@@ -211,17 +224,31 @@ class Checkpoints:
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
+        return self._step(redo=False)
+
+    def redo(self) -> Undone:
+        """Brings back the turn that was undone last. Raises: StorageError."""
+        return self._step(redo=True)
+
+    def _step(self, *, redo: bool) -> Undone:
         finished = self.finish()
-        if finished is not None and not finished.redo:
+        if finished is not None and finished.redo is redo:
             return finished
         past = self.history()
-        if not past.standing or past.unfinished:
-            return finished or self._report(past, None)
-        group = past.groups[past.standing[-1]]
-        planned, left, notes = self._plan_back(group)
-        outcome = self._take(Taken(group=group.number, files=tuple(planned), ends=True))
-        notes += [note for one in group.repositories for note in _bring_back(one)]
-        return self._report(self.history(), group, outcome, left, notes)
+        source = past.undone if redo else past.standing
+        if not source or past.unfinished:
+            return finished or self._report(past, None, redo=redo)
+        group = past.groups[source[-1]]
+        planned = self._plan_forth(past.taken[group.number]) if redo else self._plan_back(group)
+        outcome = self._take(
+            Taken(group=group.number, redo=redo, files=tuple(planned.files), ends=True)
+        )
+        notes = planned.notes
+        if redo and group.repositories:
+            notes.append("Stashes and commits stay as they are.")
+        elif not redo:
+            notes += [note for one in group.repositories for note in _bring_back(one)]
+        return self._report(self.history(), group, outcome, planned.left, notes, redo=redo)
 
     def finish(self) -> Undone | None:
         """Completes an undo or a redo that a crash or a full disk has cut short; None if none was.
@@ -280,21 +307,6 @@ class Checkpoints:
             undone.append(self.undo())
         return undone
 
-    def redo(self) -> Undone:
-        """Brings back the turn that was undone last. Raises: StorageError."""
-        finished = self.finish()
-        if finished is not None and finished.redo:
-            return finished
-        past = self.history()
-        if not past.undone or past.unfinished:
-            return finished or self._report(past, None, redo=True)
-        group = past.groups[past.undone[-1]]
-        planned, left = self._plan_forth(past.taken[group.number])
-        taken = Taken(group=group.number, redo=True, files=tuple(planned), ends=True)
-        outcome = self._take(taken)
-        notes = ["Stashes and commits stay as they are."] if group.repositories else []
-        return self._report(self.history(), group, outcome, left, notes, redo=True)
-
     def diffs(self, seen_from: Path) -> list[FileDiff]:
         """What the session has changed so far, file by file, but for what was undone; files inside
         `seen_from` are named relative to it."""
@@ -302,10 +314,8 @@ class Checkpoints:
 
     # ── taking back ──────────────────────────────────────────────────────────────────────────
 
-    def _plan_back(self, group: Group) -> tuple[list[Moved], list[tuple[str, str]], list[str]]:
-        goals: dict[str, Seen] = {}
-        left: list[tuple[str, str]] = []
-        notes: list[str] = []
+    def _plan_back(self, group: Group) -> "_Plan":
+        plan = _Plan()
         for path, done in group.files.items():
             if not any(change.has_effect for change in done):
                 continue
@@ -318,17 +328,30 @@ class Checkpoints:
             made = only_folders and max(one.folders for one in done)
             if back.found and back.state == seen.state and not chmodded and not made:
                 continue
-            goal = Seen(state=back.state, mode=back.mode)
-            theirs = "" if back.found else "it has changed since"
-            why = theirs or moves.obstacle(self.contents, seen, goal)
-            if why:
-                left.append((path, why))
-                continue
-            goals[path] = goal
-            if not back.whole:
-                notes.append(f"{path} has your own edit from during the turn.")
-        folders = {path: max(one.folders for one in group.files[path]) for path in goals}
-        return moves.towards(self.contents, goals, folders), left, notes
+            self._aim(plan, path, seen, Seen(state=back.state, mode=back.mode), back.found)
+            if path in plan.goals and not back.whole:
+                plan.notes.append(f"{path} has your own edit from during the turn.")
+        folders = {path: max(one.folders for one in group.files[path]) for path in plan.goals}
+        plan.files = moves.towards(self.contents, plan.goals, folders)
+        return plan
+
+    def _plan_forth(self, taken: Taken) -> "_Plan":
+        plan = _Plan()
+        for move in taken.files:
+            seen = self.contents.see(Path(move.path))
+            if seen.state != move.was:
+                goal = Seen(state=move.was, mode=move.was_mode)
+                self._aim(plan, move.path, seen, goal, seen.state == move.now)
+        plan.files = moves.towards(self.contents, plan.goals)
+        return plan
+
+    def _aim(self, plan: "_Plan", path: str, now: Seen, goal: Seen, is_known: bool) -> None:
+        """`is_known`: whether what is there now is kode's doing."""
+        theirs = "" if is_known else "it has changed since"
+        if why := theirs or moves.obstacle(self.contents, now, goal):
+            plan.left.append((path, why))
+        else:
+            plan.goals[path] = goal
 
     def _seen(self, path: str, group: Group) -> Seen:
         """What is there now; behind a link that the group made of a folder, nothing is."""
@@ -338,22 +361,6 @@ class Checkpoints:
         ):
             return Seen(state=None)
         return self.contents.see(Path(path))
-
-    def _plan_forth(self, taken: Taken) -> tuple[list[Moved], list[tuple[str, str]]]:
-        goals: dict[str, Seen] = {}
-        left: list[tuple[str, str]] = []
-        for move in taken.files:
-            seen = self.contents.see(Path(move.path))
-            if seen.state == move.was:
-                continue
-            goal = Seen(state=move.was, mode=move.was_mode)
-            theirs = "" if seen.state == move.now else "it has changed since"
-            why = theirs or moves.obstacle(self.contents, seen, goal)
-            if why:
-                left.append((move.path, why))
-            else:
-                goals[move.path] = goal
-        return moves.towards(self.contents, goals), left
 
     def _report(
         self,
@@ -463,7 +470,7 @@ def _bring_back(change: RepositoryChange) -> list[str]:
     root = Path(change.root)
     if change.stashes:
         try:
-            present = {commit for commit, _ in survey(root).stashes}
+            present = {commit for commit, _ in stashes(root)}
             lost = [stash for stash in change.stashes if stash[0] not in present]
             gone = bring_back_stashes(root, lost)
             back = len(lost) - gone

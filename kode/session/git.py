@@ -9,8 +9,8 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.errors import GitError as GitError
@@ -127,7 +127,7 @@ MAX_TRACKED = 100_000
 """In a larger repository only differences from the last commit are examined."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tracked:
     """An unmodified file, as in the index."""
 
@@ -144,6 +144,10 @@ class Survey:
     """The commit; "" before the first."""
     branch: str = ""
     """"" for a detached HEAD."""
+    own: str = ""
+    """The folder of git's records about this worktree, absolute."""
+    shared: str = ""
+    """The folder of those that it shares with other worktrees."""
     differing: tuple[str, ...] = ()
     """Absolute paths of files that differ from the last commit, including deleted ones."""
     untracked: tuple[str, ...] = ()
@@ -152,23 +156,72 @@ class Survey:
     """All others, by absolute path; None if there are too many."""
     stashes: tuple[tuple[str, str], ...] = ()
     """(commit, message), newest first."""
+    number: int = 0
+    """Which look at a watched repository this is."""
+
+    @property
+    def dirty(self) -> frozenset[str]:
+        """What the last commit does not restore."""
+        return frozenset((*self.differing, *self.untracked))
 
 
-def survey(root: Path) -> Survey:
-    """The current state of the repository. Raises: GitError."""
-    top = run_git(root, ["rev-parse", "--show-toplevel"]).decode("utf-8", "surrogateescape")
-    if os.path.realpath(top.rstrip("\n")) != os.path.realpath(root):
+Files = Mapping[str, os.stat_result]
+"""By absolute path."""
+
+
+def place(root: Path) -> Survey:
+    """Where git keeps its records, and nothing else. Raises: GitError."""
+    words = ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"]
+    lines = os.fsdecode(run_git(root, words)).split("\n")
+    if os.path.realpath(lines[0]) != os.path.realpath(root):
         raise GitError("its settings place its files elsewhere")
-    head, branch, differing, untracked = _status(root)
-    return Survey(
-        root=root,
-        head=head,
-        branch=branch,
-        differing=differing,
-        untracked=untracked,
-        tracked=_tracked(root, frozenset(differing)),
-        stashes=_stashes(root),
-    )
+    return Survey(root=root, own=lines[1], shared=os.path.join(root, lines[2]))
+
+
+def survey(root: Path, look: Callable[[frozenset[str]], Files] | None = None) -> Survey:
+    """The current state of the repository. `look` gets what git ignores, as absolute paths of files
+    and folders, and returns the status of all other files. Raises: GitError, and what it raises."""
+    words = [] if look is None else ["--ignored=matching"]
+    found = _status(place(root), ["--untracked-files=all", *words])
+    files = None if look is None else look(found.ignored)
+    tracked = _tracked(root, frozenset(found.survey.differing), files)
+    return replace(found.survey, tracked=tracked, stashes=stashes(root))
+
+
+def refs(known: Survey) -> Survey:
+    """The same with commit, branch and stashes as they are now. Raises: GitError."""
+    # A path that no repository has: git then looks at no file.
+    found = _status(known, ["--untracked-files=no", "--", ".git/HEAD"]).survey
+    stashed = stashes(known.root)
+    return replace(known, head=found.head, branch=found.branch, stashes=stashed)
+
+
+def staged(root: Path, commit: str) -> frozenset[str]:
+    """Absolute paths of which the index differs from a commit ("": from none). Raises: GitError."""
+    words = ["diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, "--"]
+    out = run_git(root, words if commit else ["ls-files", "-z"])
+    return frozenset(f"{root}/{one}" for one in _names(out) if _is_inside(one))
+
+
+def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
+    own, if one is given. Raises: GitError."""
+    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    if not given or not (root / ".git").exists():
+        return frozenset()
+    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+    environ: dict[str, str] = {}
+    if rules is not None:
+        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
+        # Its index knows submodules, about which git refuses to answer.
+        arguments = ["-C", str(rules), *arguments, "--no-index"]
+    try:
+        out = run_git(root, arguments, given=given, environ=environ)
+    except GitError as error:
+        if error.exit_status == 1:
+            return frozenset()  # none of them
+        raise
+    return frozenset(name[2:] for name in _names(out))
 
 
 def blobs(root: Path, object_ids: Iterable[str]) -> dict[str, bytes]:
@@ -203,15 +256,20 @@ def bring_back_stashes(root: Path, lost: Iterable[tuple[str, str]]) -> int:
     return gone
 
 
-def _status(root: Path) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
-    out = run_git(
-        root,
-        "status --porcelain=v2 -z --branch --untracked-files=all --ignore-submodules=all "
-        "--no-renames".split(),
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Status:
+    survey: Survey
+    ignored: frozenset[str]
+    """Absolute paths of files and whole folders."""
+
+
+def _status(known: Survey, words: Sequence[str]) -> _Status:
+    """`known` with what git says of its files."""
+    options = "--porcelain=v2 -z --branch --no-ahead-behind --ignore-submodules=all --no-renames"
+    root = known.root
     head = branch = ""
-    differing, untracked = [], []
-    for record in out.decode("utf-8", "surrogateescape").split("\0"):
+    differing, untracked, ignored = [], [], []
+    for record in _names(run_git(root, ["status", *options.split(), *words])):
         kind, _, rest = record.partition(" ")
         match kind:
             case "#":
@@ -224,7 +282,21 @@ def _status(root: Path) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
                 differing.append(f"{root}/{rest.split(' ', 9)[9]}")
             case "?" if not rest.endswith("/"):  # a nested repository is its own affair
                 untracked.append(f"{root}/{rest}")
-    return head, branch, tuple(filter(_is_inside, differing)), tuple(untracked)
+            case "!":
+                ignored.append(f"{root}/{rest.rstrip('/')}")
+    found = replace(
+        known,
+        head=head,
+        branch=branch,
+        differing=tuple(filter(_is_inside, differing)),
+        untracked=tuple(untracked),
+    )
+    return _Status(survey=found, ignored=frozenset(ignored))
+
+
+def _names(out: bytes) -> list[str]:
+    """What ends with a zero byte each."""
+    return out.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
 def _is_inside(path: str) -> bool:
@@ -233,21 +305,20 @@ def _is_inside(path: str) -> bool:
     return ".." not in path.split("/")
 
 
-def _tracked(root: Path, differing: frozenset[str]) -> dict[str, Tracked] | None:
+def _tracked(
+    root: Path, differing: frozenset[str], files: Files | None
+) -> dict[str, Tracked] | None:
     out = run_git(root, ["ls-files", "--stage", "-z"])
     if out.count(b"\0") > MAX_TRACKED:
         return None
     found = {}
-    for record in out.decode("utf-8", "surrogateescape").split("\0"):
+    for record in _names(out):
         about, _, name = record.partition("\t")
         path = f"{root}/{name}"
-        if not name or path in differing or about.startswith("160000") or not _is_inside(name):
+        if path in differing or about.startswith("160000") or not _is_inside(name):
             continue
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode):
+        status = _lstat(path) if files is None else files.get(path)
+        if status is not None and stat.S_ISREG(status.st_mode):
             found[path] = Tracked(
                 object_id=about.split(" ")[1],
                 size_bytes=status.st_size,
@@ -256,7 +327,15 @@ def _tracked(root: Path, differing: frozenset[str]) -> dict[str, Tracked] | None
     return found
 
 
-def _stashes(root: Path) -> tuple[tuple[str, str], ...]:
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def stashes(root: Path) -> tuple[tuple[str, str], ...]:
+    """(commit, message) of each stash, newest first. Raises: GitError."""
     try:
         run_git(root, ["rev-parse", "--verify", "--quiet", "refs/stash"])
     except GitError:

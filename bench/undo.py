@@ -1,0 +1,132 @@
+"""What undo adds to a command: `python -m bench.undo [--files N ...] [--json]`.
+
+For a repository of each size, in milliseconds, the median of runs side by side:
+
+survey      one look at the whole repository
+first       before and after the first command of a session outside the sandbox
+full        before and after a later one, which changes a committed file
+commit      before and after one that commits
+layer       looking at what the same command changed in the sandbox's copy, applying it, and what
+            undo keeps of it; null where no copy can be made
+bare        the command alone
+"""
+
+import argparse
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.measure import report
+from kode.contracts import AtStake
+from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.session.checkpoints import Checkpoints
+from kode.session.content_store import MEGABYTE, Contents
+from kode.session.git import survey
+from tests.workplaces import workplace
+
+SIZES = (500, 5_000, 50_000)
+ROUNDS = 7
+GIT = "git -c user.name=bench -c user.email=b@example.test"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; exits 0 whatever they are."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--files", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    figures = {}
+    for files in options.files:
+        with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:
+            figures[f"{files} files"] = _measure(Path(folder), files)
+    report("undo", figures, ["--json"] if options.json else [])
+    return 0
+
+
+def _measure(folder: Path, files: int) -> dict[str, float | None]:
+    root = _repository(folder / "project", files)
+    sandbox = open_sandbox(workplace(root, home=folder / "home"), network=False)
+    layered = sandbox.holds() and sandbox.layered()
+    times: dict[str, list[float]] = {name: [] for name in ("survey", "first", "full", "commit")}
+    times |= {"layer": [], "bare": []}
+    for number in range(ROUNDS):
+        times["survey"].append(_timed(lambda: survey(root)))
+        session = _session(folder / f"session{number}", root)
+        for name in ("first", "full"):
+            times[name].append(_outside(session, root, f"echo {name} >> d1/e0/f1.txt"))
+        times["commit"].append(_outside(session, root, f"{GIT} commit -qam {number}"))
+        times["bare"].append(_timed(lambda: _run(root, "echo bare >> d1/e0/f1.txt")))
+        if layered:
+            times["layer"].append(_inside(sandbox, session, "echo layer >> d1/e0/f1.txt"))
+    sandbox.close()
+    return {name: round(statistics.median(ms), 1) if ms else None for name, ms in times.items()}
+
+
+def _repository(root: Path, files: int) -> Path:
+    for number in range(files):
+        folder = root / f"d{number % 97}" / f"e{number // 97 % 20}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}.txt").write_text(f"file {number}\n" * 20)
+    _run(root, f"git init -q && git add -A && {GIT} commit -qm first")
+    return root.resolve()
+
+
+def _session(folder: Path, root: Path) -> Checkpoints:
+    contents = Contents(folder, max_file_bytes=5 * MEGABYTE, max_bytes=200 * MEGABYTE)
+    return Checkpoints(folder=folder, contents=contents, roots=(root,))
+
+
+def _outside(session: Checkpoints, root: Path, command: str) -> float:
+    """What undo adds."""
+    kept = None
+
+    def begin() -> None:
+        nonlocal kept
+        kept = session.begin_command(1, AtStake(discarded=(str(root),)))
+
+    before = _timed(begin)
+    _run(root, command)
+    assert kept is not None
+    assert not kept.problem
+    return before + _timed(lambda: session.end_command(1, kept))
+
+
+def _inside(sandbox: Sandbox, session: Checkpoints, command: str) -> float:
+    """What the copy adds after the command; `python -m bench.wall` has what it adds before."""
+    attempt = sandbox.begin()
+    wrapped = attempt.wrap(("/bin/sh", "-c", command))
+    try:
+        subprocess.run(
+            wrapped.argv, cwd=sandbox.ground.cwd, pass_fds=wrapped.descriptors, check=True
+        )
+    finally:
+        wrapped.settle()
+
+    def settle() -> None:
+        changes = attempt.changes()
+        kept = session.begin_changes(1, [path for one in changes for path in attempt.files(one)])
+        assert changes
+        assert not attempt.apply(changes)
+        session.end_command(1, kept)
+
+    added = _timed(settle)
+    attempt.close()
+    return added
+
+
+def _run(root: Path, command: str) -> None:
+    subprocess.run(["/bin/sh", "-c", command], cwd=root, check=True)
+
+
+def _timed(do: Callable[[], object]) -> float:
+    """Milliseconds."""
+    started = time.perf_counter()
+    do()
+    return (time.perf_counter() - started) * 1000
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
