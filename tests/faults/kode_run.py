@@ -19,7 +19,6 @@ from typing import Any
 
 from kode import durable, paths
 from kode.errors import SessionError
-from kode.events import STOPPED
 from kode.memory.history import History
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
@@ -146,7 +145,7 @@ def missing_of_session(place: Place, shown: Sequence[Event]) -> list[str]:
     done = [
         event["call_id"]
         for event in shown
-        if event["type"] == "tool_finished" and event["summary"] != STOPPED
+        if event["type"] == "tool_finished" and not event.get("stopped")
     ]
     if not replies or session_id is None:
         return []

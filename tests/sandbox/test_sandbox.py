@@ -373,7 +373,7 @@ async def test_the_sandbox_itself_is_not_reported_as_left_running(
 ) -> None:
     for _ in range(8):
         output = await shell_in(context, any_kind, "true")
-        assert output.text == "(no output)\n[exit status 0]"
+        assert (output.text, output.notes) == ("(no output)", ("[exit status 0]",))
 
 
 def test_killing_kode_ends_its_command_and_applies_nothing(
