@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.assembly import kept_checkpoints
+from kode.beneath import TEMPORARY_PREFIX
 from kode.config import Config
 from kode.contracts import Provider
 from kode.errors import ConfigError, StorageError
@@ -90,8 +91,10 @@ async def finish_imports(home: Path, emit: Emit) -> None:
 
 
 def _unfinished(home: Path) -> list[Path]:
+    """What has begun and is not done; not what another kode is writing just now."""
     with contextlib.suppress(OSError):  # nearly always there is none
-        return sorted(paths.unfinished_folder(home).iterdir())
+        found = paths.unfinished_folder(home).iterdir()
+        return sorted(one for one in found if not one.name.startswith(TEMPORARY_PREFIX))
     return []
 
 

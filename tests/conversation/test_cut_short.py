@@ -1,11 +1,13 @@
 """What a crash has cut short is found by the next conversation: a task, an import, layers."""
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kode import paths
+from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation
 from kode.events import Notice
 from kode.messages import text_of
@@ -119,3 +121,14 @@ async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_pat
     assert not abandoned.exists()
     assert living.folder.is_dir()
     living.close()
+
+
+async def test_what_another_kode_is_writing_stays(opened: Any) -> None:
+    talk = await opened({"text": "Fine."})
+    folder = paths.unfinished_folder(talk.home)
+    folder.mkdir(parents=True, exist_ok=True)
+    half = folder / f"{TEMPORARY_PREFIX}0123"
+    with half.open("w") as file:  # a living writer holds its lock
+        fcntl.flock(file, fcntl.LOCK_EX)
+        await talk.turn("one")
+        assert half.exists()

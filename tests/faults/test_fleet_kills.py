@@ -40,7 +40,7 @@ REPLIES: list[dict[str, Any]] = [
         "usage": USAGE,
         "then": [{"text": "Done.", "usage": USAGE}],
     },
-    {"match": "interrupted|good end", "text": "Done, after a look.", "usage": USAGE},
+    {"match": "interrupted|The task above failed", "text": "Done, after a look.", "usage": USAGE},
 ]
 
 

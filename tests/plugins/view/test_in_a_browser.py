@@ -21,6 +21,7 @@ from kode.memory.commands import memory_command
 from kode.memory.history import History
 from kode.plugin import Place
 from kode.plugins.view.session import session_document
+from kode.session.transcript import Transcript
 from tests.needs import needs
 from tests.plugins.view.conftest import HOSTILE, a_session, hostile_session, make_place, remember
 
@@ -200,7 +201,9 @@ def test_a_hostile_session_runs_nothing(shown):
 def test_an_exported_session_stands_alone_and_runs_nothing(shown, tmp_path):
     file = tmp_path / "session.html"
     file.write_text(
-        session_document(paths.session_file(paths.home(), shown.sessions["hostile"])),
+        session_document(
+            Transcript.read(paths.session_file(paths.home(), shown.sessions["hostile"]))
+        ),
         encoding="utf-8",
     )
     page = shown.context().new_page()
