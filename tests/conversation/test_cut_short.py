@@ -123,7 +123,7 @@ async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_pat
     living.close()
 
 
-async def test_what_another_kode_is_writing_stays(opened: Any) -> None:
+async def test_a_file_that_another_kode_writes_stays(opened: Any) -> None:
     talk = await opened({"text": "Fine."})
     folder = paths.unfinished_folder(talk.home)
     folder.mkdir(parents=True, exist_ok=True)
