@@ -323,9 +323,9 @@ class Checkpoints:
             back = way_back(done, seen.state)
             given = done[-1].after_mode
             chmodded = given is not None and seen.mode == given != back.mode
-            # A kill may have come after its folders were made, and before it was.
-            only_folders = seen.state is None and _is_empty_folder(os.path.dirname(path))
-            made = only_folders and max(one.folders for one in done)
+            # A kill may have come after some of its folders were made, and before it was.
+            own = Path(path).parents[: max(one.folders for one in done)]
+            made = seen.state is None and any(map(_is_empty_folder, own))
             if back.found and back.state == seen.state and not chmodded and not made:
                 continue
             self._aim(plan, path, seen, Seen(state=back.state, mode=back.mode), back.found)
@@ -503,7 +503,7 @@ def _way_to_head(change: RepositoryChange) -> str:
     )
 
 
-def _is_empty_folder(path: str) -> bool:
+def _is_empty_folder(path: Path) -> bool:
     try:
         return not os.listdir(path)
     except OSError:

@@ -222,11 +222,11 @@ def test_folders_made_for_a_file_go_with_it(work: Work) -> None:
     assert work.tree() == {**work.after, "deep/mine.txt": "mine"}
 
 
-def test_folders_made_before_a_kill_go_without_their_file(work: Work) -> None:
+@pytest.mark.parametrize("made", ["other", "other/er"])
+def test_folders_made_before_a_kill_go_without_their_file(work: Work, made: str) -> None:
     kept = work.opened()
-    new = work.project / "other" / "er" / "new.txt"
-    kept.keep(2, str(new))
-    new.parent.mkdir(parents=True)
+    kept.keep(2, str(work.project / "other" / "er" / "new.txt"))
+    (work.project / made).mkdir(parents=True)
 
     work.opened().undo()
 
