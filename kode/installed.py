@@ -75,8 +75,8 @@ class Plugin:
     memory: Mapping[str, str] = field(default_factory=dict)
     """Memory systems: name → the class, called with the config's `memory` section."""
     exports: Mapping[str, str] = field(default_factory=dict)
-    """Formats of `kode session export`: name → a function of the path of a session's file that
-    returns text, or an `ExportFile`."""
+    """Formats of `kode session export`: name → a function of a `Transcript` that returns text, or
+    an `ExportFile`."""
     imports: Mapping[str, str] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""

@@ -269,6 +269,8 @@ class Conversation:
                 for tool in (*own, *(one for one in reachable if one.name in declared | offered))
                 if self.only_tools is None or tool.name in self.only_tools
             )
+            if self.plugged is not None:
+                tools = self.plugged.without_clashes(tools)
             _check_names(tools)
             self.agent = replace(self.agent, tools=tools, servers=self._servers())
             self._name_idle_rules()

@@ -4,10 +4,12 @@ A plug-in that fails costs a line on the screen and what it would have added, ne
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kode import installed
 from kode.config.plugin_settings import settings_of
@@ -23,6 +25,8 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.config import Config
+
+T = TypeVar("T")
 
 CLOSE_S = 5.0
 """How long the end of a conversation waits for one subscriber."""
@@ -45,7 +49,7 @@ class Opened:
     """An instance of the plug-in's settings model; None without one."""
     place: Workplace
     emit: Emit
-    now: "Now"
+    now: Now
 
     @property
     def session(self) -> Session:
@@ -101,7 +105,7 @@ class Plugged:
     opened: tuple[tuple[Plugin, Opened], ...] = ()
     emit: Emit
     """Emits to the conversation and to every subscriber."""
-    heard: tuple[Subscriber, ...] = ()
+    heard: "tuple[_Guarded, ...]" = ()
     tools: tuple[Tool, ...] = ()
 
     def of(self, plugin: Plugin) -> Opened | None:
@@ -113,21 +117,24 @@ class Plugged:
         found: dict[str, str] = {}
         for plugin, opened in self.opened:
             if plugin.sections:
-                given = _called(plugin, plugin.sections, opened) or {}
-                found |= {f"x-{plugin.name}-{name}": text for name, text in given.items()}
+                found |= _tried(plugin, opened.emit, partial(_sections, plugin, opened)) or {}
         return found
+
+    def without_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """The tools of a session but for those of plug-ins whose name another one has, too."""
+        times, own = Counter(tool.name for tool in tools), set(map(id, self.tools))
+        for name in {tool.name for tool in self.tools if times[tool.name] > 1}:
+            self.emit(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
+        return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
 
     async def close(self) -> None:
         """Lets each subscriber finish. Never raises."""
         for subscriber in self.heard:
-            closing = getattr(subscriber, "aclose", None)
-            if closing is None:
-                continue
             try:
                 async with asyncio.timeout(CLOSE_S):
-                    await closing()
+                    await subscriber.aclose()
             except Exception as error:
-                self.emit(Notice(text=f"A plug-in did not end well: {error!r}"))
+                self.emit(Notice(text=_fault(subscriber.plugin, error)))
 
 
 def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) -> Plugged:
@@ -136,37 +143,26 @@ def plug_in(config: "Config", place: Workplace, emit: Emit, session: Session) ->
         if one.fault:
             emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
     now = Now(session)
-    opened = []
+    opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
     for plugin in installed.plugins():
-        if plugin.tools or plugin.sections or plugin.subscriber or plugin.slash:
-            try:
-                opened.append((plugin, _open(plugin, config, place, emit, now)))
-            except ConfigError as error:
-                emit(Notice(text=f"The plug-in {plugin.name} is not used: {error}"))
-    heard = [
-        _Guarded(plugin.name, subscriber, emit)
-        for plugin, one in opened
-        if plugin.subscriber and (subscriber := _called(plugin, plugin.subscriber, one))
-    ]
-    tools = [
-        tool
-        for plugin, one in opened
-        if plugin.tools
-        for tool in _tools(plugin, _called(plugin, plugin.tools, one) or (), emit)
-    ]
+        if not (plugin.tools or plugin.sections or plugin.subscriber or plugin.slash):
+            continue
+        seen = _tried(plugin, emit, partial(_open, plugin, config, place, emit, now))
+        if seen is None:
+            continue
+        opened.append((plugin, seen))
+        if plugin.subscriber and (ear := _tried(plugin, emit, partial(_subscriber, plugin, seen))):
+            heard.append(ear)
+        if plugin.tools:
+            tools += _tried(plugin, emit, partial(_tools, plugin, seen)) or ()
 
     def to_all(event: Event) -> None:
         emit(event)
         for subscriber in heard:
             subscriber(event)
 
-    return Plugged(
-        now=now,
-        opened=tuple(opened),
-        emit=to_all if heard else emit,
-        heard=tuple(heard),
-        tools=tuple(tools),
-    )
+    out = to_all if heard else emit
+    return Plugged(now=now, opened=tuple(opened), emit=out, heard=tuple(heard), tools=tuple(tools))
 
 
 def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: Now) -> Opened:
@@ -177,20 +173,26 @@ def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: N
     return Opened(plugin=plugin.name, settings=settings, place=place, emit=emit, now=now)
 
 
-def _tools(plugin: Plugin, given: Iterable[Any], emit: Emit) -> list[Tool]:
+def _sections(plugin: Plugin, opened: Opened) -> dict[str, str]:
+    given = installed.load(plugin, plugin.sections)(opened)
+    return {f"x-{plugin.name}-{name}": str(text) for name, text in given.items()}
+
+
+def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded":
+    return _Guarded(plugin, installed.load(plugin, plugin.subscriber)(opened), opened.emit)
+
+
+def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
+    given = installed.load(plugin, plugin.tools)(opened)
+    return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
+
+
+def _tried(plugin: Plugin, emit: Emit, make: Callable[[], T]) -> T | None:
+    """What a plug-in's code makes; None, and a notice, if it fails."""
     try:
-        return [one if isinstance(one, Tool) else plain_tool(one) for one in given]
+        return make()
     except Exception as error:
         emit(Notice(text=_fault(plugin, error)))
-        return []
-
-
-def _called(plugin: Plugin, where: str, opened: Opened) -> Any:
-    """What a plug-in's function returns; None, and a notice, if it fails."""
-    try:
-        return installed.load(plugin, where)(opened)
-    except Exception as error:
-        opened.emit(Notice(text=_fault(plugin, error)))
         return None
 
 
@@ -206,10 +208,10 @@ def _fault(plugin: Plugin, error: Exception) -> str:
 class _Guarded:
     """A subscriber that is dropped at its first fault."""
 
-    name: str
+    plugin: Plugin
     subscriber: Subscriber
     emit: Emit
-    failed: bool = field(default=False)
+    failed: bool = False
 
     def __call__(self, event: Event) -> None:
         if self.failed:
@@ -218,16 +220,9 @@ class _Guarded:
             self.subscriber(event)
         except Exception as error:
             self.failed = True
-            self.emit(
-                Notice(
-                    text=f"The plug-in {self.name} failed and hears nothing more: "
-                    f"{type(error).__name__}: {error} (`kode plugin disable {self.name}` turns it "
-                    "off)."
-                )
-            )
+            self.emit(Notice(text=_fault(self.plugin, error)))
 
     async def aclose(self) -> None:
         """Passes the end on to a subscriber that wants to know it."""
-        closing = getattr(self.subscriber, "aclose", None)
-        if closing is not None and not self.failed:
-            await closing()
+        if not self.failed and hasattr(self.subscriber, "aclose"):
+            await self.subscriber.aclose()
