@@ -61,10 +61,9 @@ from kode.engine.context import (
     open_context,
 )
 from kode.engine.fence import fence_text
-from kode.engine.tokens import tokens_of_text
 from kode.engine.trial import settle_ended
 from kode.engine.turn import run_turn, save_memory_state
-from kode.engine.window import Window, memory_sent, window_of
+from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Notice, SessionStarted, TurnEnded
 from kode.extensions.brought import Brought, in_use
@@ -594,21 +593,15 @@ class Conversation:
         return ""
 
     async def memory_command(self, argv: Sequence[str], *, undo: str = "kode memory undo") -> str:
-        """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory used`, which shows
-        what the last request contained of it, and `/memory reload`, which renders the system prompt
-        again. `undo` is the command that the text names for undoing a change. Raises: KodeError."""
+        """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory reload`, which
+        renders the system prompt again. `undo` is the command that the text names for undoing a
+        change. Raises: KodeError."""
         from kode.memory.commands import memory_command
-        from kode.memory.used import used
 
         await self.open()
         if list(argv) == ["reload"]:
             await open_context(self.agent, self.context, "resume")
             return "The next message tells the model what has changed in memory."
-        if list(argv) == ["used"]:
-            sent = memory_sent(self.agent, self.context)
-            if sent is None:
-                return "No request has been answered in this session yet."
-            return used(self.agent.memory, *sent, tokens_of_text)
         return await memory_command(self.agent.memory, list(argv), undo=undo)
 
     async def opened_memory(self) -> MemorySystem:

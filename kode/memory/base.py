@@ -26,9 +26,9 @@ from kode.contracts import (
 )
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
 from kode.events import MemoryChanged, Notice
-from kode.memory import frame, standing, uses
+from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
-from kode.memory.lineage import Entry, Place
+from kode.memory.lineage import Entry
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.messages import Message, shorten
@@ -267,7 +267,6 @@ class BaseMemory(NullMemory, ABC):
         """Every change, with its undo."""
         self._turn = 0
         self.asked = ""
-        self._answers: list[str] = []
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
@@ -282,7 +281,6 @@ class BaseMemory(NullMemory, ABC):
         return self._context.project_root or paths.project_root(self._context.cwd)
 
     async def close(self, grace_s: float) -> None:
-        await self._count_uses()
         await self._work.close(grace_s)
 
     # ── for a person ─────────────────────────────────────────────────────────────────────────────
@@ -382,10 +380,6 @@ class BaseMemory(NullMemory, ABC):
         has none."""
         raise lacking(self.name, "review")
 
-    def given(self) -> set[Place]:
-        """Entries that this session brought up because they were relevant."""
-        return set()
-
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""
         return True
@@ -398,18 +392,6 @@ class BaseMemory(NullMemory, ABC):
     def _hear(self, turn: Turn) -> None:
         """Sets the turn that further changes belong to."""
         self._turn, self.asked = turn.number, shorten(turn.text, WORDS_CHARS)
-        if turn.answer:
-            self._answers.append(turn.answer)
-
-    async def _count_uses(self) -> None:
-        """Counts once which entries the session's answers named; a failed count is retried
-        later."""
-        if self._context.read_only or self._context.session_id is None or not self._answers:
-            return
-        answers, self._answers = self._answers, []
-        root, given = self._context.root, self.given()
-        with suppress(KodeError):
-            await uses.count_session(root, self.system, self.facts(), answers, given)
 
     def _author(
         self,

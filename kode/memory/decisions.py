@@ -5,7 +5,7 @@ from datetime import date
 
 from kode.contracts import MemorySystem
 from kode.errors import MemoryRefused
-from kode.memory import approvals, uses
+from kode.memory import approvals
 from kode.memory.base import BaseMemory, Outcome
 from kode.memory.guarded import kept_in
 from kode.memory.lineage import trace
@@ -38,8 +38,6 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")
     kept = kept_in(system, "review")
     done = await _carry_out(kept, found, made)
-    if made == "keep":
-        await uses.keep(kept.history.path.parent, kept.name, found.entries[0], done.change_id)
     return Decided(text=done.in_words(), change_id=done.change_id)
 
 

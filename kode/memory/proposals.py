@@ -1,9 +1,8 @@
 """Proposed memories that wait for a person's approval: files in `proposed/` of the memory folder.
 
 They come from a program (`kode mcp serve --memory-only`), an import of another agent's memory, or
-kode, from a person's own words (`stated`, which alone quotes them before). All other text counts as
-outside text, which no model reads. The folder is shared by all systems; an approved proposal is
-stored by the current one, as if the person had typed it.
+an older kode, from a person's own words (`own`). No model reads them. The folder is shared by all
+systems; an approved proposal is stored by the current one, as if the person had typed it.
 """
 
 import json

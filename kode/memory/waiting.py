@@ -4,19 +4,19 @@
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal
 
-from kode.memory import stale, uses
+from kode.memory import stale
 from kode.memory.base import UNDO, BaseMemory, Waiting, undo_with
 from kode.memory.lineage import Chain, Entry, Fate, steps, superseded
 from kode.memory.stale import Doubt
 from kode.memory.why import NOT_RECORDED, describe, ended, quoted
 
-Group = Literal["approval", "contradiction", "near", "stale", "expired", "unused"]
-Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "keep", "remove"]
+Group = Literal["approval", "contradiction", "near", "stale", "expired"]
+Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
 
 HEADS: Mapping[Group, str] = {
     "approval": "waiting for approval",
@@ -24,7 +24,6 @@ HEADS: Mapping[Group, str] = {
     "near": "may say the same, or contradict each other",
     "stale": "may be stale",
     "expired": "expired, not shown to a model",
-    "unused": f"no answer has named it in {uses.SESSIONS} sessions",
 }
 """The groups, in the order to ask about them."""
 
@@ -41,7 +40,6 @@ CHOICES: Mapping[Group, Mapping[Choice, str]] = {
     "near": _PAIR,
     "stale": {"confirm": "still true", "remove": "remove"},
     "expired": {"confirm": "still true, without expiry", "remove": "remove"},
-    "unused": {"keep": f"keep for {uses.SESSIONS} more sessions", "remove": "remove"},
 }
 """The choices of each group, worded for a person."""
 
@@ -94,8 +92,7 @@ def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Ite
     standing = {entry.place: entry for entry in system.entries()}
     pairs = list(_pairs(system, chain, standing))
     doubted = list(_doubted(system, standing, today))
-    unused = list(_unused(system, chain, {place for one in doubted for place in _places(one)}))
-    found += [one for group in HEADS for one in (*pairs, *doubted, *unused) if one.group == group]
+    found += [one for group in HEADS for one in (*pairs, *doubted) if one.group == group]
     return found
 
 
@@ -171,17 +168,6 @@ def _doubted(
             text = f"{_named(entry)}\n  {doubt.why}: {describe(change)}"
             group: Group = "expired" if doubt.expired else "stale"
             yield Item(group=group, texts=(text,), entries=(entry,), doubt=doubt)
-
-
-def _unused(system: BaseMemory, chain: Chain, doubted: set[tuple[str, str]]) -> Iterator[Item]:
-    facts = [entry for entry in system.facts() if entry.place not in doubted]
-    for entry in uses.unused(system.history, system.name, facts):
-        text = f"{_named(entry)}\n  {_came(chain, entry)}"
-        yield Item(group="unused", texts=(text,), entries=(entry,))
-
-
-def _places(item: Item) -> Iterable[tuple[str, str]]:
-    return (entry.place for entry in item.entries)
 
 
 def _named(entry: Entry) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kode.errors import MemoryRefused, ToolError
-from kode.memory import approvals, uses
+from kode.memory import approvals
 from kode.memory.commands import memory_command
 from kode.memory.decisions import chain_of, decide, items_of
 from kode.memory.history import Author
@@ -156,48 +156,6 @@ async def test_an_expired_fact_confirmed_as_true_is_shown_again(tmp_path):
     assert "away" in (await system.inject("start")).system
 
 
-async def sessions(root, count, answer="done"):
-    for _ in range(count):
-        system = await opened(root)
-        await system.after_turn(turn(1, answer=answer))
-        await system.close(1.0)
-
-
-async def test_a_fact_unused_for_thirty_sessions_is_asked_about_once(tmp_path):
-    system = await opened(tmp_path)
-    await memory_command(system, ["add", "user", "likes green tea best"])
-    await memory_command(system, ["add", "user", "deploys with Ansible only"])
-    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible, as always")
-    assert await waiting(system) == []
-    await sessions(tmp_path, 2, "Well, it deploys with Ansible.")
-    assert await waiting(system) == [("unused", ("likes green tea best",))]
-
-    done = await chosen(system, "keep")
-
-    assert await waiting(system) == []
-    await sessions(tmp_path, uses.SESSIONS - 1, "it deploys with Ansible")
-    assert await waiting(system) == []
-    await memory_command(system, ["undo", done.change_id])
-    assert await waiting(system) == [("unused", ("likes green tea best",))]
-
-
-async def test_the_counts_can_be_thrown_away(tmp_path):
-    system = await opened(tmp_path)
-    await memory_command(system, ["add", "user", "likes green tea best"])
-    await sessions(tmp_path, uses.SESSIONS + 1)
-    (tmp_path / "memory" / "uses" / "uses.json").write_text("{spoiled")
-
-    assert await waiting(system) == []
-    await sessions(tmp_path, 1)
-    assert facts(tmp_path) == ("likes green tea best",)
-
-
-async def test_a_session_without_an_answer_counts_for_nothing(tmp_path):
-    await sessions(tmp_path, 1, answer="")
-
-    assert not (tmp_path / "memory" / "uses").exists()
-
-
 async def test_a_proposal_is_approved_or_dropped_and_both_are_undoable(tmp_path):
     system = await opened(tmp_path)
     proposals = Proposals(tmp_path / "memory")
@@ -305,23 +263,6 @@ async def test_citing_a_vault_line_again_only_clears_its_mark(tmp_path, by):
     assert await waiting(system) == []
     assert vault_life.file(tmp_path, "facts/app.md").read_text() == before
     assert "May be stale" not in await vault_life.use(system, "memory_read", path="facts/app.md")
-
-
-async def test_an_unused_line_of_a_journal_is_kept_or_removed(tmp_path):
-    system = await journal_life.opened(tmp_path)
-    await memory_command(system, ["add", "memory", "likes green tea best"])
-    for _ in range(uses.SESSIONS + 1):
-        session = await journal_life.opened(tmp_path)
-        session._hear(turn(1, answer="done"))
-        await session.close(1.0)
-    line = ("unused", ("- likes green tea best",))
-    assert await waiting(system) == [line]
-
-    for choice in ("keep", "remove"):
-        done = await chosen(system, choice)
-        assert await waiting(system) == []
-        await memory_command(system, ["undo", done.change_id])
-        assert await waiting(system) == [line]
 
 
 async def a_waiting_note(root):

@@ -133,7 +133,6 @@ def memory_choices(before: tuple[str, ...]) -> Iterable[Choice]:
     commands = subcommands(parser)
     if not before:
         yield from ((name, what) for name, (_, what) in commands.items())
-        yield ("used", "entries in the last request, and their cost")
         yield ("reload", "show changes to the model now")
         return
     if before[0] in commands:

@@ -23,7 +23,6 @@ KEYS: Mapping[str, str] = {
     "second": "2",
     "both": "b",
     "confirm": "t",
-    "keep": "k",
     "remove": "r",
 }
 """Choice → its key."""

@@ -229,7 +229,7 @@ COMMANDS = {
         Command("/init", "write AGENTS.md for this project, or improve it", write_instructions),
         Command("/review", "review uncommitted changes, or a branch: /review [BRANCH]", review),
         Command(
-            "/memory", "show or change memory: /memory [show|search|why|used|undo ...]", memory
+            "/memory", "show or change memory: /memory [show|search|why|review|undo ...]", memory
         ),
         Command("/remember", "remember something: /remember [TARGET:] TEXT, or #TEXT", remember),
         Command(

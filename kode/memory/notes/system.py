@@ -44,7 +44,6 @@ from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
 from kode.memory.stale import Doubt
-from kode.memory.stated import asks_to_remember
 from kode.messages import Message
 
 ABOUT_CONTEXT = "What kode remembers from earlier sessions."
@@ -57,6 +56,13 @@ MOST_SHOWN = 500
 
 _SENSITIVE = "n.sensitivity = 'sensitive'"
 _FAULTS = (MemoryRefused, StorageError, BusyError)
+
+
+def is_command(text: str) -> bool:
+    """Whether a message is the command `remember TEXT`: it begins with that word, and a text
+    follows. The word anywhere else asks for nothing."""
+    command, *said = text.split(maxsplit=1) or [""]
+    return bool(said) and command.rstrip(":,").lower() == "remember"
 
 
 class Notes(NotesByHand):
@@ -155,7 +161,7 @@ class Notes(NotesByHand):
         self._tainted = self._tainted or turn.tainted
         if self._context.read_only:
             return
-        if asks_to_remember(turn.text) and not self._wrote_in_turn:
+        if is_command(turn.text) and not self._wrote_in_turn:
             await self._keep_asked(turn.text)
         if jobs.is_job(turn):
             await self._keep_job(turn)
@@ -276,9 +282,6 @@ class Notes(NotesByHand):
         return (
             "check memory.notes.url, and that the server runs; until then kode works with its copy"
         )
-
-    def given(self) -> set[Place]:
-        return {("notes", id) for id in self._shown}
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 

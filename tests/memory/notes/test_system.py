@@ -219,7 +219,7 @@ async def test_the_snapshot_has_soul_rules_and_normal_notes(tmp_path):
 # ── what is kept by itself ───────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("asked", ["please remember: I use fish", "note, remember: I use fish"])
+@pytest.mark.parametrize("asked", ["remember I use fish", "Remember: I use fish"])
 async def test_a_wish_to_remember_becomes_a_thirty_day_log_note(tmp_path, asked):
     clock = Clock()
     events = []
@@ -242,7 +242,7 @@ async def test_a_wish_is_the_persons_only_in_their_own_session(tmp_path, outside
     """In a session for another agent, what is said is said by that agent."""
     system = await opened(tmp_path, tainted=lambda: outside)
 
-    await system.after_turn(turn(1, "please remember: I use fish"))
+    await system.after_turn(turn(1, "remember: I use fish"))
 
     (change,) = system.history.tail(1).changes
     assert change.who == who
@@ -253,7 +253,7 @@ async def test_a_wish_is_the_persons_only_in_their_own_session(tmp_path, outside
 async def test_a_note_that_waits_is_found_by_nobody(tmp_path):
     """Other agents search with the same question as a person."""
     system = await opened(tmp_path, tainted=lambda: True)
-    await system.after_turn(turn(1, "please remember: I use fish"))
+    await system.after_turn(turn(1, "remember: I use fish"))
     assert len(await system.waiting()) == 1
 
     assert await system.search("fish", 5) == []

@@ -184,12 +184,12 @@ async def test_a_choice_that_is_none_changes_nothing(browser):
     assert "Contradict each other" in words_of(browser.get("/memory"))
 
 
-async def test_counts_by_source_and_use_lead_to_their_entries(browser):
+async def test_counts_by_source_lead_to_their_entries(browser):
     await contradicting(browser)
     page = browser.get("/memory")
-    assert "You said so 0 0 1" in words_of(page)
+    assert "You said so 1" in words_of(page)
 
-    said = words_of(browser.get("/memory?source=said&use=uncounted"))
+    said = words_of(browser.get("/memory?source=said"))
 
     assert "1 entry shown" in said
     assert "the port is 80 facts/user.md" in said
