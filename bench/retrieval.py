@@ -6,7 +6,7 @@ PATH is a file or folder of conversations in the form of LoCoMo
 Long conversations with questions and the turns that answer them. All of it is put into an open
 memory, as the system keeps such texts, and found by the search that a person and the model get:
 turns in each system that keeps what was said in a row, sessions and their summaries as episodes of
-the tiered system. Beside them, in the same run: words alone, the projection, recency. Questions of
+the tiered system. Beside them, in the same run: words alone, recency. Questions of
 categories 1 to 4 count (5 has no answer in the conversation).
 """
 
@@ -253,16 +253,6 @@ def recency(texts: Sequence[str]) -> RankFunction:
     return lambda query: order
 
 
-def projection(texts: Sequence[str]) -> RankFunction:
-    """The local vectors alone, without document frequencies."""
-    import numpy as np
-
-    from kode.memory.embed import embed
-
-    matrix = embed(texts)
-    return lambda query: [int(i) for i in np.argsort(-(matrix @ embed([query])[0]))]
-
-
 def words(texts: Sequence[str]) -> RankFunction:
     """Words alone, each text by itself."""
     alone = [Text("", text) for text in texts]
@@ -270,7 +260,7 @@ def words(texts: Sequence[str]) -> RankFunction:
     return lambda query: [one.index for one in rank(query, alone, now, k=HITS)]
 
 
-BASELINES = {"words": words, "projection": projection, "recency": recency}
+BASELINES = {"words": words, "recency": recency}
 
 
 async def measure(conversations: Sequence[Conversation]) -> dict[str, Any]:

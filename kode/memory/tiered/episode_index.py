@@ -18,7 +18,7 @@ from kode.contracts import MemoryContext
 from kode.errors import StorageError
 from kode.memory import index, rank, terms, when
 from kode.memory.cache import CacheFile
-from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.embed import Embedder
 from kode.memory.index import Able, Source, TextIndex
 from kode.memory.rank import Ranked, Text
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles, valid_id
@@ -54,13 +54,11 @@ _ALL = Source("SELECT place, since, until, '' AS row FROM episodes")
 class EpisodeIndex:
     """Search over the episodes of one memory."""
 
-    def __init__(self, context: MemoryContext, embedder: Embedder) -> None:
+    def __init__(self, context: MemoryContext, embedder: Embedder | None) -> None:
         self.files = EpisodeFiles(context.root / "episodes")
         self.project = paths.path_hash(context.project_root or paths.project_root(context.cwd))
         self._embedder = embedder
-        self._is_neural = not isinstance(embedder, LocalEmbedder)
-        self._space = embedder.name
-        """Of the configured embedder, even while another replaces it."""
+        self._space = embedder.name if embedder else ""
         self._now = context.now
         self._read_only = context.read_only
         path = self.files.folder / ".search" / "episodes.sqlite"
@@ -175,7 +173,7 @@ class EpisodeIndex:
                     "INSERT INTO episodes (id, stamp, since, until, project) "
                     "VALUES (?, ?, ?, ?, ?) RETURNING place"
                 )
-                if self._is_neural and vector is None:
+                if self._embedder and vector is None:
                     stamp = ""  # the server failed: `refresh` tries again
                 row = (episode.session_id, stamp, since, until, episode.project)
                 ((place,),) = self._cache.rows(sql, row)
@@ -232,10 +230,8 @@ class EpisodeIndex:
 
     async def _vectors(self, texts: list[str]) -> "list[Vector | None]":
         nothing: list[Vector | None] = [None] * len(texts)
-        if not self._is_neural or not texts:
-            return nothing
-        matrix = await self._embedder.embed(texts)
-        return list(matrix) if self._embedder.is_neural else nothing
+        matrix = await self._embedder.embed(texts) if self._embedder and texts else None
+        return nothing if matrix is None else list(matrix)
 
     def _read_newest(self) -> list[Episode]:
         ids = self.files.session_ids()[-NEWEST_READ:]

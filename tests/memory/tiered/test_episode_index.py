@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kode.memory import rank as ranking
-from kode.memory.embed import LocalEmbedder
 from kode.memory.rank import Text
 from kode.memory.tiered import episode_index
 from kode.memory.tiered.episode_files import Episode, EpisodeFiles
@@ -49,7 +48,7 @@ def written(folder: Path, *episodes: Episode) -> EpisodeFiles:
 
 def index_of(folder: Path, *, embedder=None, read_only: bool = False) -> EpisodeIndex:
     context = memory_context(folder, now=lambda: NOW, read_only=read_only)
-    return EpisodeIndex(replace(context, root=folder.parent), embedder or LocalEmbedder())
+    return EpisodeIndex(replace(context, root=folder.parent), embedder)
 
 
 def filled(folder: Path) -> EpisodeIndex:
@@ -209,7 +208,7 @@ async def test_a_search_costs_the_same_however_long_its_query(folder):
 class Fruit:
     """A model that knows fruit from whales."""
 
-    name, dims, is_neural = "fruit", 2, True
+    name, dims = "fruit", 2
 
     async def embed(self, texts):
         rows = [[1, 0] if "apple" in text or "fruit" in text else [0, 1] for text in texts]
