@@ -1,7 +1,7 @@
 """From a query to notes in order: by the index of words and vectors, and by time.
 
-The vectors of a configured embedder are fused in. Without FTS5 the newest notes are ranked one by
-one. A query that matches nothing gives nothing.
+The vectors of a configured embedder are fused in. Without FTS5 the notes are ranked one by one. A
+query that matches nothing gives nothing.
 """
 
 import json
@@ -92,9 +92,6 @@ class NoteVectors:
         return 1
 
 
-NEWEST_WITHOUT_INDEX = 500
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     note: Note
@@ -116,7 +113,7 @@ async def search(
 ) -> list[Found]:
     """At most `wanted.limit` active notes, best first. Raises: MemoryRefused, StorageError."""
     if not store.database.has_words():
-        notes = store.get(replace(wanted, limit=NEWEST_WITHOUT_INDEX))
+        notes = store.get(replace(wanted, limit=len(store.database.index)))
         tagged = (replace(note, content=" ".join((note.content, *note.tags))) for note in notes)
         texts = [text_of(note) for note in tagged]
         ranked = rank.rank(query, texts, store.now(), k=wanted.limit, typo_chars=typo_chars)
