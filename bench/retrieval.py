@@ -176,14 +176,13 @@ async def turns_found(name: str, conversation: Conversation, root: Path) -> Sear
 
 
 async def as_notes(system: Notes, conversation: Conversation) -> None:
-    """Each turn a note on it, as those on jobs are."""
+    """Each turn a note of its session."""
     rows = zip(conversation.turn_ids, conversation.turns, conversation.times, strict=True)
     notes = [
         Note(
             id=f"{number:016x}",
             content=text,
-            kind="summary",
-            job_id=id.replace(":", "#"),
+            kind="log",
             created_at=stamp(at),
             session=id.partition(":")[0],
             turn=number,
