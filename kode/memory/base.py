@@ -270,6 +270,11 @@ class BaseMemory(NullMemory, ABC):
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
 
     @property
+    def unread(self) -> int:
+        """How many texts the last search did not look at, for lack of time or of an index."""
+        return 0
+
+    @property
     def trouble(self) -> str:
         """What to do so that it works in full, where it does not, by the last `status`; "" where it
         does."""

@@ -30,7 +30,7 @@ from kode.memory.undo import Confirm, Following, undo_session
 from kode.memory.undo import undo as undo_change
 from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
-from kode.messages import first_of, shorten
+from kode.messages import first_of, plural, shorten
 
 TEXT_CHARS = 100
 LINES_SHOWN = 5
@@ -131,10 +131,11 @@ async def _run(
 
 async def _search(system: MemorySystem, query: str, k: int) -> str:
     hits = await system.search(query, max(1, k))
-    none = f"No matching memory for: {query}"
-    if not hits:
-        return none
-    lines = [] if hits[0].score else [none]
+    unread = system.unread if isinstance(system, BaseMemory) else 0
+    lines = [] if hits and hits[0].score else [f"No matching memory for: {query}"]
+    if unread:
+        notes = plural(unread, "session note")
+        lines.append(f"({notes} not looked at yet: search again, or run `kode memory search`)")
     lines += [
         f"{hit.score:5.2f}  [{hit.where}] {shorten(hit.text, 2 * TEXT_CHARS)}"
         + (f"  ({hit.why})" if hit.why else "")

@@ -93,7 +93,7 @@ class Notes(NotesByHand):
         )
         self.writer = NoteWriter(self.store, self._writing, settings.notes)
         self.vectors = NoteVectors(self.store, embedder)
-        if address is not None:
+        if address is not None and embedder is not None:
             self.vectors = TeamVectors(
                 self.store, embedder, address, settings.embedding, self._work.start, self._notice
             )
@@ -262,11 +262,6 @@ class Notes(NotesByHand):
         """A tool has written: it needs a vector, and the trigger needs not write it again."""
         self._wrote_in_turn = True
         self._work.start(self._make_vectors())
-
-    async def make_vectors(self) -> None:
-        """Of all notes that have none, where that costs no request; else maintenance does."""
-        while self.vectors.is_local and await self.vectors.make_missing():
-            pass
 
     async def show(self) -> str:
         return pack.show(self.store, pack.agent_context(self.store))

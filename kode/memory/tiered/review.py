@@ -15,7 +15,7 @@ from statistics import median
 
 from kode import durable
 from kode.memory import terms
-from kode.memory.embed import Embedder, LocalEmbedder
+from kode.memory.embed import Embedder
 from kode.memory.stored import locked, read_row
 
 MAX_PAIRS = 40
@@ -196,15 +196,14 @@ def local_nearness(new: str, entries: Sequence[str]) -> list[float]:
     ]
 
 
-async def cosines(embedder: Embedder, text: str, entries: Sequence[str]) -> list[float] | None:
-    """Similarity to each entry between 0 and 1, by a neural embedder, on the scale of the
-    thresholds; None for the built-in one, which knows no more than the words."""
-    if isinstance(embedder, LocalEmbedder):
-        return None
-    # One call: between two the server may fail, and their vectors be in two spaces. The embedder
-    # caches by content, so the fixed texts cost one request in a lifetime.
-    vectors = await embedder.embed([*TEXTS, text, *entries])
-    if not embedder.is_neural:
+async def cosines(
+    embedder: Embedder | None, text: str, entries: Sequence[str]
+) -> list[float] | None:
+    """Similarity to each entry between 0 and 1, by an embedder, on the scale of the thresholds;
+    None without one, or while its server fails."""
+    # The embedder caches by content, so the fixed texts cost one request in a lifetime.
+    vectors = await embedder.embed([*TEXTS, text, *entries]) if embedder else None
+    if vectors is None:
         return None
     known = len(TEXTS)
     band = thresholds([float(vectors[at] @ vectors[at + 1]) for at in range(0, known, 2)])

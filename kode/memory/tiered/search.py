@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import zip_longest
 from operator import itemgetter
 
 from kode.contracts import Hit
@@ -53,11 +54,12 @@ class Searcher:
         facts = [Text(file.label, entry) for file in files for entry in file.shown]
         found = await self._finder.find(query, facts, k)
         found += await self._find_archived(query, k, files)
+        noted: list[Found] = []
         for session_id, ranked in await self._index.search(query, 2 * max(k, CANDIDATES)):
             episode = self._index.files.read(session_id)
             if episode is not None and episode.recallable:
-                found.append((_text(episode), ranked))
-        found.sort(key=lambda one: -one[1].score)
+                noted.append((_text(episode), ranked))
+        found = facts_first(found, noted)
 
         async def pool() -> list[Text]:
             newest = [_text(e) for e in await self._index.newest(POOL) if e.recallable]
@@ -179,6 +181,19 @@ def _in_archives(files: Sequence[FactFile]) -> list[Place]:
 def _fingerprint(entry: str) -> str:
     """A short key that distinguishes shown facts from session ids."""
     return hashlib.sha256(entry.encode(errors="replace")).hexdigest()[:16]
+
+
+def facts_first(facts: Sequence[Found], noted: Sequence[Found]) -> list[Found]:
+    """Alternates facts and notes on sessions, each best first, beginning with a fact: it says what
+    holds, a note what was said on its day. Scores of the two cannot be compared. Facts that share
+    only common words come last."""
+    facts = sorted(facts, key=lambda one: -one[1].score)
+    telling = [one for one in facts if fits(one[1])]
+    pairs = zip_longest(telling, noted)
+    return [
+        *(one for pair in pairs for one in pair if one),
+        *(o for o in facts if o not in telling),
+    ]
 
 
 def newest_first(found: Sequence[tuple[str, Ranked]]) -> list[tuple[str, Ranked]]:

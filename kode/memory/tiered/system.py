@@ -164,7 +164,13 @@ class Tiered(FactMemory):
             await self._index.refresh()
             await self._work.finish(self._episodes.finish_pending(lambda: self._work.is_closing))
 
+    @property
+    def unread(self) -> int:
+        return self._index.unread
+
     async def search(self, query: str, k: int) -> list[Hit]:
+        if self._context.session_id is None:  # a person waits for an answer that looked everywhere
+            await self._index.refresh()
         return await self._searcher.search(query, k, self.layers())
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:

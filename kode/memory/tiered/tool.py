@@ -88,6 +88,8 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
     about = "What memory holds on this, best first."
     if not hits or not hits[0].score:
         none = f"No matching fact or episode for: {query}"
+        if facts.unread:
+            none += f" ({facts.unread} episodes were not looked at yet: search again)"
         if not hits:
             return ToolOutput(text=none, summary="no match")
         about = f"{none}. These are the newest episodes."

@@ -91,7 +91,6 @@ async def test_sensitive_expired_and_replaced_notes_are_shown_nowhere(tmp_path):
     await keep(system, "parser stale three", stability="volatile", ttl_days=1, **rule)
     (old,) = await keep(system, "parser stale four")
     await system.writer.update(old.id, "parser fresh")
-    await system.make_vectors()
     clock.pass_(days=2)
 
     seen = [
@@ -529,7 +528,6 @@ async def test_recall_finds_by_tag_and_misspelling_or_says_nothing_matches(tmp_p
     system = await opened(tmp_path)
     await keep(system, "the staging database listens on port 5433", tags=("ops",))
     await keep(system, "the database of the tests is sqlite", "uses kubernetes")
-    await system.make_vectors()
 
     tagged = await use(system, "recall", query="database", tags=["ops"])
     misspelled = await use(system, "recall", query="kubernets")
@@ -636,20 +634,18 @@ async def test_a_reader_can_look_and_change_nothing(tmp_path):
 class NeuralEmbedder:
     """Two themes as two directions; fails when told to."""
 
-    is_neural = True
     dims = 2
 
-    def __init__(self):
+    def __init__(self, name="neural"):
+        self.name = name
         self.failing = False
         self.texts = []
 
-    @property
-    def name(self):
-        return "local-256" if self.failing else "neural"
-
-    async def embed(self, texts, idf=None):
+    async def embed(self, texts):
         import numpy as np
 
+        if self.failing:
+            return None
         self.texts += texts
         rows = [
             [1.0, 0.0] if any(w in t for w in ("car", "automobile", "drive")) else [0.0, 1.0]
@@ -707,9 +703,9 @@ async def test_sensitive_text_goes_to_no_embedding_server(tmp_path):
 
 
 async def test_vectors_of_another_model_are_made_anew_and_never_compared(tmp_path):
-    system = await opened(tmp_path)
+    system = with_embedder(await opened(tmp_path), NeuralEmbedder("another"))
     await keep(system, "the automobile is red")
-    await system.make_vectors()
+    await system.vectors.make_missing()
     changed = with_embedder(await opened(tmp_path), NeuralEmbedder())
 
     before = await changed.search("drive", 5)

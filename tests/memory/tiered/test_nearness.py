@@ -1,8 +1,9 @@
+import zlib
+
 import numpy as np
 import pytest
 
-from kode.memory.embed import LocalEmbedder
-from kode.memory.embed import embed as local
+from kode.memory import terms
 from kode.memory.tiered import review
 from kode.memory.tiered.facts import parse
 from tests.memory.life import notices, opened, settings, use, user_file, write_facts
@@ -12,24 +13,30 @@ class Crowded:
     """A neural embedder in miniature: all its cosines lie between 0.6 and 1."""
 
     name = "crowded"
-    dims = 257
+    dims = 65
 
     def __init__(self, *, up=True):
-        self.is_neural = up
+        self.up = up
         self.calls = []
 
-    async def embed(self, texts, idf=None):
+    async def embed(self, texts):
         self.calls.append(list(texts))
-        spread = local(texts) * np.sqrt(0.4)
+        if not self.up:
+            return None
+        rows = [np.zeros(64) for _ in texts]
+        for row, text in zip(rows, texts, strict=True):
+            for word in terms.telling(text):
+                row[zlib.crc32(word.encode()) % 64] += 1
+        spread = np.stack([row / (np.linalg.norm(row) or 1) for row in rows]) * np.sqrt(0.4)
         same = np.full((len(texts), 1), np.sqrt(0.6), dtype=np.float32)
         return np.hstack([spread, same]).astype(np.float32)
 
 
-async def test_the_built_in_embedder_leaves_it_to_the_merge():
-    assert await review.cosines(LocalEmbedder(), "a", ["b"]) is None
+async def test_the_words_decide_where_there_is_no_embedder():
+    assert await review.cosines(None, "a", ["b"]) is None
 
 
-async def test_an_unreachable_neural_embedder_also_leaves_it_to_the_merge():
+async def test_the_words_decide_where_the_embedder_fails():
     assert await review.cosines(Crowded(up=False), "a", ["b"]) is None
 
 
