@@ -23,10 +23,13 @@ async def test_a_job_that_ends_was_not_stopped(jobs):
     ends = []
 
     jobs.start(asyncio.sleep, 0, then=ends.append, what="Sleeping")
-    assert jobs.busy and jobs.doing == "Sleeping"
+    assert jobs.busy
+    assert jobs.doing == "Sleeping"
     await jobs.finish(10)
 
-    assert ends == [False] and not jobs.busy and jobs.doing == ""
+    assert ends == [False]
+    assert not jobs.busy
+    assert jobs.doing == ""
 
 
 async def test_a_stopped_job_says_so_and_is_no_failure(jobs, failures):
@@ -36,7 +39,8 @@ async def test_a_stopped_job_says_so_and_is_no_failure(jobs, failures):
     assert jobs.stop()
     await jobs.finish(10)
 
-    assert ends == [True] and failures == []
+    assert ends == [True]
+    assert failures == []
     assert not jobs.stop()
 
 
