@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.lines import cost_text as cost_text
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.lines import one_line as one_line
-    from kode.cli.screen.output import print_either as print_either
+    from kode.cli.screen.printer import print_either as print_either
     from kode.config import Config as Config
     from kode.config import Loaded as Loaded
     from kode.config import given_prices as given_prices
@@ -253,7 +253,7 @@ HOMES = {
     "Plugin": "kode.installed:Plugin",
     "plugin_pages": "kode.config.plugin_pages:pages",
     "pricing": "kode.providers.models:pricing",
-    "print_either": "kode.cli.screen.output:print_either",
+    "print_either": "kode.cli.screen.printer:print_either",
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",

@@ -14,7 +14,7 @@ from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
-from kode.cli.screen.output import print_either
+from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
 from kode.interrupts import cancelled_by_signals
 
@@ -28,8 +28,8 @@ LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
 """Flags that only apply to live runs: without `--from` these start at the first step."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode replay` and returns its exit code: 0 if identical, 1 if different; 0 for live
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode replay`. Exit code: 0 if identical, 1 if different; 0 for live
     runs.
 
     Raises: UserError, SessionError, StorageError.
@@ -67,17 +67,17 @@ def main(argv: Sequence[str]) -> int:
     return asyncio.run(_until_interrupted(_replay(arguments)))
 
 
-async def _until_interrupted(work: Coroutine[Any, Any, int]) -> int:
+async def _until_interrupted(work: Coroutine[Any, Any, Answer]) -> Answered:
     task = asyncio.ensure_future(work)
     try:
         with cancelled_by_signals(task):
             return await task
     except asyncio.CancelledError:
-        print("kode: interrupted; nothing is left of the replay.", file=sys.stderr)
+        complain(["interrupted; nothing is left of the replay."])
         return EXIT_INTERRUPTED
 
 
-async def _replay(arguments: argparse.Namespace) -> int:
+async def _replay(arguments: argparse.Namespace) -> Answer:
     from kode.config import load_config
 
     with _recording(arguments) as (recording, cwd):
@@ -106,7 +106,7 @@ def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path
 
 async def _play(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
-) -> int:
+) -> Answer:
     from kode.replay import report
     from kode.replay.agent import Changes
     from kode.replay.play import play
@@ -119,14 +119,17 @@ async def _play(
     )
     with scratch(recording, cwd) as copy:
         replay = await play(recording, config, copy, changes)
-    whole, lines = report.as_json(recording, replay), report.lines(recording, replay)
-    print_either(whole, lines, as_json=arguments.json)
-    return EXIT_OK if replay.same else EXIT_FAILED
+    return Answer(
+        value=report.as_json(recording, replay),
+        as_json=arguments.json,
+        lines=report.lines(recording, replay),
+        exit_code=EXIT_OK if replay.same else EXIT_FAILED,
+    )
 
 
 async def _continue(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
-) -> int:
+) -> Answer:
     from kode.replay import report
     from kode.replay.trials import Plan, run_trials
 
@@ -143,11 +146,13 @@ async def _continue(
 
     variants = _variants(arguments)
     outcomes, stopped = await run_trials(recording, config, cwd, variants, plan, heard)
-    if stopped:
-        print(clean(f"kode: {stopped}"), file=sys.stderr)
-    whole = report.trials_as_json(recording, outcomes, plan, stopped)
-    print_either(whole, report.table(outcomes, plan), as_json=arguments.json)
-    return EXIT_FAILED if stopped else EXIT_OK
+    return Answer(
+        value=report.trials_as_json(recording, outcomes, plan, stopped),
+        as_json=arguments.json,
+        lines=report.table(outcomes, plan),
+        faults=[stopped],
+        exit_code=EXIT_FAILED if stopped else EXIT_OK,
+    )
 
 
 def _variants(arguments: argparse.Namespace) -> "list[Variant]":

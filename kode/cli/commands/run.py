@@ -27,11 +27,8 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean, one_line
-from kode.cli.screen.output import (
-    print_line,
-    stream_printer,
-    to_json,
-)
+from kode.cli.screen.output import stream_printer
+from kode.cli.screen.printer import print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, Emit, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
