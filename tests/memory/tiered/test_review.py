@@ -7,7 +7,6 @@ import pytest
 from kode.errors import ProviderError
 from kode.memory.history import History
 from kode.memory.tiered.facts import parse
-from kode.memory.tiered.review import MAX_ATTEMPTS, MOST_KEPT, Review
 from tests.memory.life import (
     Model,
     env_file,
@@ -29,13 +28,9 @@ def entries(tmp_path):
     return parse(user_file(tmp_path).read_text())
 
 
-def waiting(tmp_path):
-    path = tmp_path / "memory" / "review" / "pairs.json"
-    return (
-        [(row["entry"], row["new"]) for row in json.loads(path.read_text())]
-        if path.exists()
-        else []
-    )
+async def waiting(tmp_path):
+    found = (await opened(tmp_path)).pairs()
+    return [(pair.first.text, pair.second.text) for pair in found]
 
 
 async def without_a_model(tmp_path, *texts):
@@ -56,7 +51,7 @@ async def test_both_facts_stay_and_wait_when_no_model_judges(tmp_path):
     told = await without_a_model(tmp_path, OLD, NEW)
 
     assert entries(tmp_path) == (OLD, NEW)
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     assert f'similar to "{OLD}"' in told
     assert "similar facts to compare: 1" in await (await opened(tmp_path)).status()
 
@@ -68,7 +63,7 @@ async def test_a_judge_that_fails_leaves_the_pair_waiting(tmp_path, answer):
 
     await use(system, action="add", target="user", content=NEW)
 
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
@@ -78,7 +73,7 @@ async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
 
     assert len(model.asked) == 1
     assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
     (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
     assert (change.kind, change.who, change.before) == ("supersede", "merge", (OLD, NEW))
 
@@ -100,11 +95,11 @@ async def test_an_unanswered_pair_waits_on_and_is_given_up(tmp_path, answer):
 
     for _ in range(MAX_ATTEMPTS - 1):
         await session_that_ends(tmp_path, answer)
-        assert waiting(tmp_path) == [(OLD, NEW)]
+        assert await waiting(tmp_path) == [(OLD, NEW)]
     events = []
     await session_that_ends(tmp_path, answer, emit=events.append)
 
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
     assert entries(tmp_path) == (OLD, NEW)
     assert "They all stay" in notices(events)[0]
 
@@ -116,7 +111,7 @@ async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
     model = await session_that_ends(tmp_path, "1: same", read_only=True)
 
     assert model.asked == []
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
 
 
 async def test_a_full_window_is_no_end(tmp_path):
@@ -135,9 +130,9 @@ async def test_pairs_of_another_project_wait_for_a_session_there(tmp_path):
         await use(system, action="add", target="env", content=text)
 
     assert (await session_that_ends(tmp_path, "1: same", project_root=here, cwd=here)).asked == []
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     await session_that_ends(tmp_path, "1: same", project_root=there, cwd=there)
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
 
 
 async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
@@ -147,7 +142,7 @@ async def test_a_pair_missing_a_text_is_forgotten_unasked(tmp_path):
     model = await session_that_ends(tmp_path, "1: same")
 
     assert model.asked == []
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
     assert entries(tmp_path) == (NEW,)
 
 
@@ -199,7 +194,7 @@ async def across_files(tmp_path):
     system = await opened(tmp_path)
     await use(system, action="add", target="user", content=OLD)
     told = await use(system, action="add", target="env", content=NEW)
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     return told
 
 
@@ -217,7 +212,7 @@ async def test_a_model_merges_nothing_across_files(tmp_path, word):
 
     assert entries(tmp_path) == (OLD,)
     assert parse(env_file(tmp_path).read_text()) == (NEW,)
-    assert waiting(tmp_path) == []
+    assert await waiting(tmp_path) == []
 
 
 async def test_a_contradiction_across_files_waits_for_the_person(tmp_path):
@@ -242,7 +237,7 @@ async def test_a_replaced_text_hands_over_its_pair_across_files(tmp_path):
 
     await use(system, action="replace", target="env", old_text=NEW, content=newer)
 
-    assert (OLD, newer) in waiting(tmp_path)
+    assert (OLD, newer) in await waiting(tmp_path)
 
 
 async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
@@ -255,19 +250,6 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
 
     await use(system, action="add", target="user", content=NEW)
 
-    assert waiting(tmp_path) == [(OLD, NEW)]
+    assert await waiting(tmp_path) == [(OLD, NEW)]
     assert len(notices(events)) == 1
     assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
-
-
-@pytest.mark.slow
-async def test_a_pair_is_noted_once_and_only_newest_are_kept(tmp_path):
-    review = Review(tmp_path / "review", print)
-    for number in range(MOST_KEPT + 1):
-        await review.note("facts/user.md", ["old"], f"new {number}")
-    await review.note("facts/user.md", ["old", "old"], f"new {MOST_KEPT}")
-
-    pairs = review.waiting()
-
-    assert len(pairs) == MOST_KEPT
-    assert pairs[0].new == "new 1"
