@@ -413,9 +413,9 @@ class History:
 
     def tail(self, count: int) -> Tail:
         """The last `count` changes, newest first. Raises: StorageError."""
-        changes: list[Change] = []
-        damaged = 0
-        for change in reversed(self.lines().rows):
+        lines, changes = self.lines(), list[Change]()
+        damaged = int(lines.is_torn)
+        for change in reversed(lines.rows):
             if len(changes) >= count:
                 break
             if change is None:
@@ -486,6 +486,8 @@ class Lines(Sequence[Change]):
     def _begin(self) -> None:
         self.rows: list[Change | None] = []
         """None for an unreadable line."""
+        self.is_torn = False
+        """Whether half a line follows, which the next one to be appended takes the place of."""
         self.generation = object()
         """Another one after the file was changed and had to be read from its beginning."""
         self._changes: list[Change] = []
@@ -549,6 +551,7 @@ class Lines(Sequence[Change]):
                 file.seek(self._read)
                 data = file.read()
             end = data.rfind(b"\n") + 1  # what follows is still being written, or was torn
+            self.is_torn = bool(data[end:].strip())
             self._read += end
             self._seen = found.st_ino, found.st_size, found.st_mtime_ns
             self._last = data[:end][-_CHECKED_BYTES:] or self._last

@@ -8,7 +8,7 @@ all be folded again, from memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
@@ -41,6 +41,8 @@ class Statement:
     into: list["Statement"] = field(default_factory=list)
     """What superseded it; empty if it was withdrawn."""
     archived: bool = False
+    at: int = -1
+    """Its number, in the order in which they became known."""
 
     @property
     def place(self) -> Place:
@@ -121,11 +123,15 @@ class Dispute:
 
     @property
     def now(self) -> "Dispute | None":
-        """The same between what both have become: a dispute outlives the restating of a side."""
+        """The same between what both have become, the older first: it outlives the restating of a
+        side, but what a new text says of the other is for the judge again."""
         first, second = self.first.now, self.second.now
         if first is None or second is None or first is second:
             return None
-        return Dispute(first=first, second=second, contradict=self.contradict)
+        if {first.place, second.place} == self.places:
+            return replace(self, first=first, second=second)
+        first, second = sorted((first, second), key=lambda one: one.at)
+        return Dispute(first=first, second=second, contradict=False)
 
 
 class Ledger:
@@ -291,6 +297,7 @@ class Ledger:
         return found
 
     def _stand(self, one: Statement) -> None:
+        one.at = len(self._all)
         self._all.append(one)
         self._last[one.place] = self._standing[one.place] = one
 

@@ -1,12 +1,13 @@
-"""Pairs of facts that no model could be asked about: kept, settled in one question, given up."""
+"""Pairs of facts that no model could be asked about: kept, and settled in one question."""
 
 import json
 
 import pytest
 
 from kode.errors import ProviderError
+from kode.memory.commands import memory_command
 from kode.memory.history import History
-from kode.memory.tiered.facts import parse
+from kode.memory.tiered.facts import DISPUTED, UNJUDGED, parse
 from tests.memory.life import (
     Model,
     env_file,
@@ -14,6 +15,7 @@ from tests.memory.life import (
     notices,
     opened,
     settings,
+    turn,
     use,
     user_file,
     write_facts,
@@ -74,7 +76,8 @@ async def test_one_question_settles_all_pairs_when_a_session_ends(tmp_path):
     assert len(model.asked) == 1
     assert entries(tmp_path) == (NEW, OTHER_OLD, OTHER_NEW)
     assert await waiting(tmp_path) == []
-    (change,) = History(tmp_path / "memory" / "history.jsonl").tail(1).changes
+    settled, change = History(tmp_path / "memory" / "history.jsonl").tail(2).changes
+    assert (settled.kind, settled.who) == ("settle", "merge")
     assert (change.kind, change.who, change.before) == ("supersede", "merge", (OLD, NEW))
 
 
@@ -90,18 +93,15 @@ async def test_undoing_a_merge_of_a_pair_brings_back_both(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["no idea", ProviderError("down"), ""])
-async def test_an_unanswered_pair_waits_on_and_is_given_up(tmp_path, answer):
+async def test_an_unanswered_pair_waits_for_the_next_session(tmp_path, answer):
     await without_a_model(tmp_path, OLD, NEW)
 
-    for _ in range(MAX_ATTEMPTS - 1):
-        await session_that_ends(tmp_path, answer)
-        assert await waiting(tmp_path) == [(OLD, NEW)]
-    events = []
-    await session_that_ends(tmp_path, answer, emit=events.append)
+    await session_that_ends(tmp_path, answer)
+    assert await waiting(tmp_path) == [(OLD, NEW)]
+    await session_that_ends(tmp_path, "1: update")
 
     assert await waiting(tmp_path) == []
-    assert entries(tmp_path) == (OLD, NEW)
-    assert "They all stay" in notices(events)[0]
+    assert entries(tmp_path) == (NEW,)
 
 
 async def test_a_reading_or_modelless_session_leaves_pairs_alone(tmp_path):
@@ -240,16 +240,86 @@ async def test_a_replaced_text_hands_over_its_pair_across_files(tmp_path):
     assert (OLD, newer) in await waiting(tmp_path)
 
 
-async def test_a_damaged_file_is_set_aside_and_told(tmp_path):
-    await without_a_model(tmp_path, OLD)
-    folder = tmp_path / "memory" / "review"
-    folder.mkdir()
-    (folder / "pairs.json").write_text('[{"target": 3}]')
-    events = []
-    system = await opened(tmp_path, emit=events.append)
+def older_file(tmp_path, content):
+    path = tmp_path / "memory" / "review" / "pairs.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    return path
 
-    await use(system, action="add", target="user", content=NEW)
 
-    assert await waiting(tmp_path) == [(OLD, NEW)]
-    assert len(notices(events)) == 1
-    assert len(list(folder.glob("pairs.json.damaged-*"))) == 1
+async def test_an_older_file_of_pairs_is_taken_in_undoably(tmp_path):
+    write_facts(user_file(tmp_path), OLD, NEW, OTHER_OLD, OTHER_NEW)
+    rows = [
+        {"target": "facts/user.md", "entry": OLD, "new": NEW, "attempts": 2},
+        {"target": "facts/user.md", "entry": OTHER_OLD, "new": OTHER_NEW, "contradict": True},
+    ]
+    path = older_file(tmp_path, json.dumps(rows))
+
+    system = await opened(tmp_path)
+
+    assert [pair.contradict for pair in system.pairs()] == [False, True]
+    assert not path.exists()
+    (change,) = system.history.tail(9).changes
+    await system.undo_change(change)
+    assert system.pairs() == []
+
+
+async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
+    path = older_file(tmp_path, '[{"target": 3}]')
+
+    system = await opened(tmp_path)
+
+    assert system.pairs() == []
+    assert len(list(path.parent.glob("pairs.json.damaged-*"))) == 1
+
+
+async def test_a_dispute_survives_the_restating_of_a_side_and_its_undo(tmp_path):
+    nine, seven, six = (f"The API listens on port {n}" for n in (9090, 7000, 6543))
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", nine])
+    await system.recall(turn(1, "look around"))
+    await use(system, action="replace", target="user", old_text=nine, content=seven)
+    await memory_command(system, ["replace", "user", nine, six])
+
+    (pair,) = system.pairs()
+    assert (pair.first.text, pair.second.text, pair.contradict) == (seven, six, False)
+    shown = (await system.inject("start")).system
+    assert [UNJUDGED + text in shown for text in (seven, six)] == [True, True]
+    await memory_command(system, ["undo"])
+
+    (pair,) = system.pairs()
+    assert (pair.first.text, pair.second.text, pair.contradict) == (nine, seven, True)
+    assert DISPUTED + seven in (await system.inject("start")).system
+
+
+async def test_deciding_is_undone_like_any_change(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    system = await opened(tmp_path)
+    for choice in ("both", "second"):
+        (pair,) = system.pairs()
+        await system.settle(pair, choice)
+        assert system.pairs() == []
+        await memory_command(system, ["undo"])
+
+    assert len(system.pairs()) == 1
+    assert entries(tmp_path) == (OLD, NEW)
+
+
+async def test_facts_that_nobody_compared_are_both_marked_and_dated(tmp_path):
+    await without_a_model(tmp_path, OLD, NEW)
+    system = await opened(tmp_path)
+
+    shown = (await system.inject("start")).system
+
+    day = system.history.tail(1).changes[0].at[:10]
+    assert [f"{UNJUDGED}{text} (said {day})" in shown for text in (OLD, NEW)] == [True, True]
+
+
+async def test_a_restated_fact_carries_its_day(tmp_path):
+    system = await opened(tmp_path)
+    await memory_command(system, ["add", "user", OLD])
+    assert f"{OLD} (said" not in (await system.inject("start")).system
+    await memory_command(system, ["replace", "user", OLD, NEW])
+
+    day = system.history.tail(1).changes[0].at[:10]
+    assert f"{NEW} (said {day})" in (await system.inject("start")).system
