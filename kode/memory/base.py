@@ -28,6 +28,7 @@ from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, Storag
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
+from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
@@ -265,6 +266,8 @@ class BaseMemory(NullMemory, ABC):
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
+        self.ledger = Ledger(self.history, self.name, self.sides)
+        """What the changes make true."""
         self._turn = 0
         self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))
@@ -305,6 +308,10 @@ class BaseMemory(NullMemory, ABC):
     @abstractmethod
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
+
+    def is_fact(self, entry: Entry) -> bool:
+        """Whether an entry, of now or once, is such a one."""
+        return True
 
     @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:

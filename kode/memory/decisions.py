@@ -8,7 +8,6 @@ from kode.errors import MemoryRefused
 from kode.memory import approvals
 from kode.memory.base import BaseMemory, Outcome
 from kode.memory.guarded import kept_in
-from kode.memory.lineage import trace
 from kode.memory.waiting import CHOICES, Choice, Item, items
 from kode.memory.why import in_words
 
@@ -46,7 +45,8 @@ def chain_of(system: MemorySystem, item: Item) -> str:
     kept = kept_in(system, "review")
     if item.waits is not None:
         return item.waits.text
-    return "\n\n".join(in_words(trace(kept, entry), kept.project) for entry in item.entries)
+    found = (kept.ledger.statement(entry) for entry in item.entries)
+    return "\n\n".join(in_words(one, kept.project) for one in found)
 
 
 async def _carry_out(system: BaseMemory, item: Item, choice: Choice) -> Outcome:

@@ -11,7 +11,8 @@ from typing import Literal
 
 from kode.memory import stale
 from kode.memory.base import UNDO, BaseMemory, Waiting, undo_with
-from kode.memory.lineage import Chain, Entry, Fate, steps, superseded
+from kode.memory.ledger import Fate
+from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
 from kode.memory.why import NOT_RECORDED, describe, ended, quoted
 
@@ -88,9 +89,8 @@ class Item:
 def items(system: BaseMemory, today: date, waits: Sequence[Waiting]) -> list[Item]:
     """All items, in the order of `HEADS`; `waits` are those that wait for approval."""
     found = [Item(group="approval", texts=(one.text,), waits=one) for one in waits]
-    chain = Chain(steps(system))
     standing = {entry.place: entry for entry in system.entries()}
-    pairs = list(_pairs(system, chain, standing))
+    pairs = list(_pairs(system, standing))
     doubted = list(_doubted(system, standing, today))
     found += [one for group in HEADS for one in (*pairs, *doubted) if one.group == group]
     return found
@@ -116,7 +116,8 @@ def review(found: Sequence[Item], lately: Sequence[Fate] = (), undo: str = UNDO)
 def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
     """Entries superseded in the last `LATELY_DAYS`, newest first."""
     since = now - timedelta(days=LATELY_DAYS)
-    return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
+    gone = system.ledger.superseded()
+    return [one for one in gone if datetime.fromisoformat(one.change.at) >= since]
 
 
 def _superseded(fate: Fate, undo: str) -> str:
@@ -145,15 +146,13 @@ def count_doubted(system: BaseMemory, today: date) -> int:
     return len(found.keys() & {entry.place for entry in system.entries()}) if found else 0
 
 
-def _pairs(
-    system: BaseMemory, chain: Chain, standing: Mapping[tuple[str, str], Entry]
-) -> Iterator[Item]:
+def _pairs(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
     for pair in system.pairs():
         entries = (pair.first, pair.second)
         if all(one.place in standing for one in entries):
             yield Item(
                 group="contradiction" if pair.contradict else "near",
-                texts=tuple(f"{_named(one)}\n  {_came(chain, one)}" for one in entries),
+                texts=tuple(f"{_named(one)}\n  {_came(system, one)}" for one in entries),
                 entries=entries,
                 pair=pair,
             )
@@ -174,9 +173,9 @@ def _named(entry: Entry) -> str:
     return f"{quoted(entry)}  ·  {entry.target}"
 
 
-def _came(chain: Chain, entry: Entry) -> str:
-    link = chain.link(entry)
-    return describe(link.change) if link and link.change else NOT_RECORDED
+def _came(system: BaseMemory, entry: Entry) -> str:
+    change = system.ledger.statement(entry).change
+    return describe(change) if change else NOT_RECORDED
 
 
 def _indent(text: str) -> str:
