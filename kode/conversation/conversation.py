@@ -83,6 +83,7 @@ from kode.session.log import Session, was_trimmed
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.base import Outcome
     from kode.memory.notes.team.sessions import Sharing
     from kode.session.spending import Spending
     from kode.subagents.channel import Delegation
@@ -593,23 +594,26 @@ class Conversation:
                 return text_of(message)
         return ""
 
-    async def memory_command(self, argv: Sequence[str], *, undo: str = "kode memory undo") -> str:
+    async def memory_command(
+        self, argv: Sequence[str], *, undo: str = "kode memory undo"
+    ) -> "Outcome":
         """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory used`, which shows
         what the last request contained of it, and `/memory reload`, which renders the system prompt
-        again. `undo` is the command that the text names for undoing a change. Raises: KodeError."""
-        from kode.memory.commands import memory_command
+        again. `undo` is the command that a list names for undoing a change. Raises: KodeError."""
+        from kode.memory.base import Outcome
+        from kode.memory.commands import memory_done
         from kode.memory.used import used
 
         await self.open()
         if list(argv) == ["reload"]:
             await open_context(self.agent, self.context, "resume")
-            return "The next message tells the model what has changed in memory."
+            return Outcome(line="The next message tells the model what has changed in memory.")
         if list(argv) == ["used"]:
             sent = memory_sent(self.agent, self.context)
             if sent is None:
-                return "No request has been answered in this session yet."
-            return used(self.agent.memory, *sent, tokens_of_text)
-        return await memory_command(self.agent.memory, list(argv), undo=undo)
+                return Outcome(line="No request has been answered in this session yet.")
+            return Outcome(line=used(self.agent.memory, *sent, tokens_of_text))
+        return await memory_done(self.agent.memory, list(argv), undo=undo)
 
     async def opened_memory(self) -> MemorySystem:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""

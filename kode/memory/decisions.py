@@ -15,8 +15,10 @@ from kode.memory.why import in_words
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    text: str
+    line: str
     """What was done, for the person."""
+    text: str
+    """The same in full."""
     change_id: str
     """The change to undo; "" if there is none."""
 
@@ -40,7 +42,7 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
     done = await _carry_out(kept, found, made)
     if made == "keep":
         await uses.keep(kept.history.path.parent, kept.name, found.entries[0], done.change_id)
-    return Decided(text=done.in_words(), change_id=done.change_id)
+    return Decided(line=done.line, text=done.in_words(), change_id=done.change_id)
 
 
 def chain_of(system: MemorySystem, item: Item) -> str:

@@ -92,12 +92,12 @@ async def test_used_lists_the_requests_entries_and_marks_those_named(tmp_path, m
     flags = {"provider": "scripted", "script": str(script)}
     loaded = load_config(home, tmp_path, environ={}, flags=flags)
     talk = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
-    assert "No request" in await talk.memory_command(["used"])
+    assert "No request" in (await talk.memory_command(["used"])).line
 
     await talk.turn("when do we deploy?")
-    first = await talk.memory_command(["used"])
+    first = (await talk.memory_command(["used"])).line
     await talk.turn("keep this")
-    second = await talk.memory_command(["used"])
+    second = (await talk.memory_command(["used"])).line
     await talk.close()
 
     assert "3 of 3 entries" in first

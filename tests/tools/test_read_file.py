@@ -163,9 +163,7 @@ async def test_a_window_deep_in_a_large_file_is_right(call: Call, project: Path)
             f"{offset}\tline {offset}\n[Lines {offset}-{offset} of 300,001."
         )
 
-    assert (await call(read_file, path="a.txt", offset=300_001)).for_model.startswith(
-        "300001\tend\n"
-    )
+    assert (await call(read_file, path="a.txt", offset=300_001)).text == "300001\tend"
 
 
 async def test_a_missing_file_names_the_nearest(call: Call, project: Path) -> None:

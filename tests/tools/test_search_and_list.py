@@ -134,9 +134,7 @@ async def test_a_long_list_counts_its_files_by_folder(call: Call, project: Path)
 
 @engines
 async def test_no_files_is_an_answer_but_missing_folders_fail(call: Call, tree: Path) -> None:
-    assert (await call(list_files, pattern="*.rs")).for_model == (
-        f"No files matching *.rs in {tree}."
-    )
+    assert (await call(list_files, pattern="*.rs")).text == f"No files matching *.rs in {tree}."
     with pytest.raises(ToolError, match="Did you mean logs"):
         await call(list_files, path="log")
     with pytest.raises(ToolError, match=r"b\.py is a file: use read_file"):
