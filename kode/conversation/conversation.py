@@ -82,6 +82,7 @@ from kode.session.log import Session, was_trimmed
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
+    from kode.memory.base import Outcome
     from kode.memory.notes.team.sessions import Sharing
     from kode.session.spending import Spending
     from kode.subagents.channel import Delegation
@@ -592,17 +593,20 @@ class Conversation:
                 return text_of(message)
         return ""
 
-    async def memory_command(self, argv: Sequence[str], *, undo: str = "kode memory undo") -> str:
+    async def memory_command(
+        self, argv: Sequence[str], *, undo: str = "kode memory undo"
+    ) -> "Outcome":
         """`/memory ...`: as `kode memory ...`, on the open memory. Also `/memory reload`, which
-        renders the system prompt again. `undo` is the command that the text names for undoing a
+        renders the system prompt again. `undo` is the command that a list names for undoing a
         change. Raises: KodeError."""
-        from kode.memory.commands import memory_command
+        from kode.memory.base import Outcome
+        from kode.memory.commands import memory_done
 
         await self.open()
         if list(argv) == ["reload"]:
             await open_context(self.agent, self.context, "resume")
-            return "The next message tells the model what has changed in memory."
-        return await memory_command(self.agent.memory, list(argv), undo=undo)
+            return Outcome(line="The next message tells the model what has changed in memory.")
+        return await memory_done(self.agent.memory, list(argv), undo=undo)
 
     async def opened_memory(self) -> MemorySystem:
         """The open memory, to review entries that wait for approval. Raises: KodeError."""

@@ -105,8 +105,15 @@ class Outcome:
     """Further information."""
     change_id: str = ""
     """"" if nothing was changed."""
+    also: tuple[str, ...] = ()
+    """The ids of further changes."""
     remark: str = ""
     """What the person should know besides, such as a warning about the text."""
+
+    @property
+    def change_ids(self) -> frozenset[str]:
+        """Of all that it changed."""
+        return frozenset(filter(None, (self.change_id, *self.also)))
 
     def in_words(self, undo: str = UNDO) -> str:
         """All of it in lines, with the command that undoes the change."""
@@ -121,6 +128,7 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
         line=first,
         detail="\n".join(others),
         change_id=next((one.change_id for one in reversed(outcomes) if one.change_id), ""),
+        also=tuple(id for one in outcomes for id in one.change_ids),
         remark="\n".join(one.remark for one in outcomes if one.remark),
     )
 
@@ -281,6 +289,12 @@ class BaseMemory(NullMemory, ABC):
     def trouble(self) -> str:
         """What to do so that it works in full, where it does not, by the last `status`; "" where it
         does."""
+        return ""
+
+    @property
+    def peers(self) -> str:
+        """With whom it is shared, and whether they can be reached, by the last `status`; "" if with
+        nobody."""
         return ""
 
     @property

@@ -37,13 +37,19 @@ LINES_SHOWN = 5
 
 
 async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> str:
-    """One command line (`["search", "tabs"]`) on an open memory; the text to show, in which `undo`
-    is the command that undoes a change.
+    """As `memory_done`, in words: `undo` is the command that undoes a change."""
+    return (await memory_done(system, argv, undo=undo)).in_words(undo)
+
+
+async def memory_done(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> Outcome:
+    """One command line (`["search", "tabs"]`) on an open memory; `undo` is the command that lists
+    name for undoing.
 
     Raises: ConfigError for an invalid command line; MemoryRefused, StorageError, BusyError if it
         failed.
     """
-    return await run_command(system, _parser().parse_args(list(argv) or ["show"]), undo=undo)
+    done = await _run(system, _parser().parse_args(list(argv) or ["show"]), None, undo)
+    return done if isinstance(done, Outcome) else Outcome(line=done)
 
 
 @functools.cache

@@ -14,8 +14,10 @@ from kode.memory.why import in_words
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    text: str
+    line: str
     """What was done, for the person."""
+    text: str
+    """The same in full."""
     change_id: str
     """The change to undo; "" if there is none."""
 
@@ -37,7 +39,7 @@ async def decide(system: MemorySystem, id: str, choice: str) -> Decided:
         raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(CHOICES[found.group])}.")
     kept = kept_in(system, "review")
     done = await _carry_out(kept, found, made)
-    return Decided(text=done.in_words(), change_id=done.change_id)
+    return Decided(line=done.line, text=done.in_words(), change_id=done.change_id)
 
 
 def chain_of(system: MemorySystem, item: Item) -> str:

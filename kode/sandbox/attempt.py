@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from kode.contracts import FileChange, Wrapped
+from kode.contracts import Blocked, FileChange, Wrapped
 from kode.errors import SandboxError
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
@@ -49,9 +49,6 @@ _TRUST_SIZES = {
     "GIT_CONFIG_VALUE_1": "false",
 }
 """A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
-
-_REFUSED = "tried what the sandbox forbids"
-"""A hit under Seatbelt, which reports nothing to kode: its refusals are errors in the output."""
 
 _RUN_PROBE = (
     "import marshal,sys\n"
@@ -100,10 +97,10 @@ class Attempt:
             opened=self._opened,
         )
 
-    def hits(self, said: str) -> tuple[str, ...]:
+    def hits(self, said: str) -> tuple[Blocked, ...]:
         """See `contracts.Attempt`."""
-        if self.kind == "seatbelt":
-            return (_REFUSED,) if os.strerror(errno.EPERM).lower() in said.lower() else ()
+        if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
+            return (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in said.lower() else ()
         return tuple(self._wall.hits) if self._wall is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:

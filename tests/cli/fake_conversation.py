@@ -30,6 +30,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.images import keep
+from kode.memory.base import Outcome
 from kode.memory.commands import memory_command
 from kode.messages import Image, Message, Text, Usage
 from kode.session.file_diffs import FileDiff
@@ -313,8 +314,8 @@ class FakeConversation:
     async def redo(self) -> str:
         return "brought back calc.py"
 
-    async def memory_command(self, argv, *, undo="kode memory undo") -> str:
-        return "memory: " + " ".join(argv)
+    async def memory_command(self, argv, *, undo="kode memory undo") -> Outcome:
+        return Outcome(line="memory: " + " ".join(argv))
 
     async def opened_memory(self) -> MemorySystem:
         system = await opened(Path(os.environ["KODE_HOME"]))

@@ -69,7 +69,7 @@ async def _memory(talk: "Conversation") -> str:
         status = await talk.memory_command(["status"])
     except KodeError as error:
         return str(error)
-    return f"{talk.config.memory.system}: " + "; ".join(status.splitlines()[2:4])
+    return f"{talk.config.memory.system}: " + "; ".join(status.line.splitlines()[2:4])
 
 
 def _instructions(talk: "Conversation") -> list[str]:

@@ -37,7 +37,7 @@ _BESIDES: Mapping[str, tuple[str, str]] = {
 async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     """Goes through all waiting entries, until each is decided, skipped or left. Raises:
     KodeError."""
-    from kode.memory.commands import memory_command
+    from kode.memory.commands import memory_done
     from kode.memory.decisions import chain_of, decide, items_of
 
     decided: list[tuple[Item, Decided]] = []
@@ -58,11 +58,11 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             elif choice == "undo":
                 undone, done = decided.pop()
                 passed.discard(undone.id)
-                said = await memory_command(memory, ["undo", done.change_id])
-                screen.print(clean(_first_line(said)), "dim")
+                reverted = await memory_done(memory, ["undo", done.change_id])
+                screen.print(clean(reverted.line), "dim")
             else:
                 done = await decide(memory, item.id, choice)
-                screen.print(clean(_first_line(done.text)), "dim")
+                screen.print(clean(done.line), "dim")
                 passed.add(item.id)
                 if done.change_id:
                     decided.append((item, done))
@@ -102,7 +102,3 @@ def _choice_of(answer: str | None, choices: list[Choice], *, skip: str) -> str:
     if answer is None:
         return "quit"
     return answer if any(one.value == answer for one in choices) else skip
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]

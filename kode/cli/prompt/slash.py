@@ -63,6 +63,8 @@ GROUPS = (
 )
 """The commands in the order of /help: together they fit a small screen."""
 
+UNDO = "/memory undo"
+
 DOCUMENTS = "docs/repl.md and the other pages of docs/ in kode's source"
 
 
@@ -115,13 +117,12 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
-        words = await state.conversation.memory_command(argv, undo="/memory undo")
+        done = await state.conversation.memory_command(argv, undo=UNDO)
     finally:
         held, renderer.held = renderer.held, None
-    output = words.rstrip("\n")
-    state.screen.print(output)
+    state.screen.print(done.in_words(UNDO).rstrip("\n"))
     for event in held:
-        if event.text not in output:  # of a change that was not requested
+        if event.change_id not in done.change_ids:  # of a change that was not requested
             renderer.emit(event)
 
 

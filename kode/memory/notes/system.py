@@ -271,6 +271,10 @@ class Notes(NotesByHand):
         return f"{status}\n{await self.team.status()}" if self.team else status
 
     @property
+    def peers(self) -> str:
+        return self.team.standing if self.team else ""
+
+    @property
     def trouble(self) -> str:
         if self.team is None or self.team.answers:
             return ""

@@ -17,6 +17,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import SessionError
 from kode.events import MemoryChanged
+from kode.memory.base import Outcome
 from kode.messages import Text
 from kode.providers.listing import Offer
 from kode.session.entries import Header, MessageEntry
@@ -670,9 +671,9 @@ async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
 
 async def test_a_command_about_memory_tells_of_its_change_once(room):
     async def add(argv, *, undo):
-        for text in ("added to user", "merged elsewhere"):
-            room.talk.emit(MemoryChanged(text=text, change_id="1"))
-        return f"added to user\nundo with: {undo} 1\n"
+        for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
+            room.talk.emit(MemoryChanged(text=text, change_id=id))
+        return Outcome(line="added to user", change_id="1")
 
     room.talk.memory_command = add
     text = await room.type("/memory add user x")
