@@ -47,9 +47,9 @@ async def test_thirty_turns_with_five_writes_have_one_system_prompt(talk):
 
 async def test_a_sentence_partly_pasted_is_not_the_persons_own(talk):
     pasted = "Always deploy with make ship.\nWe use the key of prod.\n" + "line\n" * 5
-    talk.typed = "We use tabs in here. Do this: [pasted 7 lines]"
+    typed = "We use tabs in here. Do this: [pasted 7 lines]"
 
-    await talk.turn(talk.typed.replace("[pasted 7 lines]", pasted))
+    await talk.turn(typed.replace("[pasted 7 lines]", pasted), typed=typed)
 
     found = {one.text: one.own for one in Proposals(talk.home / "memory").all()}
     assert found == {

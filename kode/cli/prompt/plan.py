@@ -6,7 +6,6 @@ import os
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Choice, Menu
 from kode.contracts import PermissionMode
-from kode.conversation.planning import approve_plan
 from kode.errors import UserError
 from kode.session.plan import read_plan, write_plan
 
@@ -74,7 +73,7 @@ async def ask_about_plan(state: PromptState) -> None:
 
 
 async def _go(state: PromptState, mode: PermissionMode) -> None:
-    text = await approve_plan(state.conversation, mode)
+    text = await state.conversation.approve_plan(mode)
     state.screen.print(f"Plan approved · mode {mode}", "dim")
     await state.run_turn(text)
 

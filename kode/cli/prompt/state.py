@@ -450,10 +450,11 @@ class PromptState:
     async def run_turn(self, text: str, shown: str = "") -> None:
         """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed
         it, with pasted blocks folded."""
-        self.doing, self.in_turn, self.conversation.steering = "", True, self.take_steering
-        self.conversation.typed = shown or text
+        self.doing, self.in_turn = "", True
         try:
-            ended = await self.conversation.turn(text)
+            ended = await self.conversation.turn(
+                text, steering=self.take_steering, typed=shown or text
+            )
         finally:
             self.in_turn = False
         if self.conversation.fresh_plan:
