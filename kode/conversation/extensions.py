@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode import paths
-from kode.contracts import Tool
+from kode.contracts import Around, Tool
 from kode.conversation.hooking import hook_runner
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
@@ -106,11 +106,15 @@ def extended(opened: OpenSession, agent: Agent, found: Brought, hooks: Hooks | N
             before_compaction=hooks.before_compaction,
         )
     if opened.config.diagnostics:
-        from kode.extensions.diagnostics import Diagnostics
-
-        checked = Diagnostics(place=agent.place, sandbox=agent.sandbox, within=agent.around)
-        agent = replace(agent, around=checked.around)
+        agent = replace(agent, around=with_checkers(agent, agent.around))
     return agent
+
+
+def with_checkers(agent: Agent, around: Around) -> Around:
+    """What is done around each call, and checkers after an edit."""
+    from kode.extensions.diagnostics import Diagnostics
+
+    return Diagnostics(place=agent.place, sandbox=agent.sandbox, within=around).around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +14,6 @@ from kode.assembly import cost_function, is_small, make_provider
 from kode.config import Config, MemoryConfig, ProviderChoice, small_choice
 from kode.contracts import AskReply, MemoryContext, MemorySystem, Provider, Request
 from kode.conversation.open_session import OpenSession
-from kode.engine.agent import Agent
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, KodeError, RefusedError
 from kode.events import Emit, Notice, silent
@@ -25,7 +24,6 @@ from kode.memory.proposals import Proposals
 from kode.messages import Message, Usage, shorten
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
-from kode.session.log import Session
 from kode.session.requests import request_entry
 
 
@@ -86,107 +84,88 @@ async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None
 def memory_context(opened: OpenSession) -> MemoryContext:
     """What memory may know about a session."""
     session, place = opened.session, opened.place
-
-    def is_typed(sentence: str) -> bool:
-        return opened.typed is None or sentence in " ".join(opened.typed.split())
-
-    def current() -> tuple[Agent, Config]:
-        return opened.agent, opened.config
-
     return MemoryContext(
         root=paths.memory_folder(place.home, opened.config.memory.data_dir),
         cwd=place.cwd,
         project_root=paths.repository_root(place.cwd),
         session_id=session.id,
         emit=opened.emit,
-        ask_reply=ask_reply(current, session, opened.emit, opened.terms.to_close.append),
+        ask_reply=ask_reply(opened),
         now=lambda: datetime.now().astimezone(),
         session_path=session.path,
-        expected_s=partial(_expected_s, current),
+        expected_s=partial(_expected_s, opened),
         tainted=lambda: session.tainted,
-        typed=is_typed,
+        typed=lambda text: opened.typed is None or text in " ".join(opened.typed.split()),
     )
 
 
-def _expected_s(
-    current: Callable[[], tuple[Agent, Config]], input_tokens: int, output_tokens: int
-) -> float:
-    agent, config = current()
-    choice = memory_choice(agent, config)
-    model = _small_or_own(agent, config).model if choice is None else choice.model or ""
-    return agent.spend.paces[model].expected_s(input_tokens, output_tokens)
+def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:
+    choice = memory_choice(opened)
+    model = _small_or_own(opened).model if choice is None else choice.model or ""
+    return opened.agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
-def ask_reply(
-    current: Callable[[], tuple[Agent, Config]],
-    session: Session,
-    emit: Emit = silent,
-    opens: Callable[[Provider], None] = lambda provider: None,
-) -> AskReply:
+def ask_reply(opened: OpenSession) -> AskReply:
     """The function that memory asks a model with: one attempt, counted in the session. It asks
     `memory.model`, else the model for small work, else the session's. If the vendor's small model,
-    which nobody named, is refused, the session's is asked from then on, and one line says so.
-    `opens` gets each provider that the caller has to close."""
-    opened: dict[tuple[str, str], Provider] = {}
+    which nobody named, is refused, the session's is asked from then on, and one line says so."""
+    asked: dict[tuple[str, str], Provider] = {}
     refused: set[tuple[str, str]] = set()
 
     async def ask(request: Request) -> Message:
-        agent, config = current()
-        choice = memory_choice(agent, config)
+        choice, own = memory_choice(opened), opened.agent.provider
         if choice is None:
-            return await _answer(agent, config, session, _small_or_own(agent, config), request)
+            return await _answer(opened, _small_or_own(opened), request)
         key = (choice.name, choice.model or choice.row.default_model)
         if key in refused:
-            return await _answer(agent, config, session, agent.provider, request)
-        if key not in opened:
-            opened[key] = make_provider(config, choice)
-            opens(opened[key])
+            return await _answer(opened, own, request)
+        if key not in asked:
+            asked[key] = make_provider(opened.config, choice)
+            opened.terms.to_close.append(asked[key])
         try:
-            return await _answer(agent, config, session, opened[key], request)
+            return await _answer(opened, asked[key], request)
         except (RefusedError, AuthenticationError) as error:
-            if config.memory.model is not None:
+            if opened.config.memory.model is not None:
                 raise
             refused.add(key)
-            emit(
+            opened.emit(
                 Notice(
-                    text=f"{error} Memory asks {agent.provider.model} instead; `small_model` in "
-                    "the config names another."
+                    text=f"{error} Memory asks {own.model} instead; `small_model` in the config "
+                    "names another."
                 )
             )
-            return await _answer(agent, config, session, agent.provider, request)
+            return await _answer(opened, own, request)
 
     return ask
 
 
-def memory_choice(agent: Agent, config: Config) -> ProviderChoice | None:
+def memory_choice(opened: OpenSession) -> ProviderChoice | None:
     """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
     one; None: the one named for small work, or the session's."""
-    named = config.memory.model
+    agent, named = opened.agent, opened.config.memory.model
     if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
         return None
-    choice = small_choice(config, os.environ, named)
+    choice = small_choice(opened.config, os.environ, named)
     is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
     return None if is_same else choice
 
 
-def _small_or_own(agent: Agent, config: Config) -> Provider:
-    if agent.small_model is None or config.memory.model is not None:
-        return agent.provider
-    return agent.small_model
+def _small_or_own(opened: OpenSession) -> Provider:
+    agent, named = opened.agent, opened.config.memory.model
+    return agent.provider if agent.small_model is None or named is not None else agent.small_model
 
 
-async def _answer(
-    agent: Agent, config: Config, session: Session, provider: Provider, request: Request
-) -> Message:
+async def _answer(opened: OpenSession, provider: Provider, request: Request) -> Message:
     """One attempt of a provider at an answer for memory, counted in the session."""
-    request = asked_in_passing(replace(request, small=is_small(config, provider)), provider.info)
+    small, spend = is_small(opened.config, provider), opened.agent.spend
+    request = asked_in_passing(replace(request, small=small), provider.info)
     asked_at = time.monotonic()
     message = await provider.reply(request, silent)
-    agent.spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
+    spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
     usage = message.usage or Usage()
     cost = cost_function(provider)(usage)
-    agent.spend.add(usage, cost)
-    session.append(
+    spend.add(usage, cost)
+    opened.session.append(
         request_entry("memory", provider, request),
         UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
     )

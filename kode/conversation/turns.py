@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kode.contracts import Interceptor, Provider
@@ -65,17 +66,16 @@ async def _turn(
     through: Callable[[Provider], Provider] | None,
 ) -> TurnEnded:
     terms = opened.terms
-    if opened.started is not None:  # else `start` does it
+    started = opened.started
+    if started is None:
+        started = await start(opened)
+    else:  # what `start` does itself
         await learn_model(opened)
-    started = await start(opened)
     if opened.unread_results:
         await _attach_late_results(opened, opened.agents_folder)
     if news := terms.commands.news(opened.session.id):
         opened.note(news)
-
-    async def run(text: str, limits: tuple[Interceptor, ...] = ()) -> TurnEnded:
-        return await _plain_turn(opened, text, limits, steering, through)
-
+    run = partial(_plain_turn, opened, steering=steering, through=through)
     if started.hooks is not None and (said := await hooking.submit(started.hooks, text)):
         opened.note(said)
     if not text.startswith("/"):
@@ -115,7 +115,8 @@ def _part(outside: Outside) -> Text:
 async def _plain_turn(
     opened: OpenSession,
     text: str,
-    limits: tuple[Interceptor, ...],
+    limits: tuple[Interceptor, ...] = (),
+    *,
     steering: Steering,
     through: Callable[[Provider], Provider] | None,
 ) -> TurnEnded:

@@ -16,9 +16,9 @@ from kode.assembly import (
 from kode.config import Config
 from kode.contracts import ModelInfo, Sandbox, Tool
 from kode.conversation.delegation import make_delegation
+from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent, directly
 from kode.events import silent
-from kode.extensions.diagnostics import Diagnostics
 from kode.messages import Text, Usage, section_of
 from kode.providers.models import info_of
 from kode.replay.answers import Answers, replaying, tool_of
@@ -89,8 +89,7 @@ def agent_of(
         cost_usd=_cost(changes.live),
     )
     if config.diagnostics:
-        checked = Diagnostics(place=agent.place, sandbox=agent.sandbox, within=directly)
-        agent = replace(agent, around=checked.around)
+        agent = replace(agent, around=with_checkers(agent, directly))
     return agent
 
 
