@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from kode.conversation.attachments import read_text as _read_attachment
     from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
-    from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import Subscriber as Subscriber
@@ -179,7 +178,6 @@ if TYPE_CHECKING:
 HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
-    "approve_plan": "kode.conversation.planning:approve_plan",
     "beneath": "kode.beneath",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",

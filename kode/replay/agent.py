@@ -9,13 +9,13 @@ from kode import paths
 from kode.assembly import (
     cost_function,
     make_agent,
-    make_delegation,
     of_session,
     open_sandbox,
     open_workplace,
 )
 from kode.config import Config
 from kode.contracts import ModelInfo, Sandbox, Tool
+from kode.conversation.delegation import make_delegation
 from kode.conversation.extensions import with_checkers
 from kode.engine.agent import Agent, directly
 from kode.events import silent

@@ -12,7 +12,6 @@ import pytest
 from kode import paths
 from kode.config import Config, load_config
 from kode.conversation import Conversation, open_conversation
-from kode.conversation.planning import approve_plan
 from kode.errors import SessionError
 from kode.events import ToolStarted
 from kode.messages import Refusal, ToolResult, results_of
@@ -192,8 +191,7 @@ async def test_a_yes_and_then_a_no_are_repeated(opened: Open, config: Config) ->
 async def test_the_persons_words_during_a_turn_are_repeated(opened: Open, config: Config) -> None:
     talk = await opened(READ, READ, DONE)
     waiting = ["be quick", "and brief"]
-    talk.steering = lambda: [waiting.pop(0)] if waiting else []
-    await talk.turn("look")
+    await talk.turn("look", steering=lambda: [waiting.pop(0)] if waiting else [])
 
     replay = await again(talk, config)
 
@@ -229,7 +227,7 @@ async def test_a_plan_that_was_approved(opened: Open, config: Config) -> None:
     talk = await opened(READ, plan, edit("x = 1", "x = 2"), DONE, mode="plan")
     await talk.turn("plan it")
     assert talk.fresh_plan
-    await talk.turn(await approve_plan(talk, "auto-edit"))
+    await talk.turn(await talk.approve_plan("auto-edit"))
 
     replay = await again(talk, config)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -137,8 +137,6 @@ async def _run_with(
     )
     follow(played, conversation)
     conclude = partial(_print_result, arguments, conversation)
-    if arguments.input_format != "stream-json":
-        conversation.typed = arguments.task or ""  # without it the text is from standard input
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider)
@@ -149,7 +147,8 @@ async def _run_with(
             turn = partial(_turn, conversation, form)
             code = await run_stream(conversation, text, turn, conclude)
             return code, conversation.session.id
-        task = asyncio.ensure_future(_turn(conversation, form, text))
+        typed = arguments.task or ""  # without it the text is from standard input
+        task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
         with cancelled_by_signals(task):
             ended = await _ended(task)
         conclude(ended)
@@ -161,14 +160,15 @@ async def _run_with(
     return EXIT_CODES[ended.status], conversation.session.id
 
 
-async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:
+async def _turn(
+    conversation: "Conversation",
+    form: "Form | None",
+    text: str,
+    steering: Callable[[], Sequence[str]] = tuple,
+    typed: str | None = None,
+) -> TurnEnded:
     """Runs a turn for a program, which reads from the status whether it succeeded."""
-    if form is None:
-        ended = await conversation.turn(text)
-    else:
-        from kode.conversation.structured import structured_turn
-
-        ended = await structured_turn(conversation, text, form)
+    ended = await conversation.turn(text, steering=steering, typed=typed, form=form)
     nobody = conversation.ask is None and conversation.mode != "plan"
     if nobody and ended.status == "success" and ended.held_back and not ended.acted:
         return replace(ended, status="error", error=_nothing_done(ended))

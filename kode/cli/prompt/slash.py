@@ -167,7 +167,7 @@ async def permissions(state: PromptState, argument: str) -> None:
             return
         state.conversation.set_permission_mode(mode)
     state.screen.print(f"Mode: {state.conversation.mode}. {MODE_MEANS[state.conversation.mode]}")
-    rules = state.conversation.gate.describe_rules()
+    rules = state.conversation.agent.gate.describe_rules()
     for rule in rules:
         state.screen.print(f"  {rule}")
     if not argument:

@@ -9,7 +9,6 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.contracts import PermissionMode
-from kode.conversation.planning import approve_plan
 from kode.session.plan import read_plan
 
 
@@ -17,10 +16,9 @@ async def run_turn(state: PromptState, text: str, shown: str = "") -> None:
     """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
     with pasted blocks folded. Raises: KodeError."""
     talk = state.conversation
-    state.jobs.doing, state.in_turn, talk.steering = "", True, state.take_steering
-    talk.typed = shown or text
+    state.jobs.doing, state.in_turn = "", True
     try:
-        ended = await talk.turn(text)
+        ended = await talk.turn(text, steering=state.take_steering, typed=shown or text)
     finally:
         state.in_turn = False
     if talk.fresh_plan:
@@ -65,7 +63,7 @@ async def _ask_about_plan(state: PromptState) -> None:
 
 async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
     """Approves the plan, and runs the turn that carries it out. Raises: KodeError."""
-    text = await approve_plan(state.conversation, mode)
+    text = await state.conversation.approve_plan(mode)
     state.screen.print(f"Plan approved · mode {mode}", "dim")
     await run_turn(state, text)
 
