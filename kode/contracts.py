@@ -149,6 +149,17 @@ class Provider(Protocol):
         """Closes connections. May be called twice."""
 
 
+class Recorded(Provider, Protocol):
+    """Answers a conversation as one was answered that was recorded, and refuses a request that
+    differs."""
+
+    def follow(
+        self, place: Workplace, session_id: str | None, sections: Callable[[], Mapping[str, str]]
+    ) -> None:
+        """Called once, before the first request, with where the conversation works, and what
+        returns the sections of its system prompt by name."""
+
+
 # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
 Effect = Literal[
