@@ -154,10 +154,14 @@ class Recorded(Provider, Protocol):
     differs."""
 
     def follow(
-        self, place: Workplace, session_id: str | None, sections: Callable[[], Mapping[str, str]]
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Called once, before the first request, with where the conversation works, and what
-        returns the sections of its system prompt by name."""
+        """Called once, before the first request, with where the conversation works, and a function
+        for the sections of its system prompt, by name."""
 
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────

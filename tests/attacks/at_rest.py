@@ -14,9 +14,9 @@ from kode.plugins.fleet.owner import SIGNATURE
 from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
-from kode.replay.cassette import open_cassette, pack
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
+from kode.plugins.replay.cassette import open_cassette, pack
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import LINK
 from tests.attacks.at_work import LOADED, has_settings, works_on

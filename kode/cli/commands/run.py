@@ -139,7 +139,7 @@ async def _run_with(
     )
     if recorded is not None:
         place, now = conversation.agent.place, conversation.session.id
-        recorded.follow(place, now, lambda: conversation.context.sections)
+        recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
     conclude = partial(_print_result, arguments, conversation)
     if arguments.input_format != "stream-json":
         conversation.typed = arguments.task or ""  # without it the text is from standard input

@@ -6,11 +6,8 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from kode import paths
-from kode.errors import SessionError
-from kode.messages import Text, ToolResult
-from kode.session.checkpoints import FileChanges
-from kode.session.entries import (
+from kode.plugin import FileChanges, Transcript, paths, session_path
+from kode.plugin.entries import (
     AnyEntry,
     Header,
     MessageEntry,
@@ -19,8 +16,8 @@ from kode.session.entries import (
     TurnEntry,
     UndoEntry,
 )
-from kode.session.reading import session_path
-from kode.session.transcript import Transcript
+from kode.plugin.errors import SessionError
+from kode.plugin.messages import Text, ToolResult
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Limit of one kept content; undo keeps none nearly as large."""

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kode.config import Config
-from kode.conversation.bare import BareSession
-from kode.errors import ConfigError
-from kode.events import Status
-from kode.messages import Usage
-from kode.providers import models
-from kode.replay.agent import Changes
-from kode.replay.play import Replay, play
-from kode.replay.played import Live
-from kode.replay.recording import Recording
-from kode.replay.scratch import scratch
+from kode.plugin import BareSession, Config, models
+from kode.plugin.errors import ConfigError
+from kode.plugin.events import Status
+from kode.plugin.messages import Usage
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.played import Live
+from kode.plugins.replay.recording import Recording
+from kode.plugins.replay.scratch import scratch
 
 Z = 1.96
 """For a 95 % interval."""

@@ -10,20 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 
-from kode.config import Config
-from kode.contracts import InjectReason, PermissionMode
-from kode.conversation.bare import BareSession
-from kode.errors import ConfigError
-from kode.events import TurnEnded
-from kode.messages import Image, Text
-from kode.replay.agent import Changes, cost_of, info_now, settings_of, skills_of, tools_of
-from kode.replay.answers import Answers, replay_session
-from kode.replay.memory import RecordedMemory, memory_alone
-from kode.replay.played import Played, Step
-from kode.replay.recording import PastTurn, Recording
-from kode.replay.same import Form
-from kode.replay.scratch import Scratch
-from kode.session.entries import (
+from kode.plugin import BareSession, Config, write_plan
+from kode.plugin.contracts import InjectReason, PermissionMode
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
@@ -34,7 +23,16 @@ from kode.session.entries import (
     TaintEntry,
     TrimEntry,
 )
-from kode.session.plan import write_plan
+from kode.plugin.errors import ConfigError
+from kode.plugin.events import TurnEnded
+from kode.plugin.messages import Image, Text
+from kode.plugins.replay.agent import Changes, cost_of, info_now, settings_of, skills_of, tools_of
+from kode.plugins.replay.answers import Answers, replay_session
+from kode.plugins.replay.memory import RecordedMemory, memory_alone
+from kode.plugins.replay.played import Played, Step
+from kode.plugins.replay.recording import PastTurn, Recording
+from kode.plugins.replay.same import Form
+from kode.plugins.replay.scratch import Scratch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +70,7 @@ async def play(
     bare = BareSession.create(settings, home=scratch.home, cwd=scratch.cwd, provider=played)
     context = bare.context
     context.session = session = replay_session(context.session, recording.entries)
-    played.form = Form.between(recording, bare.place, session.id)
+    played.form = Form.between(recording, scratch.home, bare.place.project, session.id)
     played.sections = lambda: context.sections
     answers = Answers(played=played, scratch=scratch, bare=bare, network=changes.network)
     player = _Player(changes=changes, bare=bare, played=played, answers=answers)

@@ -18,13 +18,13 @@ from kode.errors import ConfigError
 from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, results_of
 from kode.permissions.gate import Answer, Question
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.cassette import open_cassette, pack
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.played import Live
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.providers.models import info_of
-from kode.replay.agent import Changes
-from kode.replay.cassette import open_cassette, pack
-from kode.replay.play import Replay, play
-from kode.replay.played import Live
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
 from kode.session.entries import MessageEntry
 from tests.needs import needs
 

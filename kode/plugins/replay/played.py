@@ -5,14 +5,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from kode.contracts import ModelInfo, Provider, Request, ToolSpec
-from kode.errors import ContextOverflow, KodeError, ProviderError
-from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
-from kode.replay.recording import PastTurn, Recording, is_reply, is_request
-from kode.replay.same import Difference, Form
-from kode.session.entries import (
+from kode.plugin import Session
+from kode.plugin.contracts import ModelInfo, Provider, Request, ToolSpec
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
@@ -24,8 +21,21 @@ from kode.session.entries import (
     TrimEntry,
     UsageEntry,
 )
-from kode.session.log import Session
-from kode.workplace import Workplace
+from kode.plugin.errors import ContextOverflow, KodeError, ProviderError
+from kode.plugin.events import Emit, TextDelta, ThinkingDelta
+from kode.plugin.messages import (
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls_of,
+    shorten,
+    text_of,
+)
+from kode.plugins.replay.recording import PastTurn, Recording, is_reply, is_request
+from kode.plugins.replay.same import Difference, Form
 
 SAID_CHARS = 60
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
@@ -140,10 +150,14 @@ class Played:
         return await self._say(said, emit)
 
     def follow(
-        self, place: Workplace, session_id: str | None, sections: Callable[[], Mapping[str, str]]
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
     ) -> None:
         """See `contracts.Recorded`."""
-        self.form = Form.between(self.recording, place, session_id)
+        self.form = Form.between(self.recording, home, project, session_id)
         self.sections = sections
         self.turn = self.recording.turns[0]
         self.skip_to(self.turn.begins)

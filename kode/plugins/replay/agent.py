@@ -3,15 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kode.config import Config
-from kode.contracts import ModelInfo, Tool, ToolSpec
-from kode.messages import Text, Usage, section_of
-from kode.providers import models
-from kode.replay.answers import tool_of
-from kode.replay.played import Live
-from kode.replay.recording import PastTurn, Recording
-from kode.session.entries import AnyEntry, MessageEntry
-from kode.tools.builtin import BUILTIN
+from kode.plugin import Config, models
+from kode.plugin import builtin_tools as BUILTIN
+from kode.plugin.contracts import ModelInfo, Tool, ToolSpec
+from kode.plugin.entries import AnyEntry, MessageEntry
+from kode.plugin.messages import Text, Usage, section_of
+from kode.plugins.replay.answers import tool_of
+from kode.plugins.replay.played import Live
+from kode.plugins.replay.recording import PastTurn, Recording
 
 MANY_STEPS = 1_000_000
 """The record determines when a turn ends."""

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode import beneath, paths
-from kode.errors import GitError, SessionError, StorageError
-from kode.messages import first_of
-from kode.replay.recording import FileState, Recording
-from kode.session.git import run_git
+from kode.plugin import beneath, paths, run_git
+from kode.plugin.errors import GitError, SessionError, StorageError
+from kode.plugin.messages import first_of
+from kode.plugins.replay.recording import FileState, Recording
 
 GIGABYTE = 1024**3
 MAX_COPY_BYTES = 4 * GIGABYTE

@@ -17,17 +17,17 @@ A replay is the loop of kode with a provider, a gate and a memory made of a tran
 Nothing here changes the project, the sessions or the memory of the person.
 """
 
-from kode.installed import Command, Plugin
+from kode.plugin import Command, Plugin
 
 PLUGIN = Plugin(
     name="replay",
     summary="sessions replayed in a copy, or continued from a step; cassettes",
     commands={
         "replay": Command(
-            run="kode.replay.command:main",
+            run="kode.plugins.replay.command:main",
             summary="replay a session, or continue it from one of its steps",
         )
     },
-    exports={"cassette": "kode.replay.cassette:export"},
-    replays={"cassette": "kode.replay.cassette:in_place"},
+    exports={"cassette": "kode.plugins.replay.cassette:export"},
+    replays={"cassette": "kode.plugins.replay.cassette:in_place"},
 )

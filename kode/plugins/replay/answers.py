@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kode.contracts import Tool, ToolContext, ToolOutput, ToolSpec, Verdict
-from kode.conversation.bare import BareSession
-from kode.errors import ToolError
-from kode.messages import ToolResult, results_of
-from kode.permissions.gate import Answer, Question
-from kode.replay.played import Played
-from kode.replay.scratch import Scratch
-from kode.session.entries import AnyEntry, HookEntry, MessageEntry
-from kode.session.log import Session
+from kode.plugin import Answer, BareSession, Question, Session
+from kode.plugin.contracts import Tool, ToolContext, ToolOutput, ToolSpec, Verdict
+from kode.plugin.entries import AnyEntry, HookEntry, MessageEntry
+from kode.plugin.errors import ToolError
+from kode.plugin.messages import ToolResult, results_of
+from kode.plugins.replay.played import Played
+from kode.plugins.replay.scratch import Scratch
 
 ONLY_THE_COPY = (
     "This is a replay: only files of the copy can be read and changed. Work inside the project, or "

@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from kode import credentials, paths
-from kode.contracts import ToolSpec
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
-from kode.replay.recording import Recording
-from kode.workplace import Workplace
+from kode.plugin import credentials, paths
+from kode.plugin.contracts import ToolSpec
+from kode.plugin.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
+from kode.plugins.replay.recording import Recording
 
 Part = Literal["system", "tools", "message", "result"]
 
@@ -83,10 +82,11 @@ class Form:
     """Paths of the copy → recorded paths, the longest first."""
 
     @classmethod
-    def between(cls, recording: Recording, place: Workplace, session_id: str | None) -> "Form":
+    def between(
+        cls, recording: Recording, home: Path, project: Path, session_id: str | None
+    ) -> "Form":
         """Hides where a session now, its home and its project lie."""
-        home = place.home
-        pairs = {str(home): recording.home, str(place.project): recording.project}
+        pairs = {str(home): recording.home, str(project): recording.project}
         if session_id is not None:
             then_id = recording.header.id
             then_folder = paths.session_folder(Path(recording.home), then_id)

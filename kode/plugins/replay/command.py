@@ -10,18 +10,13 @@ from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
-from kode.cli.screen.output import print_either
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
-from kode.interrupts import cancelled_by_signals
+from kode.plugin import Parser, cancelled_by_signals, clean, paths, print_either, working_directory
+from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
 
 if TYPE_CHECKING:
-    from kode.config import Config
-    from kode.replay.recording import Recording
-    from kode.replay.trials import Trial, Variant
+    from kode.plugin import Config
+    from kode.plugins.replay.recording import Recording
+    from kode.plugins.replay.trials import Trial, Variant
 
 AS_RECORDED = "as recorded"
 LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
@@ -78,7 +73,7 @@ async def _until_interrupted(work: Coroutine[Any, Any, int]) -> int:
 
 
 async def _replay(arguments: argparse.Namespace) -> int:
-    from kode.config import load_config
+    from kode.plugin import load_config
 
     with _recording(arguments) as (recording, cwd):
         flags = {"max_budget_usd": arguments.max_budget_usd} if arguments.max_budget_usd else {}
@@ -91,8 +86,8 @@ async def _replay(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path]]":
     """The named session or cassette, and the folder to replay it in."""
-    from kode.replay import cassette, recording
-    from kode.session.index import find
+    from kode.plugin import find_session as find
+    from kode.plugins.replay import cassette, recording
 
     named = Path(arguments.session)
     if named.is_file():
@@ -107,10 +102,10 @@ def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path
 async def _play(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
 ) -> int:
-    from kode.replay import report
-    from kode.replay.agent import Changes
-    from kode.replay.play import play
-    from kode.replay.scratch import scratch
+    from kode.plugins.replay import report
+    from kode.plugins.replay.agent import Changes
+    from kode.plugins.replay.play import play
+    from kode.plugins.replay.scratch import scratch
 
     changes = Changes(
         append_system=arguments.append_system,
@@ -127,8 +122,8 @@ async def _play(
 async def _continue(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
 ) -> int:
-    from kode.replay import report
-    from kode.replay.trials import Plan, run_trials
+    from kode.plugins.replay import report
+    from kode.plugins.replay.trials import Plan, run_trials
 
     plan = Plan(
         step=arguments.step,
@@ -153,7 +148,7 @@ async def _continue(
 def _variants(arguments: argparse.Namespace) -> "list[Variant]":
     """The requested variant, and with `--compare` the recorded one beside it. Raises:
     ConfigError."""
-    from kode.replay.trials import Variant
+    from kode.plugins.replay.trials import Variant
 
     changed = [
         *([f"--model {arguments.model}"] if arguments.model else []),

@@ -16,16 +16,21 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kode import __version__, credentials, durable, paths
-from kode.errors import KodeError, SessionError
-from kode.installed import ExportFile
-from kode.messages import first_of, images_of, plural
-from kode.permissions.sensitive import is_named_like_keys
-from kode.providers import models
-from kode.replay.played import Played
-from kode.replay.recording import Recording, load, of_transcript
-from kode.session.entries import MessageEntry, line_of
-from kode.session.transcript import Transcript
+from kode.plugin import (
+    ExportFile,
+    Transcript,
+    credentials,
+    durable,
+    is_named_like_keys,
+    models,
+    paths,
+)
+from kode.plugin import kode_version as __version__
+from kode.plugin.entries import MessageEntry, line_of
+from kode.plugin.errors import KodeError, SessionError
+from kode.plugin.messages import first_of, images_of, plural
+from kode.plugins.replay.played import Played
+from kode.plugins.replay.recording import Recording, load, of_transcript
 
 MEGABYTE = 1024 * 1024
 LOG = "changes.jsonl"

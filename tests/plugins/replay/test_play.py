@@ -17,10 +17,10 @@ from kode.errors import SessionError
 from kode.events import ToolStarted
 from kode.messages import Refusal, results_of
 from kode.permissions.gate import Answer, Question
-from kode.replay.agent import Changes
-from kode.replay.play import Replay, play
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.session.reading import session_path
 from kode.session.upkeep import fork
 from tests.unsealed import unsealed
