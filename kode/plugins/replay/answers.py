@@ -139,7 +139,8 @@ class Answers:
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | None:
         """Judges a call as it was in the session; what it leaves to the gate, the gate decides with
-        the recorded answers to its questions."""
+        the recorded answers to its questions. Raises: ToolError as the gate does; CancelledError
+        where the turn was interrupted."""
         then = self.result_of(context.call_id)
         if then is not None and then.cut == "not_run":
             raise self.played.interruption()
