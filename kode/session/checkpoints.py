@@ -83,7 +83,9 @@ class FileChanges:
     """Numbers of undone groups."""
     taken: tuple[tuple[int, Taken], ...] = ()
     """Undos and redos in order, each with the number of groups before it; only of `announced`."""
-    contents: Contents | None = None
+    contents: Contents = field(
+        default_factory=lambda: Contents(folder=Path(os.devnull), max_file_bytes=0, max_bytes=0)
+    )
 
     @classmethod
     def of_session(cls, session_folder: Path) -> "FileChanges":
@@ -118,7 +120,7 @@ class FileChanges:
         """A file's content before its first change in a turn, credentials masked; "" if unknown."""
         for group in self.groups:
             changes = group.files.get(path, ())
-            if self.contents and group.turn == turn and changes and changes[0].before is not None:
+            if group.turn == turn and changes and changes[0].before is not None:
                 data = self.contents.data(changes[0].before) or b""
                 return redact(data.decode("utf-8", "replace"))
         return ""

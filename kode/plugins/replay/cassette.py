@@ -151,7 +151,6 @@ def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
     Masked, and without files that hold keys: not every key looks like one."""
     found: dict[str, tuple[str, str, bytes]] = {}
     contents = recording.changes.contents
-    assert contents is not None
     for group in recording.changes.groups:
         for path, changes in group.files.items():
             states = (state for change in changes for state in (change.before, change.after))
@@ -193,10 +192,8 @@ def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
 
 
 def _log(recording: Recording) -> str:
-    contents = recording.changes.contents
-    assert contents is not None
     try:
-        data = (contents.folder / LOG).read_bytes()
+        data = (recording.changes.contents.folder / LOG).read_bytes()
     except OSError:
         data = b""
     return credentials.redact(data.decode("utf-8", "replace"))

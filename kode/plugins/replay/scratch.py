@@ -74,7 +74,6 @@ class Scratch:
         """Sets a file's state; returns whether it succeeded. Leaves files outside of the copy
         alone."""
         contents = self.recording.changes.contents
-        assert contents is not None
         try:
             path = self.in_copy(recorded)  # fails where a folder becomes a link just now
             if path is None:

@@ -8,14 +8,13 @@ a budget affects them equally.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from kode.plugin import BareSession, Config, models
 from kode.plugin.errors import ConfigError
 from kode.plugin.events import Status
-from kode.plugin.messages import Usage
 from kode.plugins.replay.agent import Changes
 from kode.plugins.replay.play import Replay, play
 from kode.plugins.replay.played import Live
@@ -57,12 +56,13 @@ class Trial:
     passed: bool
     status: Status
     steps: int
-    usage: Usage
+    input_tokens: int
+    output_tokens: int
     cost_usd: float | None
     """None if the model's price is unknown."""
     seconds: float
-    why: str = ""
-    """Why it did not pass."""
+    why: str
+    """Why it did not pass; "" if it did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,28 +95,11 @@ class Outcome:
             "runs": len(self.trials),
             "passed": self.passed,
             "interval": [round(low, 4), round(high, 4)],
-            "tokens": self.mean(tokens_of),
+            "tokens": self.mean(lambda trial: trial.input_tokens + trial.output_tokens),
             "cost_usd": sum(known) / len(known) if known and len(known) == len(costs) else None,
             "seconds": round(self.mean(lambda trial: trial.seconds), 3),
-            "trials": [
-                {
-                    "passed": one.passed,
-                    "status": one.status,
-                    "steps": one.steps,
-                    "input_tokens": one.usage.input_tokens,
-                    "output_tokens": one.usage.output_tokens,
-                    "cost_usd": one.cost_usd,
-                    "seconds": round(one.seconds, 3),
-                    "why": one.why,
-                }
-                for one in self.trials
-            ],
+            "trials": list(map(asdict, self.trials)),
         }
-
-
-def tokens_of(trial: Trial) -> float:
-    """Input and output tokens."""
-    return trial.usage.input_tokens + trial.usage.output_tokens
 
 
 def wilson(passed: int, runs: int) -> tuple[float, float]:
@@ -191,9 +174,10 @@ async def _run(
         passed=passed,
         status=replay.ended.status if replay.ended is not None else "error",
         steps=sum(step.live for step in replay.steps),
-        usage=live.usage,
+        input_tokens=live.usage.input_tokens,
+        output_tokens=live.usage.output_tokens,
         cost_usd=models.cost_usd(provider.info, live.usage),
-        seconds=seconds,
+        seconds=round(seconds, 3),
         why=why,
     )
 
