@@ -33,11 +33,6 @@ def add_cassette_flags(parser: Parser) -> None:
 def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The configuration that the flags set. Raises: ConfigError."""
     record, replay = _files(arguments)
-    if (record or replay) and FORMAT not in installed.added("replays"):
-        raise ConfigError(
-            "--record and --replay need a plug-in that is off or missing: one that writes and "
-            f"plays the format {FORMAT}. `kode plugin list` shows those that are installed."
-        )
     if record and arguments.no_session:
         raise ConfigError(
             "--record needs a saved session: it cannot be used with --no-session. Drop one."
@@ -83,9 +78,15 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
 
 
 def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """`kode continue` has neither flag. Raises: ConfigError for both."""
+    """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
+    cassettes."""
     given = (getattr(arguments, name, None) for name in ("record", "replay"))
     record, replay = (None if one is None else Path(one) for one in given)
     if record and replay:
         raise ConfigError("--record and --replay are two ways to run: give one of them.")
+    if (record or replay) and FORMAT not in installed.added("replays"):
+        raise ConfigError(
+            "--record and --replay need a plug-in that is off or missing: one that writes and "
+            f"plays the format {FORMAT}. `kode plugin list` shows those that are installed."
+        )
     return record, replay
