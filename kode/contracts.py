@@ -149,6 +149,21 @@ class Provider(Protocol):
         """Closes connections. May be called twice."""
 
 
+class Recorded(Provider, Protocol):
+    """Answers a conversation as one was answered that was recorded, and refuses a request that
+    differs."""
+
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Called once, before the first request, with where the conversation works, and a function
+        for the sections of its system prompt, by name."""
+
+
 # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
 Effect = Literal[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kode import __version__ as _kode_version
     from kode import beneath as beneath
+    from kode import credentials as credentials
     from kode import durable as durable
     from kode import ends as ends
     from kode import extras as extras
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
     from kode.conversation.attachments import MAX_ATTACHED_BYTES as MAX_ATTACHED_BYTES
     from kode.conversation.attachments import file_part as file_part
     from kode.conversation.attachments import read_text as _read_attachment
+    from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.memory import open_configured as _open_memory
     from kode.conversation.memory import outside_context as outside_context
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
     from kode.conversation.plugged import Subscriber as Subscriber
-    from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.extensions import familiar_calls as _calling
@@ -83,10 +84,11 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.gate import ways_to_allow as ways_to_allow
+    from kode.permissions.sensitive import is_named_like_keys as is_named_like_keys
     from kode.pictures import Picture as Picture
     from kode.pictures import fitting as _fitting_picture
     from kode.pictures import read_picture as read_picture
-    from kode.providers.models import pricing as pricing
+    from kode.providers import models as models
     from kode.providers.offered import ServedModels as ServedModels
     from kode.providers.offered import offered_models as offered_models
     from kode.registry import Dialect as Dialect
@@ -178,6 +180,7 @@ if TYPE_CHECKING:
 HOMES = {
     "add_setting_flags": "kode.cli.flags:add_setting_flags",
     "Answer": "kode.permissions.gate:Answer",
+    "BareSession": "kode.conversation.bare:BareSession",
     "beneath": "kode.beneath",
     "builtin_tools": "kode.tools.builtin:BUILTIN",
     "calling": "kode.extensions.familiar_calls",
@@ -189,6 +192,7 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
+    "credentials": "kode.credentials",
     "decide_memory": "kode.memory.decisions:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
@@ -213,12 +217,12 @@ HOMES = {
     "frame_memory": "kode.memory.frame:wrap",
     "git_environment": "kode.session.git:environment",
     "given_prices": "kode.config:given_prices",
+    "is_named_like_keys": "kode.permissions.sensitive:is_named_like_keys",
     "kode_version": "kode:__version__",
     "last_turn": "kode.session.spending:last_turn",
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
-    "mask": "kode.credentials:mask",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
@@ -229,6 +233,7 @@ HOMES = {
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
     "message_bytes": "kode.session.requests:message_bytes",
+    "models": "kode.providers.models",
     "money": "kode.cli.screen.lines:money",
     "must_be": "kode.config.faults:must_be",
     "newest_session": "kode.session.index:newest",
@@ -250,7 +255,6 @@ HOMES = {
     "plan_steps": "kode.session.plan:steps_of",
     "Plugin": "kode.installed:Plugin",
     "plugin_pages": "kode.config.plugin_pages:pages",
-    "pricing": "kode.providers.models:pricing",
     "print_either": "kode.cli.screen.printer:print_either",
     "processes": "kode.tools.processes",
     "programs": "kode.programs",

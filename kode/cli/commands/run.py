@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kode.cli.commands.cassettes import (
     add_cassette_flags,
     cassette_settings,
-    follow,
     keep,
     model_of,
 )
@@ -36,12 +35,12 @@ from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object
 
 if TYPE_CHECKING:
+    from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.conversation.structured import Form
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
-    from kode.replay.played import Played
 
 
 def main(argv: Sequence[str]) -> int:
@@ -96,8 +95,8 @@ def run_read_task(
 async def _run(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
-    with model_of(arguments) as played:
-        code, session_id = await _run_with(arguments, text, piped, session_id, played)
+    with model_of(arguments) as recorded:
+        code, session_id = await _run_with(arguments, text, piped, session_id, recorded)
     keep(arguments, session_id)
     return code
 
@@ -107,7 +106,7 @@ async def _run_with(
     text: str,
     piped: "tuple[Text, ...]",
     session_id: str | None,
-    played: "Played | None",
+    recorded: "Recorded | None",
 ) -> tuple[int, str | None]:
     """The exit code, and the id of the session."""
     from kode.config import load_config
@@ -133,9 +132,11 @@ async def _run_with(
         attachments=(*attached, *piped),
         elicit=elicit,
         trust_project=arguments.trust_project,
-        provider=played,
+        provider=recorded,
     )
-    follow(played, conversation)
+    if recorded is not None:
+        place, now = conversation.agent.place, conversation.session.id
+        recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
     conclude = partial(_print_result, arguments, conversation)
     try:
         attach_named(conversation, arguments.ctx, arguments.task)

@@ -64,19 +64,8 @@ def _json(transcript: Transcript) -> str:
     return json.dumps(as_json(transcript), indent=2)
 
 
-def _cassette(transcript: Transcript) -> ExportFile:
-    from kode.replay import cassette
-    from kode.replay.recording import load
-
-    packed = cassette.pack(load(paths.home(), transcript.header.id))
-    return ExportFile(
-        data=packed.data, contains=packed.about, then="`kode replay {path}` replays it."
-    )
-
-
 FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
     "json": _json,
     "markdown": as_markdown,
-    "cassette": _cassette,
 }
 """kode's own formats: name → a function of the session, as a plug-in's is."""

@@ -30,7 +30,7 @@ from kode.plugin import (
     Loaded,
     Question,
     ServedModels,
-    mask,
+    credentials,
     offered_models,
     open_conversation,
     read_plan,
@@ -305,7 +305,7 @@ async def open_live(
     )
     live.updates.titled = talk.session.turns > 0
     live.updates.tools = lambda: talk.agent.tools
-    live.updates.mask = lambda text: mask(text, talk.agent.secrets)
+    live.updates.mask = lambda text: credentials.mask(text, talk.agent.secrets)
     live.updates.cost_usd = lambda: talk.status().cost_usd
     if talk.extensions is not None:
         talk.extensions.start_all()

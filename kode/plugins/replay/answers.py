@@ -11,20 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kode.contracts import Interceptor, Sandbox, Tool, ToolContext, ToolOutput, ToolSpec, Verdict
-from kode.errors import ToolError
-from kode.messages import ToolResult, results_of
-from kode.permissions.gate import Answer, PersonGate, Question
-from kode.replay.played import Played
-from kode.replay.scratch import Scratch
-from kode.session.entries import AnyEntry, HookEntry, MessageEntry
-from kode.session.log import Session
+from kode.plugin import Answer, BareSession, Question, Session
+from kode.plugin.contracts import Tool, ToolContext, ToolOutput, ToolSpec, Verdict
+from kode.plugin.entries import AnyEntry, HookEntry, MessageEntry
+from kode.plugin.errors import ToolError
+from kode.plugin.messages import ToolResult, results_of
+from kode.plugins.replay.played import Played
+from kode.plugins.replay.scratch import Scratch
 
 ONLY_THE_COPY = (
     "This is a replay: only files of the copy can be read and changed. Work inside the project, or "
     "say in your answer what is needed."
 )
 NOT_IN_A_REPLAY = "{name} is not there in a replay. Continue without it."
+DELEGATE = "delegate_tasks"
+"""The tool whose calls change files by others than the turn itself: its subagents."""
 IN_THE_COPY = ("edit", "run", "keep")
 """Prefixes of question kinds that only concern the copy."""
 
@@ -35,12 +36,14 @@ class Answers:
 
     played: Played
     scratch: Scratch
+    bare: BareSession
+    """Its sandbox takes commands that ran without one, too."""
     network: bool
     """Whether calls may go to the network."""
-    confined: Sandbox | None
-    """Where commands run that ran without a sandbox; None: there is none with a copy."""
     results: Mapping[str, ToolResult] = field(init=False)
     denied_by_hooks: frozenset[str] = field(init=False)
+    has_refusals: bool = field(init=False)
+    """Without them, nobody knows which errors a person's no made."""
     call_id: str = ""
     """The call that a question is about."""
     edited: set[str] = field(default_factory=set)
@@ -51,6 +54,7 @@ class Answers:
 
     def __post_init__(self) -> None:
         self.results = self.played.recording.results()
+        self.has_refusals = self.played.recording.has_refusals
         self.denied_by_hooks = _denied_by_hooks(self.played.recording.entries)
 
     def result_of(self, call_id: str) -> ToolResult | None:
@@ -69,16 +73,17 @@ class Answers:
             or tool.effect in ("mcp", "memory", "memory-read", "delegate")
             or (tool.effect == "fetch" and not self.network)
             or (tool.effect == "edit" and not self.scratch.holds(context.judged_path))
-            or (tool.effect == "run" and self.confined is None)
+            or (tool.effect == "run" and self.bare.sandbox is None)
             or context.call_id in self.denied_by_hooks
             or then.cut == "unknown"
+            or (then.is_error and not self.has_refusals)
         )
         return then if apart else None
 
     def may_run_live(self, tool: Tool) -> bool:
         """Whether a call that the record does not know may run."""
         reach = {"read": True, "edit": True, "none": True, "fetch": self.network}
-        return reach.get(tool.effect, tool.effect == "run" and self.confined is not None)
+        return reach.get(tool.effect, tool.effect == "run" and self.bare.sandbox is not None)
 
     def tool(self, tool: Tool) -> Tool:
         """The tool as it is in a replay."""
@@ -107,7 +112,9 @@ class Answers:
         step = self.played.steps[-1]
         step.answered.append(tool.name)
         if tool.effect == "delegate" and self.played.turn is not None:
-            self.scratch.take_over(self.played.turn.group, self.edited)
+            for file in self.scratch.recording.after(self.played.turn.changes):
+                if file[0] not in self.edited:
+                    self.scratch.set(*file)
         if result.is_error:
             raise ToolError(result.text)
         return ToolOutput(text=result.text)
@@ -117,9 +124,9 @@ class Answers:
     ) -> ToolOutput | str:
         """Runs a command that was allowed outside the sandbox; keeps all its changes to the
         copy."""
-        if self.confined is None:
+        if self.bare.sandbox is None:
             raise ToolError(NOT_IN_A_REPLAY.format(name=tool.name))
-        attempt = await asyncio.to_thread(self.confined.begin)
+        attempt = await asyncio.to_thread(self.bare.sandbox.begin)
         try:
             output = await tool.run(replace(context, wrap_command=attempt.wrap), arguments)
             changes = await asyncio.to_thread(attempt.changes)
@@ -127,6 +134,36 @@ class Answers:
         finally:
             await asyncio.to_thread(attempt.close)
         return output
+
+    async def intercept(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Verdict | None:
+        """Judges a call as it was in the session; what it leaves to the gate, the gate decides with
+        the recorded answers to its questions. Raises: ToolError as the gate does; CancelledError
+        where the turn was interrupted."""
+        then = self.result_of(context.call_id)
+        if then is not None and then.cut == "not_run":
+            raise self.played.interruption()
+        if self.recorded(tool, context) is not None:
+            return Verdict(allowed=True, reason="The result is from the record.")
+        if tool.effect == "edit" and not self.scratch.holds(context.judged_path):
+            return Verdict(allowed=False, reason=ONLY_THE_COPY)
+        if then is None and not self.may_run_live(tool):
+            return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
+        unattended = then is not None and any(one.by == "nobody" for one in then.refusals)
+        self.call_id = context.call_id
+        self.bare.gate.state.attended = tool.effect != "read" and not unattended
+        if tool.effect != "read":
+            return None
+        # Whatever mode and answers the record has, only the copy is read, except what a person
+        # would be asked about now.
+        verdict = await self.bare.gate.check(tool, arguments, context)
+        if context.judged_path and not self.scratch.owns(context.judged_path):
+            verdict = Verdict(allowed=False, reason=ONLY_THE_COPY)
+        if verdict.allowed or then is None:
+            return verdict
+        self.unread.add(context.call_id)
+        return Verdict(allowed=True, reason="The result is from the record.")
 
     async def answer(self, question: Question) -> Answer:
         """The person's recorded answer, as far as the call's result shows it."""
@@ -148,41 +185,6 @@ def _denied_by_hooks(entries: Sequence[AnyEntry]) -> frozenset[str]:
             found |= {result.call_id for result in results_of(entry)} if denied else set()
             denied = False
     return frozenset(found)
-
-
-def replaying(gate: PersonGate, answers: Answers) -> Interceptor:
-    """Judges calls as they were in the session; what it leaves to the gate, the gate decides with
-    the recorded answers to its questions."""
-
-    async def intercept(
-        tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict | None:
-        then = answers.result_of(context.call_id)
-        if then is not None and then.cut == "not_run":
-            raise answers.played.interruption()
-        if answers.recorded(tool, context) is not None:
-            return Verdict(allowed=True, reason="The result is from the record.")
-        if tool.effect == "edit" and not answers.scratch.holds(context.judged_path):
-            return Verdict(allowed=False, reason=ONLY_THE_COPY)
-        if then is None and not answers.may_run_live(tool):
-            return Verdict(allowed=False, reason=NOT_IN_A_REPLAY.format(name=tool.name))
-        unattended = then is not None and any(one.by == "nobody" for one in then.refusals)
-        answers.call_id = context.call_id
-        gate.state.attended = tool.effect != "read" and not unattended
-        return await read(tool, arguments, context) if tool.effect == "read" else None
-
-    async def read(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Verdict:
-        """Whatever mode and answers the record has, only the copy is read, except what a person
-        would be asked about now."""
-        verdict = await gate.check(tool, arguments, context)
-        if context.judged_path and not answers.scratch.owns(context.judged_path):
-            verdict = Verdict(allowed=False, reason=ONLY_THE_COPY)
-        if verdict.allowed or answers.result_of(context.call_id) is None:
-            return verdict
-        answers.unread.add(context.call_id)
-        return Verdict(allowed=True, reason="The result is from the record.")
-
-    return intercept
 
 
 @dataclass
@@ -217,7 +219,7 @@ def _kind(entry: AnyEntry) -> str:
 
 
 def tool_of(spec: ToolSpec) -> Tool:
-    """A tool that only the record knows: of a server, of memory, a skill."""
+    """A tool that only the record knows: of a server, of memory, a skill, subagents."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput | str:
         raise ToolError(NOT_IN_A_REPLAY.format(name=spec.name))
@@ -225,7 +227,7 @@ def tool_of(spec: ToolSpec) -> Tool:
     return Tool(
         name=spec.name,
         description=spec.description,
-        effect="mcp",
+        effect="delegate" if spec.name == DELEGATE else "mcp",
         subject="",
         parallel=False,
         parameters=lambda: spec.parameters,

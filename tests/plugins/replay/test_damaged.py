@@ -10,7 +10,7 @@ import pytest
 
 from kode import paths
 from kode.errors import KodeError, SessionError
-from kode.replay.cassette import open_cassette
+from kode.plugins.replay.cassette import open_cassette
 from kode.session.content_store import Contents
 from kode.session.requests import kept_tools
 

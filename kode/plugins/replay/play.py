@@ -10,39 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 
-from kode.assembly import (
-    simplify,
-)
-from kode.config import Config
-from kode.contracts import InjectReason, PermissionMode, Sandbox
-from kode.conversation import Conversation
-from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, open_context
-from kode.engine.turn import run_turn
-from kode.errors import ConfigError
-from kode.events import TurnEnded, silent
-from kode.messages import Image, Text
-from kode.providers.models import info_of
-from kode.replay.agent import (
-    Changes,
-    agent_of,
-    confined_sandbox,
-    form_of,
-    info_now,
-    settings_of,
-    skills_of,
-)
-from kode.replay.answers import (
-    Answers,
-    replay_session,
-)
-from kode.replay.memory import memory_alone
-from kode.replay.played import Played, Step
-from kode.replay.recording import PastTurn, Recording
-from kode.replay.same import Form
-from kode.replay.scratch import Scratch
-from kode.session import log
-from kode.session.entries import (
+from kode.plugin import BareSession, Config, write_plan
+from kode.plugin.contracts import InjectReason, PermissionMode
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
@@ -53,8 +23,16 @@ from kode.session.entries import (
     TaintEntry,
     TrimEntry,
 )
-from kode.session.plan import write_plan
-from kode.tools.builtin import BUILTIN, SMALL
+from kode.plugin.errors import ConfigError
+from kode.plugin.events import TurnEnded
+from kode.plugin.messages import Image, Text
+from kode.plugins.replay.agent import Changes, cost_of, info_now, settings_of, skills_of, tools_of
+from kode.plugins.replay.answers import Answers, replay_session
+from kode.plugins.replay.memory import RecordedMemory, memory_alone
+from kode.plugins.replay.played import Played, Step
+from kode.plugins.replay.recording import PastTurn, Recording
+from kode.plugins.replay.same import Form
+from kode.plugins.replay.scratch import Scratch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +44,8 @@ class Replay:
     """Notes on it, each a sentence."""
     ended: TurnEnded | None
     """How the last turn ended."""
-    sandbox: Sandbox | None
-    """Where commands can run in the copy; None: there is none."""
-
+    bare: BareSession
+    """The session that was played, in which commands can check the copy."""
     is_whole: bool
     """Whether every recorded step was played."""
 
@@ -88,33 +65,23 @@ async def play(
     """
     changes = changes or Changes()
     live = changes.live
-    header = recording.header
-    session = log.create(
-        scratch.home, cwd=scratch.cwd, model=header.model, provider=header.provider
-    )
-    session = replay_session(session, recording.entries)
-    form = form_of(recording, scratch.home, scratch.project, session.id)
-    played = Played(recording, info=info_now(config, recording), form=form, live=live)
+    played = Played(recording, info=info_now(config, recording), live=live)
     settings = settings_of(config, recording, changes)
-    context = Context(session)
-    answers = Answers(
-        played=played,
-        scratch=scratch,
-        network=changes.network,
-        confined=confined_sandbox(settings, scratch, session),
-    )
-    player = _Player(
-        config=settings, changes=changes, context=context, played=played, answers=answers
-    )
+    bare = BareSession.create(settings, home=scratch.home, cwd=scratch.cwd, provider=played)
+    context = bare.context
+    context.session = session = replay_session(context.session, recording.entries)
+    played.form = Form.between(recording, scratch.home, bare.place.project, session.id)
     played.sections = lambda: context.sections
+    answers = Answers(played=played, scratch=scratch, bare=bare, network=changes.network)
+    player = _Player(changes=changes, bare=bare, played=played, answers=answers)
     try:
-        if changes.needs_sandbox and answers.confined is None:
+        if changes.needs_sandbox and bare.sandbox is None:
             raise ConfigError(
                 "--verify would run what the model wrote, and there is no sandbox here for it. "
                 "Leave it out, or make one possible: `kode doctor` says how."
             )
         ended = None
-        for turn in recording.turns():
+        for turn in recording.turns:
             ended = await player.play(turn)
             if live is not None and live.begun:
                 break
@@ -122,39 +89,19 @@ async def play(
             steps=tuple(played.steps),
             notes=(*scratch.notes, *player.cut, *_notes(player)),
             ended=ended,
-            sandbox=answers.confined,
+            bare=bare,
             is_whole=not player.cut,
         )
     finally:
-        session.close()
-
-
-def in_place(recording: Recording) -> Played:
-    """A model that answers as recorded in a conversation of the person's own, and refuses a request
-    that differs; see `follow_conversation`."""
-    info = info_of(recording.header.model)
-    return Played(recording, info=info, form=Form(now_to_then=()), strict=True)
-
-
-def follow_conversation(played: Played, talk: Conversation) -> None:
-    """Lets it compare the requests of this conversation, whose first turn is the first recorded
-    one."""
-    recording = played.recording
-    played.form = form_of(recording, talk.home, talk.agent.place.project, talk.session.id)
-    played.sections = lambda: talk.context.sections
-    played.turn = recording.turns()[0]
-    played.skip_to(played.turn.begins)
+        bare.close()
 
 
 @dataclass(kw_only=True)
 class _Player:
-    config: Config
     changes: Changes
-    context: Context
+    bare: BareSession
     played: Played
     answers: Answers
-    agent: Agent = field(init=False)
-    """The agent of the process being played."""
     cut: list[str] = field(default_factory=list)
     """Turns that ended before their last recorded step, a sentence each."""
     skills: str = ""
@@ -164,7 +111,7 @@ class _Player:
         """Plays one turn, after what happened since the previous one."""
         played, entries = self.played, self.played.recording.entries
         played.turn = None
-        begins = not played.steps or played.recording.begins_process(turn) is not None
+        begins = not played.steps or played.recording.begins_process(turn)
         for at in range(turn.first, turn.begins):
             if not (begins and isinstance(entries[at], SystemEntry)):
                 await self._between(at, entries[at])
@@ -172,64 +119,70 @@ class _Player:
         if begins:
             await self._begin_process(turn)
         played.turn = turn
-        for taken in turn.taken:
-            self.answers.scratch.undo_again(taken)
-        if turn.group is not None:
-            self.answers.scratch.put_back([turn.group])
+        for file in turn.taken:
+            self.answers.scratch.set(*file)
+        self.answers.scratch.put_back(played.recording.before(turn.changes))
         self.answers.edited.clear()
         if turn.end is not None and turn.end.permission_mode in get_args(PermissionMode):
-            self.agent.gate.mode = cast(PermissionMode, turn.end.permission_mode)
+            self.bare.gate.mode = cast(PermissionMode, turn.end.permission_mode)
         prompt = entries[turn.begins]
         assert isinstance(prompt, MessageEntry)
         text, attachments = _said(prompt)
-        ended = await run_turn(self.agent, self.context, text, silent, attachments, played.steering)
+        ended = await self.bare.turn(text, attachments, played.steering)
         if ended.status == "interrupted" and not played.interrupted:
             raise asyncio.CancelledError  # cancelled by the person now
         played.interrupted = False
         if played.is_cut and not (played.live is not None and played.live.begun):
             why = ended.error or f"it ended with {ended.status}"
             self.cut.append(f"Turn {turn.number} ended early in the replay: {why}")
-        played.compare_rest(self.context.session)
+        played.compare_rest(self.bare.context.session)
         return ended
 
     async def _begin_process(self, turn: PastTurn) -> None:
         """Creates an agent per recorded process: its prompt is rendered again, and no file has been
         read."""
-        first = not self.played.steps
-        agent = agent_of(self.config, self.changes, self.answers, self.context.session, turn)
-        self.skills = skills_of(self.played.recording.entries[turn.begins]) or self.skills
-        if {tool.name for tool in BUILTIN} & {tool.name for tool in agent.tools} <= {*SMALL}:
-            agent = simplify(agent, self.config)
-        skills = {"skills": self.skills} if self.skills else {}
-        self.agent = replace(agent, opening=lambda window: {**skills, **agent.opening(window)})
-        self.context.specs = ()
-        pending = self.context.pending_first_user
-        await open_context(self.agent, self.context, "start" if first else "resume")
-        self.context.pending_first_user = pending or self.context.pending_first_user
+        first, bare, played = not self.played.steps, self.bare, self.played
+        self.skills = skills_of(played.recording.entries[turn.begins]) or self.skills
+        bare.staff(
+            played,
+            tuple(map(self.answers.tool, tools_of(played.recording, turn))),
+            memory=RecordedMemory(played, without=self.changes.without_memory),
+            ask=self.answers.answer,
+        )
+        opening, skills = bare.agent.opening, {"skills": self.skills} if self.skills else {}
+        bare.agent = replace(
+            bare.agent,
+            interceptors=(self.answers.intercept,),
+            opening=lambda window: {**skills, **opening(window)},
+            cost_usd=cost_of(bare.agent.cost_usd, self.changes.live),
+        )
+        context = bare.context
+        context.specs = ()
+        pending = context.pending_first_user
+        await bare.open("start" if first else "resume")
+        context.pending_first_user = pending or context.pending_first_user
 
     async def _between(self, at: int, entry: AnyEntry) -> None:
         """Repeats what happened between two turns."""
-        context = self.context
+        context = self.bare.context
         match entry:
             case CompactionEntry() | PlanEntry() | SystemEntry() if not context.session.turns:
                 pass  # only a damaged record has one before its first turn
             case CompactionEntry():
                 self.played.skip_to(at)
-                await compact(self.agent, context, silent, by_person=True)
+                await self.bare.compact()
             case RewindEntry() | TrimEntry() | RestoreEntry():
                 context.session.append(entry)
                 context.known_messages = 0
             case PlanEntry():
-                if (plan := self.agent.place.plan) is not None:
+                if (plan := self.bare.place.plan) is not None:
                     write_plan(plan, entry.text)
                 context.session.append(entry)
             case TaintEntry():
                 context.session.append(entry)
             case SystemEntry() if entry.reason != "compacted":
                 self.played.skip_to(at)
-                await open_context(
-                    self.agent, context, cast(InjectReason, entry.reason or "resume")
-                )
+                await self.bare.open(cast(InjectReason, entry.reason or "resume"))
             case _ if text := memory_alone(entry):
                 context.pending_first_user = text
             case _:
@@ -251,7 +204,8 @@ def _said(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
 
 def _notes(player: _Player) -> list[str]:
     recording, notes = player.played.recording, []
-    if recording.first_request()[1] is None:
+    begun = recording.beginning()
+    if begun is None or not begun.tools:
         notes.append(
             "The session is from a kode that kept no record of requests: its system prompt and its "
             "tools are not compared."

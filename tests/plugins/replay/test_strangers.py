@@ -18,13 +18,13 @@ from kode.errors import ConfigError
 from kode.events import Emit
 from kode.messages import Message, Text, ToolCall, results_of
 from kode.permissions.gate import Answer, Question
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.cassette import open_cassette, pack
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.played import Live
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.providers.models import info_of
-from kode.replay.agent import Changes
-from kode.replay.cassette import open_cassette, pack, write
-from kode.replay.play import Replay, play
-from kode.replay.played import Live
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
 from kode.session.entries import MessageEntry
 from tests.needs import needs
 
@@ -76,7 +76,7 @@ async def record(project: Path, tmp_path: Path) -> Record:
         assert session_id is not None
         await talk.close()
         file = tmp_path / "theirs.cassette"
-        write(pack(load(paths.home(), session_id)), file)
+        file.write_bytes(pack(load(paths.home(), session_id)).data)
         return file
 
     return run
@@ -198,7 +198,7 @@ async def test_a_live_models_files_are_not_judged_outside_a_sandbox(
     record: Record, config: Config, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = await record(reads("a.py"), DONE)
-    monkeypatch.setattr("kode.replay.play.confined_sandbox", lambda *given: None)
+    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.layered", lambda self: False)
     changes = Changes(live=Live(provider=Model(), step=2), needs_sandbox=True)
 
     with pytest.raises(ConfigError, match="--verify"):
@@ -250,8 +250,8 @@ async def test_a_link_that_a_cassette_plants_is_not_written_through(
     with open_cassette(await record(DONE)) as recording, scratch(recording, project) as copy:
         theirs = str(Path(recording.project) / "a.py")
 
-        assert copy._set(theirs, f"link:{victim}", 0o644)
-        assert copy._set(theirs, state, 0o644)
+        assert copy.set(theirs, f"link:{victim}", 0o644)
+        assert copy.set(theirs, state, 0o644)
 
         planted = copy.in_copy(theirs)
         assert planted is not None

@@ -3,11 +3,11 @@ and its tools do not run (see `answers`)."""
 
 from collections.abc import Sequence
 
-from kode.contracts import Drop, DropReason, Injection, InjectReason, Turn
-from kode.memory.base import NullMemory
-from kode.messages import Message, Text
-from kode.replay.played import Played
-from kode.session.entries import AnyEntry, CompactionEntry, MessageEntry, UsageEntry
+from kode.plugin import NullMemory
+from kode.plugin.contracts import Drop, DropReason, Injection, InjectReason, Turn
+from kode.plugin.entries import AnyEntry, CompactionEntry, MessageEntry, UsageEntry
+from kode.plugin.messages import Message, Text
+from kode.plugins.replay.played import Played
 
 
 class RecordedMemory(NullMemory):

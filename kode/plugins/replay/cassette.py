@@ -1,10 +1,11 @@
-"""Packs a session into one file that another person can replay: messages, undo data of files, the
-tools as sent to the model. Keys are masked.
+"""Packs a session into one file that another person can replay: its entries, and the undo data of
+files. Keys are masked.
 
-A ZIP with `cassette.json`, `session.jsonl`, `changes.jsonl`, `contents/` and `tools/`. A file from
-somebody else is data: only names of this form are read, none is unpacked by its own path.
+A ZIP with `cassette.json`, `session.jsonl`, `changes.jsonl` and `contents/`. A file from somebody
+else is data: only names of this form are read, none is unpacked by its own path.
 """
 
+import codecs
 import contextlib
 import hashlib
 import io
@@ -13,42 +14,59 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from kode import __version__, durable, paths
-from kode.credentials import redact
-from kode.errors import KodeError, SessionError
-from kode.messages import first_of, images_of, plural
-from kode.permissions.sensitive import is_named_like_keys
-from kode.plain_text import Encoding
-from kode.replay.recording import Recording, make
-from kode.session.checkpoints import LOG
-from kode.session.content_store import MEGABYTE, is_digest
-from kode.session.entries import MessageEntry, RequestEntry, line_of
-from kode.session.messages import turns_of
-from kode.session.reading import ID, read
-from kode.tools.files import Binary, decode
+from kode.plugin import (
+    ExportFile,
+    Transcript,
+    credentials,
+    durable,
+    is_named_like_keys,
+    models,
+    paths,
+)
+from kode.plugin import kode_version as __version__
+from kode.plugin.entries import MessageEntry, line_of
+from kode.plugin.errors import KodeError, SessionError
+from kode.plugin.messages import first_of, images_of, plural
+from kode.plugins.replay.played import Played
+from kode.plugins.replay.recording import Recording, load, of_transcript
 
+MEGABYTE = 1024 * 1024
+LOG = "changes.jsonl"
+"""The record of file changes, beside the contents."""
 VERSION = 1
 MAX_CONTENTS_BYTES = 32 * MEGABYTE
 """Limit of files in a cassette; the smallest are packed first."""
 MAX_UNPACKED_BYTES = 512 * MEGABYTE
 """Limit of an unpacked cassette: a small file can expand to much more."""
 NAMED_FILES = 8
-_NAMES = re.compile(r"cassette\.json|session\.jsonl|changes\.jsonl|(?:contents|tools)/[0-9a-f]{64}")
+ENCODINGS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (b"", "utf-8"),
+)
+"""Byte order mark → how such a file is encoded."""
+_NAMES = re.compile(r"cassette\.json|session\.jsonl|changes\.jsonl|contents/[0-9a-f]{64}")
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cassette:
-    """A cassette before it is written."""
-
-    data: bytes
-    about: tuple[str, ...]
-    """What in it is personal, and what was left out, a line each."""
+def export(transcript: Transcript) -> ExportFile:
+    """The format `cassette` of `kode session export`. Raises: SessionError for a session with
+    nothing to play; StorageError."""
+    return pack(load(paths.home(), transcript.header.id))
 
 
-def pack(recording: Recording) -> Cassette:
+@contextlib.contextmanager
+def in_place(path: Path) -> Iterator[Played]:
+    """See `Plugin.replays`. Raises: SessionError for a file that is not a cassette."""
+    with open_cassette(path) as recording:
+        yield Played(recording, info=models.info_of(recording.header.model), strict=True)
+
+
+def pack(recording: Recording) -> ExportFile:
     """Packs a session. Raises: StorageError."""
     header, files = recording.header, _files(recording)
     kept, left_out = _within_limit({state: data for _, state, data in files})
@@ -69,18 +87,15 @@ def pack(recording: Recording) -> Cassette:
         file.writestr("cassette.json", json.dumps(about))
         lines = [line_of(header), *map(line_of, recording.entries)]
         file.writestr("session.jsonl", b"\n".join(lines) + b"\n")
-        file.writestr("changes.jsonl", changes)
+        file.writestr(LOG, changes)
         for state, data in kept.items():
             file.writestr(f"contents/{renamed[state]}", data)
-        for name, data in _tools(recording).items():
-            file.writestr(f"tools/{name}", data)
     names = dict.fromkeys(path for path, state, _ in files if state in kept)
-    return Cassette(data=packed.getvalue(), about=tuple(_about(recording, list(names), left_out)))
-
-
-def write(cassette: Cassette, path: Path) -> None:
-    """Writes the cassette durably. Raises: StorageError."""
-    durable.replace(path, cassette.data)
+    return ExportFile(
+        data=packed.getvalue(),
+        contains=tuple(_about(recording, list(names), left_out)),
+        then="`kode replay {path}` replays it.",
+    )
 
 
 @contextlib.contextmanager
@@ -108,21 +123,12 @@ def _recording(path: Path, folder: Path) -> Recording:
     about = _unpack(path, folder)
     session = folder / f"{about['session']}.jsonl"
     (folder / "session.jsonl").rename(session)
-    header, entries, _ = read(session)
-    return make(
-        header,
-        entries,
-        folder,
-        project=str(about["project"]),
-        home=str(about["home"]),
-        tools_home=folder,
-    )
+    transcript = Transcript.read(session)
+    return of_transcript(transcript, folder, project=str(about["project"]), home=str(about["home"]))
 
 
 def _unpack(path: Path, folder: Path) -> dict[str, object]:
     """Raises: SessionError, StorageError, and what zipfile and json raise."""
-    contents, tools = folder, paths.tool_texts(folder)
-    tools.mkdir(parents=True)
     with durable.storage_errors(path, "read"), zipfile.ZipFile(path) as file:
         infos = [info for info in file.infolist() if _NAMES.fullmatch(info.filename)]
         if sum(info.file_size for info in infos) > MAX_UNPACKED_BYTES:
@@ -133,12 +139,10 @@ def _unpack(path: Path, folder: Path) -> dict[str, object]:
         about: dict[str, object] = json.loads(file.read("cassette.json"))
         if about["version"] != VERSION:
             raise SessionError(f"{path} was written by a newer kode. Update kode to play it.")
-        if not ID.fullmatch(str(about["session"])):
+        if not _ID.fullmatch(str(about["session"])):
             raise ValueError("the session has no id")
         for info in infos:
-            kind, _, name = info.filename.rpartition("/")
-            target = {"contents": contents, "tools": tools}.get(kind, folder)
-            (target / name).write_bytes(file.read(info))
+            (folder / info.filename.rpartition("/")[2]).write_bytes(file.read(info))
     return about
 
 
@@ -146,18 +150,19 @@ def _files(recording: Recording) -> list[tuple[str, str, bytes]]:
     """(path, state, content) of what undo keeps, and of files that are still as a change left them.
     Masked, and without files that hold keys: not every key looks like one."""
     found: dict[str, tuple[str, str, bytes]] = {}
-    for group in recording.groups:
+    contents = recording.changes.contents
+    for group in recording.changes.groups:
         for path, changes in group.files.items():
-            for change in changes if not _holds_keys(path) else ():
-                for state in (change.before, change.after):
-                    if state is None or not is_digest(state) or state in found:
-                        continue
-                    data = recording.contents.data(state)
-                    if data is None and recording.contents.see(Path(path)).state == state:
-                        with contextlib.suppress(OSError):
-                            data = Path(path).read_bytes()
-                    if data is not None:
-                        found[state] = (path, state, _mask(data))
+            states = (state for change in changes for state in (change.before, change.after))
+            for state in states if not _holds_keys(path) else ():
+                if state is None or state in found:
+                    continue
+                data, seen = contents.data(state), contents.see(Path(path))
+                if data is None and seen.state == state and seen.is_file:
+                    with contextlib.suppress(OSError):
+                        data = Path(path).read_bytes()
+                if data is not None:
+                    found[state] = (path, state, _mask(data))
     return list(found.values())
 
 
@@ -166,11 +171,13 @@ def _holds_keys(path: str) -> bool:
 
 
 def _mask(data: bytes) -> bytes:
-    try:
-        text, encoding = decode(data)
-    except Binary:
-        text, encoding = data.decode("latin-1"), Encoding(codec="latin-1")
-    return encoding.bom + redact(text).encode(encoding.codec)
+    """In the encoding that its byte order mark names, else as UTF-8, else byte by byte."""
+    for mark, codec in ENCODINGS:
+        if data.startswith(mark):
+            with contextlib.suppress(UnicodeDecodeError):
+                text = data.removeprefix(mark).decode(codec)
+                return mark + credentials.redact(text).encode(codec)
+    return credentials.redact(data.decode("latin-1")).encode("latin-1")
 
 
 def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
@@ -186,34 +193,24 @@ def _within_limit(contents: dict[str, bytes]) -> tuple[dict[str, bytes], int]:
 
 def _log(recording: Recording) -> str:
     try:
-        data = (recording.contents.folder / LOG).read_bytes()
+        data = (recording.changes.contents.folder / LOG).read_bytes()
     except OSError:
         data = b""
-    return redact(data.decode("utf-8", "replace"))
-
-
-def _tools(recording: Recording) -> dict[str, bytes]:
-    """The texts of the tools that the requests name."""
-    found = {}
-    for entry in recording.entries:
-        if isinstance(entry, RequestEntry) and entry.tools_kept and is_digest(entry.tools_kept):
-            with contextlib.suppress(OSError):
-                path = paths.tool_texts(recording.tools_home) / entry.tools_kept
-                found[entry.tools_kept] = path.read_bytes()
-    return found
+    return credentials.redact(data.decode("utf-8", "replace"))
 
 
 def _about(recording: Recording, files: list[str], left_out: int) -> Iterator[str]:
     entries = recording.entries
-    turns = turns_of(entries)
-    yield f"{plural(turns, 'turn')}: what you and the model said, with all results"
+    yield f"{plural(len(recording.turns), 'turn')}: what you and the model said, with all results"
     if files:
         yield f"the contents of these files: {', '.join(first_of(files, NAMED_FILES))}"
-    if hidden := [path for one in recording.groups for path in one.files if _holds_keys(path)]:
+    if hidden := [
+        path for one in recording.changes.groups for path in one.files if _holds_keys(path)
+    ]:
         yield f"left out, because they hold keys: {', '.join(dict.fromkeys(hidden))}"
     yield f"paths of this machine: {recording.project}, {recording.home}"
-    _, request = recording.first_request()
-    if request is not None and any(part.name == "memory" for part in request.system or ()):
+    begun = recording.beginning()
+    if begun is not None and "memory" in begun.sections:
         yield "what kode remembered of you and the project, as the model was shown it"
     if left_out:
         yield (

@@ -7,14 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode.contracts import ModelInfo, Provider, Request
-from kode.errors import ContextOverflow, KodeError, ProviderError
-from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import Message, Part, Text, Thinking, ToolCall, Usage, calls_of, shorten, text_of
-from kode.replay.recording import PastTurn, Recording
-from kode.replay.same import Difference, Form
-from kode.session import log
-from kode.session.entries import (
+from kode.plugin import Session
+from kode.plugin.contracts import ModelInfo, Provider, Request, ToolSpec
+from kode.plugin.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
@@ -26,8 +21,21 @@ from kode.session.entries import (
     TrimEntry,
     UsageEntry,
 )
-from kode.session.log import Session
-from kode.session.requests import sections_of
+from kode.plugin.errors import ContextOverflow, KodeError, ProviderError
+from kode.plugin.events import Emit, TextDelta, ThinkingDelta
+from kode.plugin.messages import (
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls_of,
+    shorten,
+    text_of,
+)
+from kode.plugins.replay.recording import PastTurn, Recording, is_reply, is_request
+from kode.plugins.replay.same import Difference, Form
 
 SAID_CHARS = 60
 CHANGES_THE_PAST = (CompactionEntry, PruneEntry, TrimEntry, RewindEntry, RestoreEntry)
@@ -84,7 +92,6 @@ class Played:
         recording: Recording,
         *,
         info: ModelInfo,
-        form: Form,
         live: Live | None = None,
         strict: bool = False,
     ) -> None:
@@ -93,7 +100,8 @@ class Played:
         self.name = recording.header.provider
         self.model = recording.header.model
         self._info = info
-        self.form = form
+        self.form = Form()
+        """Set before the first request."""
         self.live = live
         self.strict = strict
         self.steps: list[Step] = []
@@ -103,7 +111,7 @@ class Played:
         """The turn being played; set before each."""
         self.at = 0
         """Index of the next entry to play."""
-        self._then: Session = log.in_memory(cwd=Path("/"), model="", provider="")
+        self._then = Session(header=recording.header, path=None)
         self._seen_then = 0
         self._seen_now = 0
         self._overflowed_at = -1
@@ -141,6 +149,19 @@ class Played:
             raise Diverged(_miss(*found))
         return await self._say(said, emit)
 
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """See `contracts.Recorded`."""
+        self.form = Form.between(self.recording, home, project, session_id)
+        self.sections = sections
+        self.turn = self.recording.turns[0]
+        self.skip_to(self.turn.begins)
+
     async def aclose(self) -> None:
         """Closes the live model's provider."""
         if self.live is not None:
@@ -150,7 +171,7 @@ class Played:
         """The recorded context window for the next request: it decides when a conversation is
         compacted. None if it was not kept."""
         ahead = self.recording.entries[self.at :] if self.turn is None else self.upcoming()
-        requests = [e for e in ahead if isinstance(e, RequestEntry) and e.purpose == "turn"]
+        requests = [e for e in ahead if isinstance(e, RequestEntry) and is_request(e)]
         # A server may say only with an overflow how large its window is.
         overflowed = self.turn is not None and self._overflowed_at == self._next_reply()
         return requests[-1 if overflowed else 0].context_window if requests else None
@@ -164,13 +185,12 @@ class Played:
     def section_ahead(self, name: str, otherwise: str) -> str:
         """A section of the next recorded request's system prompt; `otherwise` if it is
         unchanged."""
-        text = self._then.system
+        begun = self._then.beginning
         for entry in self.recording.entries[self.at :]:
             if isinstance(entry, SystemEntry):
-                text = entry.text
-            if isinstance(entry, RequestEntry) and entry.purpose == "turn":
-                known = entry.system is not None and bool(text)
-                return sections_of(text, entry).get(name, "") if known else otherwise
+                begun = entry
+            if is_request(entry):
+                return begun.texts.get(name, "") if begun and begun.sections else otherwise
         return otherwise
 
     def steering(self) -> list[str]:
@@ -208,13 +228,10 @@ class Played:
 
     def _next_reply(self) -> int | None:
         assert self.turn is not None
-        first = self.at + self._is_reply(self.at)  # then it is the one that was played last
-        return next((at for at in range(first, self.turn.ends) if self._is_reply(at)), None)
-
-    def _is_reply(self, at: int) -> bool:
         entries = self.recording.entries
-        entry = entries[at] if at < len(entries) else None
-        return isinstance(entry, MessageEntry) and entry.role == "assistant"
+        # The one that was played last does not count.
+        first = self.at + any(map(is_reply, entries[self.at : self.at + 1]))
+        return next((at for at in range(first, self.turn.ends) if is_reply(entries[at])), None)
 
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
@@ -237,8 +254,7 @@ class Played:
         kinds = [
             one
             for one in self.recording.entries[self.at : where]
-            if isinstance(one, CompactionEntry | PruneEntry)
-            or (isinstance(one, RequestEntry) and one.purpose == "turn")
+            if isinstance(one, CompactionEntry | PruneEntry) or is_request(one)
         ]
         self._overflowed_at = where
         return (
@@ -248,13 +264,11 @@ class Played:
         )
 
     def _compare(self, step: Step, request: Request) -> None:
-        record = self._then.last_request
-        if record is not None:
-            then = sections_of(self._then.system, record)
-            step.differences += self.form.sections(then, dict(self.sections()))
-            tools = self.recording.tools_of(record)
-            if tools is not None:
-                step.differences += self.form.tools(tools, request.tools)
+        begun = self._then.beginning
+        if self._then.last_request is not None and begun is not None and begun.tools:
+            step.differences += self.form.sections(begun.texts, dict(self.sections()))
+            tools = [ToolSpec(**tool) for tool in begun.tools]
+            step.differences += self.form.tools(tools, request.tools)
         if self.steps:
             # A lasting difference is reported once.
             known = {(one.part, one.name) for s in self.steps for one in s.differences}

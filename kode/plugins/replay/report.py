@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kode.messages import columns, plural, shorten
-from kode.replay.play import Replay
-from kode.replay.played import Step, first_difference
-from kode.replay.recording import Recording
-from kode.replay.same import Difference
-from kode.replay.trials import Outcome, Plan
+from kode.plugin.messages import columns, plural, shorten
+from kode.plugins.replay.play import Replay
+from kode.plugins.replay.played import Step, first_difference
+from kode.plugins.replay.recording import Recording
+from kode.plugins.replay.same import Difference
+from kode.plugins.replay.trials import Outcome, Plan
 
 WHAT_CHARS = 48
 

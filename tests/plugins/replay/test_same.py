@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
-from kode.replay.same import SECTIONS, Difference, Form
-from kode.replay.trials import wilson
+from kode.plugins.replay.same import SECTIONS, Difference, Form
+from kode.plugins.replay.trials import wilson
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"
 FORM = Form(now_to_then=((NOW, THEN),))

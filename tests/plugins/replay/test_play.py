@@ -2,8 +2,8 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,15 @@ from kode.config import Config, load_config
 from kode.conversation import Conversation, open_conversation
 from kode.errors import SessionError
 from kode.events import ToolStarted
-from kode.messages import Refusal, ToolResult, results_of
+from kode.messages import Refusal, results_of
 from kode.permissions.gate import Answer, Question
-from kode.replay.agent import Changes
-from kode.replay.earlier import with_values
-from kode.replay.play import Replay, play
-from kode.replay.recording import load
-from kode.replay.scratch import scratch
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.recording import load
+from kode.plugins.replay.scratch import scratch
 from kode.session.reading import session_path
 from kode.session.upkeep import fork
+from tests.unsealed import unsealed
 
 READ: dict[str, Any] = {"calls": [{"name": "read_file", "arguments": {"path": "a.py"}}]}
 DONE = {"text": "done"}
@@ -304,7 +304,7 @@ async def test_a_command_uses_its_recorded_result_where_no_sandbox_is(
     proof = {"calls": [{"name": "shell", "arguments": {"command": "echo ran >> proof; cat proof"}}]}
     talk = await opened(proof, DONE, mode="full")
     await talk.turn("run it")
-    monkeypatch.setattr("kode.replay.play.confined_sandbox", lambda *given: None)
+    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.layered", lambda self: False)
 
     replay = await again(talk, config)
 
@@ -360,28 +360,22 @@ async def test_a_persons_no_is_played_with_their_words(opened: Open, config: Con
     assert differences(replay) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "is_error", "refusals", "cut"),
-    [
-        (
-            'The person refused this. They say: "no". Do not try it another way.',
-            True,
-            (Refusal(by="person", message="no"),),
-            "",
-        ),
-        ("[Not run: the person interrupted the turn.]", True, (), "not_run"),
-        (
-            "ok\n[The person refused this. Do not try it another way.]",
-            False,
-            tuple(Refusal(by="person", of=of) for of in ("outside", "changes")),
-            "",
-        ),
-        ("x = 1", False, (), ""),
-    ],
-)
-def test_older_sessions_results_are_read_by_their_words(
-    text: str, is_error: bool, refusals: tuple[Refusal, ...], cut: str
-) -> None:
-    result = ToolResult(call_id="1", name="shell", text=text, is_error=is_error)
+async def test_an_older_session_repeats_a_no_from_its_record(opened: Open, config: Config) -> None:
+    """Its kode did not store who refused a call, nor name the sections of the opening."""
 
-    assert with_values(result) == replace(result, refusals=refusals, cut=cut)  # type: ignore[arg-type]
+    async def ask(question: Question) -> Answer:
+        return Answer(choice="no", message="not now")
+
+    talk = await opened(edit("x = 1", "x = 2"), DONE, mode="ask", ask=ask)
+    await talk.turn("set x to 2")
+    await talk.close()
+    file = session_path(paths.home(), talk.session.id or "")
+    values = r',"(?:refusals":\[[^\]]*\]|section_name":"[^"]*")'
+    older = re.sub(values, "", unsealed(file.read_text()))
+    file.write_text(older)
+
+    replay = await again(talk, config)
+
+    assert '"refusals"' not in older
+    assert differences(replay) == []
+    assert replay.steps[0].answered == ["edit_file"]

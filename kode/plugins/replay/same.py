@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
-from kode.contracts import ToolSpec
-from kode.credentials import redact
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
+from kode.plugin import credentials, paths
+from kode.plugin.contracts import ToolSpec
+from kode.plugin.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, section_of
+from kode.plugins.replay.recording import Recording
 
 Part = Literal["system", "tools", "message", "result"]
 
@@ -76,14 +78,27 @@ class Difference:
 class Form:
     """Normalizes texts for comparison."""
 
-    now_to_then: tuple[tuple[str, str], ...]
+    now_to_then: tuple[tuple[str, str], ...] = ()
     """Paths of the copy → recorded paths, the longest first."""
+
+    @classmethod
+    def between(
+        cls, recording: Recording, home: Path, project: Path, session_id: str | None
+    ) -> "Form":
+        """Hides where a session now, its home and its project lie."""
+        pairs = {str(home): recording.home, str(project): recording.project}
+        if session_id is not None:
+            then_id = recording.header.id
+            then_folder = paths.session_folder(Path(recording.home), then_id)
+            pairs[str(paths.session_folder(home, session_id))] = str(then_folder)
+            pairs[session_id] = then_id
+        return cls(now_to_then=tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0]))))
 
     def of(self, text: str) -> str:
         """A text of either side, normalized."""
         for now, then in self.now_to_then:
             text = text.replace(now, then)
-        text = redact(text)
+        text = credentials.redact(text)
         for pattern, word in VOLATILE:
             text = pattern.sub(word, text)
         return text

@@ -11,19 +11,17 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode import beneath, paths
-from kode.errors import SessionError, StorageError
-from kode.messages import first_of
-from kode.replay.recording import Recording
-from kode.session.change_log import Change, Group, Taken
-from kode.session.content_store import MEGABYTE, OTHER, TOO_LARGE, is_digest
-from kode.session.git import GitError, run_git
+from kode.plugin import beneath, paths, run_git
+from kode.plugin.errors import GitError, SessionError, StorageError
+from kode.plugin.messages import first_of
+from kode.plugins.replay.recording import FileState, Recording
 
-MAX_COPY_BYTES = 4096 * MEGABYTE
+GIGABYTE = 1024**3
+MAX_COPY_BYTES = 4 * GIGABYTE
 NAMED_FILES = 5
 """Files named in a note; the rest are counted."""
 
@@ -42,26 +40,13 @@ class Scratch:
     notes: list[str] = field(default_factory=list)
     """What is not as it was, each a sentence."""
 
-    def put_back(self, groups: Sequence[Group]) -> None:
-        """Restores files to their state before these turns, as far as it is kept."""
-        first: dict[str, Change] = {}
-        for group in groups:
-            for path, changes in group.files.items():
-                if changes:
-                    first.setdefault(path, changes[0])
+    def put_back(self, files: Iterable[FileState]) -> None:
+        """Restores files to these states, as far as they are kept."""
         # Added files come last: a folder after what was created in it since.
-        ordered = sorted(first.items(), key=lambda item: item[1].before is None)
-        lost = [path for path, one in ordered if not self._set(path, one.before, one.mode)]
-        if lost:
+        ordered = sorted(files, key=lambda file: file[1] is None)
+        if lost := [file[0] for file in ordered if not self.set(*file)]:
             named = ", ".join(first_of(lost, NAMED_FILES))
             self.notes.append(f"What undo does not keep is as it is now: {named}.")
-
-    def take_over(self, group: Group | None, own: set[str]) -> None:
-        """Applies the turn's changes by others than the turn itself: its subagents. `own` are the
-        paths that the turn's own calls changed."""
-        for path, changes in (group.files if group is not None else {}).items():
-            if path not in own and changes and changes[-1].done:
-                self._set(path, changes[-1].after, changes[-1].mode)
 
     def _remove(self, path: Path) -> None:
         """Removes an added file, and the folders created for it. Raises: OSError."""
@@ -85,21 +70,14 @@ class Scratch:
         """Whether a path leads into the copy, or to kode's home beside it."""
         return Path(os.path.realpath(path)).is_relative_to(self.folder)
 
-    def undo_again(self, taken: Taken) -> None:
-        """Repeats an undo or redo of the person."""
-        for move in taken.files:
-            self._set(move.path, move.now, move.now_mode)
-
-    def _set(self, recorded: str, state: str | None, mode: int) -> bool:
+    def set(self, recorded: str, state: str | None, mode: int) -> bool:
         """Sets a file's state; returns whether it succeeded. Leaves files outside of the copy
         alone."""
-        contents = self.recording.contents
+        contents = self.recording.changes.contents
         try:
             path = self.in_copy(recorded)  # fails where a folder becomes a link just now
             if path is None:
                 return True
-            if state in (TOO_LARGE, OTHER):
-                return False
             if contents.see(path).state == state:
                 return True
             if state is None:
@@ -107,7 +85,7 @@ class Scratch:
                 return True
             original = self.original / path.relative_to(self.project)
             seen = contents.see(original)
-            if contents.data(state or "") is None and seen.state == state and is_digest(state):
+            if seen.state == state and seen.is_file and contents.data(state) is None:
                 # Contents after a change are not kept; this one may still be there.
                 with (
                     beneath.open_folder(original.parent) as source,
@@ -151,7 +129,7 @@ def scratch(recording: Recording, original_cwd: Path) -> Iterator[Scratch]:
         made.home.mkdir(mode=0o700)
         # First: what is put back may be a stranger's, a repository's own files too.
         _rewind_repository(made)
-        made.put_back(recording.groups)
+        made.put_back(recording.before(slice(None)))
         if newer := _newer(made):
             named = ", ".join(first_of(newer, NAMED_FILES))
             made.notes.append(f"Changed since the session began, and as they are now: {named}.")
@@ -230,7 +208,7 @@ def _moves(root: Path, ref: str) -> list[_Move]:
 def _head_before(recording: Recording) -> str | None:
     """The commit before the session's first move to another, "" if there was none; None if the
     session made no such move."""
-    changes = (one for group in recording.groups for one in group.repositories)
+    changes = (one for group in recording.changes.groups for one in group.repositories)
     moved = (one for one in changes if one.head or one.switched or not one.stashes)
     return next((one.head for one in moved if one.root == recording.project), None)
 
@@ -264,7 +242,7 @@ def _check_size(original: Path) -> None:
                 held += os.lstat(os.path.join(folder, name)).st_size
         if held > MAX_COPY_BYTES:
             raise SessionError(
-                f"{original} holds more than {MAX_COPY_BYTES // MEGABYTE // 1024} GB, too much to "
+                f"{original} holds more than {MAX_COPY_BYTES // GIGABYTE} GB, too much to "
                 "copy. Replay it in a smaller checkout of the same files: --cwd DIR."
             )
 
@@ -293,7 +271,7 @@ def _copy(original: Path, target: Path) -> None:
 def _newer(made: Scratch) -> list[str]:
     """Files of the project that changed since the session began, except restored ones."""
     began = made.recording.first_reply_at()
-    touched = (path for group in made.recording.groups for path in group.files)
+    touched = (path for group in made.recording.changes.groups for path in group.files)
     changed = {str(copy) for path in touched if (copy := made.in_copy(path)) is not None}
     found = []
     for folder, folders, names in os.walk(made.project):

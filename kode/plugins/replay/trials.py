@@ -6,24 +6,20 @@ a budget affects them equally.
 """
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kode.assembly import child_environment, cost_function, make_provider
-from kode.config import Config, provider_for, resolve_provider
-from kode.errors import ConfigError
-from kode.events import Status
-from kode.extensions.program import run_program
-from kode.messages import Usage
-from kode.replay.agent import Changes
-from kode.replay.play import Replay, play
-from kode.replay.played import Live
-from kode.replay.recording import Recording
-from kode.replay.scratch import Scratch, scratch
+from kode.plugin import BareSession, Config, models
+from kode.plugin.errors import ConfigError
+from kode.plugin.events import Status
+from kode.plugins.replay.agent import Changes
+from kode.plugins.replay.play import Replay, play
+from kode.plugins.replay.played import Live
+from kode.plugins.replay.recording import Recording
+from kode.plugins.replay.scratch import scratch
 
 Z = 1.96
 """For a 95 % interval."""
@@ -60,12 +56,13 @@ class Trial:
     passed: bool
     status: Status
     steps: int
-    usage: Usage
+    input_tokens: int
+    output_tokens: int
     cost_usd: float | None
     """None if the model's price is unknown."""
     seconds: float
-    why: str = ""
-    """Why it did not pass."""
+    why: str
+    """Why it did not pass; "" if it did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,28 +95,11 @@ class Outcome:
             "runs": len(self.trials),
             "passed": self.passed,
             "interval": [round(low, 4), round(high, 4)],
-            "tokens": self.mean(tokens_of),
+            "tokens": self.mean(lambda trial: trial.input_tokens + trial.output_tokens),
             "cost_usd": sum(known) / len(known) if known and len(known) == len(costs) else None,
             "seconds": round(self.mean(lambda trial: trial.seconds), 3),
-            "trials": [
-                {
-                    "passed": one.passed,
-                    "status": one.status,
-                    "steps": one.steps,
-                    "input_tokens": one.usage.input_tokens,
-                    "output_tokens": one.usage.output_tokens,
-                    "cost_usd": one.cost_usd,
-                    "seconds": round(one.seconds, 3),
-                    "why": one.why,
-                }
-                for one in self.trials
-            ],
+            "trials": list(map(asdict, self.trials)),
         }
-
-
-def tokens_of(trial: Trial) -> float:
-    """Input and output tokens."""
-    return trial.usage.input_tokens + trial.usage.output_tokens
 
 
 def wilson(passed: int, runs: int) -> tuple[float, float]:
@@ -171,8 +151,10 @@ async def run_trials(
 async def _run(
     recording: Recording, config: Config, cwd: Path, variant: Variant, plan: Plan
 ) -> Trial:
-    config = _with_model(config, recording, variant.model)
-    provider = make_provider(config, resolve_provider(config, os.environ))
+    header = recording.header
+    config = config.model_copy(update={"model": header.model, "provider": header.provider})
+    provider = BareSession.live_model(config, variant.model)
+    config = config.model_copy(update={"model": provider.model, "provider": provider.name})
     live = Live(provider=provider, step=plan.step)
     changes = Changes(
         append_system=variant.append_system,
@@ -185,30 +167,22 @@ async def _run(
         with scratch(recording, cwd) as copy:
             replay = await play(recording, config, copy, changes)
             seconds = time.monotonic() - live.begun_at if live.begun else 0.0
-            passed, why = await _judge(replay, config, copy, plan)
+            passed, why = await _judge(replay, plan)
     finally:
         await provider.aclose()
     return Trial(
         passed=passed,
         status=replay.ended.status if replay.ended is not None else "error",
         steps=sum(step.live for step in replay.steps),
-        usage=live.usage,
-        cost_usd=cost_function(provider)(live.usage),
-        seconds=seconds,
+        input_tokens=live.usage.input_tokens,
+        output_tokens=live.usage.output_tokens,
+        cost_usd=models.cost_usd(provider.info, live.usage),
+        seconds=round(seconds, 3),
         why=why,
     )
 
 
-def _with_model(config: Config, recording: Recording, model: str | None) -> Config:
-    """The recorded model at its provider; another model at its own provider, if it has one."""
-    header = recording.header
-    provider = header.provider
-    if model is not None:
-        provider = provider_for(config, os.environ, provider, model)
-    return config.model_copy(update={"model": model or header.model, "provider": provider})
-
-
-async def _judge(replay: Replay, config: Config, copy: Scratch, plan: Plan) -> tuple[bool, str]:
+async def _judge(replay: Replay, plan: Plan) -> tuple[bool, str]:
     """Whether a run passed, and why not."""
     ended = replay.ended
     if not any(step.live for step in replay.steps):
@@ -217,12 +191,6 @@ async def _judge(replay: Replay, config: Config, copy: Scratch, plan: Plan) -> t
     if not plan.verify:
         passed = ended is not None and ended.status == "success"
         return passed, "" if passed or ended is None else ended.error or ended.status
-    ran = await run_program(
-        ("/bin/bash", "-c", plan.verify),
-        cwd=copy.cwd,
-        environment=child_environment(os.environ, config.shell.environment),
-        timeout_s=VERIFY_TIMEOUT_S,
-        sandbox=replay.sandbox,
-    )
+    ran = await replay.bare.check(plan.verify, VERIFY_TIMEOUT_S)
     last = (ran.stderr or ran.stdout).strip().rpartition("\n")[2]
     return ran.exit_code == 0, "" if ran.exit_code == 0 else ran.fault or last

@@ -10,26 +10,21 @@ from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import paths
-from kode.cli.flags import working_directory
-from kode.cli.parser import Parser
-from kode.cli.screen.lines import clean
-from kode.cli.screen.printer import Answer, Answered, complain
-from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
-from kode.interrupts import cancelled_by_signals
+from kode.plugin import Parser, cancelled_by_signals, clean, paths, print_either, working_directory
+from kode.plugin.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ConfigError
 
 if TYPE_CHECKING:
-    from kode.config import Config
-    from kode.replay.recording import Recording
-    from kode.replay.trials import Trial, Variant
+    from kode.plugin import Config
+    from kode.plugins.replay.recording import Recording
+    from kode.plugins.replay.trials import Trial, Variant
 
 AS_RECORDED = "as recorded"
 LIVE_FLAGS = ("model", "times", "verify", "compare", "max_budget_usd")
 """Flags that only apply to live runs: without `--from` these start at the first step."""
 
 
-def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode replay`. Exit code: 0 if identical, 1 if different; 0 for live
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode replay` and returns its exit code: 0 if identical, 1 if different; 0 for live
     runs.
 
     Raises: UserError, SessionError, StorageError.
@@ -67,18 +62,18 @@ def main(argv: Sequence[str]) -> Answered:
     return asyncio.run(_until_interrupted(_replay(arguments)))
 
 
-async def _until_interrupted(work: Coroutine[Any, Any, Answer]) -> Answered:
+async def _until_interrupted(work: Coroutine[Any, Any, int]) -> int:
     task = asyncio.ensure_future(work)
     try:
         with cancelled_by_signals(task):
             return await task
     except asyncio.CancelledError:
-        complain(["interrupted; nothing is left of the replay."])
+        print("kode: interrupted; nothing is left of the replay.", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
-async def _replay(arguments: argparse.Namespace) -> Answer:
-    from kode.config import load_config
+async def _replay(arguments: argparse.Namespace) -> int:
+    from kode.plugin import load_config
 
     with _recording(arguments) as (recording, cwd):
         flags = {"max_budget_usd": arguments.max_budget_usd} if arguments.max_budget_usd else {}
@@ -91,8 +86,8 @@ async def _replay(arguments: argparse.Namespace) -> Answer:
 @contextlib.contextmanager
 def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path]]":
     """The named session or cassette, and the folder to replay it in."""
-    from kode.replay import cassette, recording
-    from kode.session.index import find
+    from kode.plugin import find_session as find
+    from kode.plugins.replay import cassette, recording
 
     named = Path(arguments.session)
     if named.is_file():
@@ -106,11 +101,11 @@ def _recording(arguments: argparse.Namespace) -> "Iterator[tuple[Recording, Path
 
 async def _play(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
-) -> Answer:
-    from kode.replay import report
-    from kode.replay.agent import Changes
-    from kode.replay.play import play
-    from kode.replay.scratch import scratch
+) -> int:
+    from kode.plugins.replay import report
+    from kode.plugins.replay.agent import Changes
+    from kode.plugins.replay.play import play
+    from kode.plugins.replay.scratch import scratch
 
     changes = Changes(
         append_system=arguments.append_system,
@@ -119,19 +114,16 @@ async def _play(
     )
     with scratch(recording, cwd) as copy:
         replay = await play(recording, config, copy, changes)
-    return Answer(
-        value=report.as_json(recording, replay),
-        as_json=arguments.json,
-        lines=report.lines(recording, replay),
-        exit_code=EXIT_OK if replay.same else EXIT_FAILED,
-    )
+    whole, lines = report.as_json(recording, replay), report.lines(recording, replay)
+    print_either(whole, lines, as_json=arguments.json)
+    return EXIT_OK if replay.same else EXIT_FAILED
 
 
 async def _continue(
     arguments: argparse.Namespace, recording: "Recording", config: "Config", cwd: Path
-) -> Answer:
-    from kode.replay import report
-    from kode.replay.trials import Plan, run_trials
+) -> int:
+    from kode.plugins.replay import report
+    from kode.plugins.replay.trials import Plan, run_trials
 
     plan = Plan(
         step=arguments.step,
@@ -146,19 +138,17 @@ async def _continue(
 
     variants = _variants(arguments)
     outcomes, stopped = await run_trials(recording, config, cwd, variants, plan, heard)
-    return Answer(
-        value=report.trials_as_json(recording, outcomes, plan, stopped),
-        as_json=arguments.json,
-        lines=report.table(outcomes, plan),
-        faults=[stopped],
-        exit_code=EXIT_FAILED if stopped else EXIT_OK,
-    )
+    if stopped:
+        print(clean(f"kode: {stopped}"), file=sys.stderr)
+    whole = report.trials_as_json(recording, outcomes, plan, stopped)
+    print_either(whole, report.table(outcomes, plan), as_json=arguments.json)
+    return EXIT_FAILED if stopped else EXIT_OK
 
 
 def _variants(arguments: argparse.Namespace) -> "list[Variant]":
     """The requested variant, and with `--compare` the recorded one beside it. Raises:
     ConfigError."""
-    from kode.replay.trials import Variant
+    from kode.plugins.replay.trials import Variant
 
     changed = [
         *([f"--model {arguments.model}"] if arguments.model else []),
