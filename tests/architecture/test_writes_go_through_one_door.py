@@ -55,7 +55,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "sandbox/layer.py": {"_ignored_by_rules": PRIVATE, "make_layer": PRIVATE},
     "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/probe.py": {"_writable": "what the self-test tries from within the sandbox"},
-    "sandbox/sandbox.py": {
+    "sandbox/shared.py": {
         "forget": PRIVATE,
         "keep_unlisted": PRIVATE,
         "temporary_folder": PRIVATE,
