@@ -101,9 +101,9 @@ async def open_conversation(
         if fault := paths.home_fault(home):
             emit(Notice(text=fault))
     try:
-        place, plugged = open_workplace(loaded.config, home, cwd), None
+        place, plugged = of_session(open_workplace(loaded.config, home, cwd), session.id), None
         if child is None:
-            plugged = plug_in(loaded.config, of_session(place, session.id), emit, session)
+            plugged = plug_in(loaded.config, place, emit, session)
             emit, tools = plugged.emit, (*tools, *plugged.tools)
         terms = Terms(
             emit=emit,
@@ -125,13 +125,13 @@ async def open_conversation(
             place,
             begun_by="startup" if session_id is None else "resume",
             unsent=cut,
-            small_model=open_small_model(loaded.config),
+            small_model=open_small_model(loaded.config) if child is None else None,
             outbox=attachments,
         )
         if child is None:
             extensions = make_extensions(
                 loaded.config,
-                opened.place,
+                place,
                 emit=emit,
                 ask=ask,
                 elicit=elicit,

@@ -162,7 +162,8 @@ class _Insisting:
 
     def hold(self, provider: Provider) -> "HeldToSchema":
         """The provider that the turn asks."""
-        self.held = HeldToSchema(provider, self.form.schema, self.emit)
+        holding = self.held is not None and self.held.holding
+        self.held = HeldToSchema(provider, self.form.schema, self.emit, holding)
         return self.held
 
     def steering(self) -> Sequence[str]:
