@@ -29,6 +29,7 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.lineage import Entry
+from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.messages import Message, shorten
@@ -265,6 +266,9 @@ class BaseMemory(NullMemory, ABC):
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
+        seen = state.get("seen")
+        self.seen: Seen = dict(seen) if isinstance(seen, dict) else {}
+        """The texts that the session's model was shown whole, for `replacing`."""
         self._turn = 0
         self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))

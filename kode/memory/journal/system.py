@@ -140,6 +140,7 @@ class Journal(JournalByHand):
         if self._settings.tool_face == "native":
             return (search,)
         folder = JournalFolder(
+            self.seen,
             self.files,
             self._committer,
             lambda: self._author("model"),

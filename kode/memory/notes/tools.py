@@ -7,18 +7,19 @@ from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import MemoryChanged
 from kode.function_tool import tool
-from kode.memory import frame
-from kode.memory.base import Outcome
+from kode.memory import frame, replacing
 from kode.memory.frame import as_tool_errors
 from kode.memory.notes.note import Sensitivity, Stability, in_words
 from kode.memory.notes.pack import with_id
 from kode.memory.notes.store import Wanted
+from kode.memory.notes.write import Kept
 
 if TYPE_CHECKING:
     from kode.memory.notes.system import Notes
 
 DEFAULT_K = 8
 MAX_K = 20
+SOUL = "the soul"
 SHOWN_CHARS = 1_000
 """Of a note in the question whether it may be forgotten."""
 
@@ -98,6 +99,8 @@ forget take."""
             if not found:
                 return ToolOutput(text=about, summary="no match")
             about += ". These are the newest."
+        for _, note in found:
+            replacing.note(notes.seen, f"note {note.id}", note.content)
         text = frame.wrap(about, "\n\n".join(with_id(note) for _, note in found))
         return ToolOutput(text=text, summary=f"{len(found)} notes")
 
@@ -110,6 +113,16 @@ forget take."""
     ) -> ToolOutput:
         """Replace a note that is no longer true by a new one; the old one stays in the history."""
         with as_tool_errors():
+            old = notes.store.find(id)
+            replacing.check(
+                notes.seen,
+                f"note {old.id}",
+                "" if old.kind == "soul" else old.content,  # the writer names its own tool
+                content,
+                to_read="`recall` shows it; then update it.",
+                to_lose="Give all of it that still holds, or `forget` the note and `remember` "
+                "another.",
+            )
             outcome = await notes.writer.update(
                 id, content, tags=None if tags is None else tuple(tags)
             )
@@ -120,6 +133,7 @@ forget take."""
         """Replace the soul: who you are for this user and the principles you keep, at most 4,000 \
 characters, always in the prompt. Give all of it; only at the user's wish."""
         with as_tool_errors():
+            _check_soul(notes, content)
             outcome = await notes.writer.update_soul(content)
         return await _answer(context, notes, outcome)
 
@@ -141,10 +155,30 @@ characters, always in the prompt. Give all of it; only at the user's wish."""
     return remember, recall, update_memory, update_soul, forget
 
 
-async def _answer(context: ToolContext, notes: "Notes", outcome: Outcome) -> ToolOutput:
+def _check_soul(notes: "Notes", content: str) -> None:
+    """Raises: NotReplaced, with the soul where it was not shown: no tool reads it."""
+    soul = notes.soul()
+    shown = frame.wrap("The soul as it is now.", soul)
+    try:
+        replacing.check(
+            notes.seen,
+            SOUL,
+            soul,
+            content,
+            to_read=f"This is all of it; keep what still holds.\n{shown}\n",
+            to_lose="Give all of it that still holds.",
+        )
+    finally:
+        replacing.note(notes.seen, SOUL, soul)
+
+
+async def _answer(context: ToolContext, notes: "Notes", outcome: Kept) -> ToolOutput:
     if outcome.change_id:
         context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
         await notes.after_change()
+    if outcome.note is not None:
+        name = SOUL if outcome.note.kind == "soul" else f"note {outcome.note.id}"
+        replacing.note(notes.seen, name, outcome.note.content)
     nothing = "" if outcome.change_id else " Nothing was changed."
     line = outcome.line[:1].upper() + outcome.line[1:]
     detail = f" {outcome.detail}" if outcome.detail else ""

@@ -4,13 +4,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kode.memory import scan, stale
+from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
+from kode.memory.stored import version_of
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target, find, shorten
 from kode.memory.tiered.review import Review, Side
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.memory.waiting import Choice, Pair
@@ -63,6 +64,28 @@ class FactMemory(BaseMemory):
                 )
             )
         return files
+
+    def check_replaced(self, target: Target, scope: Scope | None, old: str, new: str) -> None:
+        """Raises: NotReplaced if the session's model was not shown the fact whole that it replaces.
+        The file is not locked here: what changes meanwhile is no longer found."""
+        file = self._store.read(target, scope or self._store.default_scope(target))
+        entry = file.entries[find(file, old)]
+        replacing.check(
+            self.seen,
+            _seen_name(entry),
+            entry,
+            new,
+            called=f'the fact "{shorten(entry, 60)}"',
+            named=(old,),
+            to_read="`read` shows all facts; then replace it.",
+            to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
+        )
+
+    def note_shown(self, text: str) -> None:
+        """The session's model was shown this text, and the facts that stand whole in it."""
+        for entry in (entry for file in self.files() for entry in file.entries):
+            if entry in text:
+                replacing.note(self.seen, _seen_name(entry), entry)
 
     async def change(
         self,
@@ -190,3 +213,7 @@ class FactMemory(BaseMemory):
 def _entry(side: Side) -> Entry:
     target, text = side
     return Entry(target=target, key=text, text=text)
+
+
+def _seen_name(entry: str) -> str:
+    return f"fact {version_of(entry)}"
