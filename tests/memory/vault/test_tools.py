@@ -20,8 +20,8 @@ async def test_the_five_tools_have_their_documented_parameters(
         "memory_list": [],
         "memory_read": ["path"],
         "memory_write": ["path", "content"],
-        "memory_patch": ["path", "patches", "source"],
-        "memory_append": ["path", "entry", "summary", "source"],
+        "memory_patch": ["path", "patches"],
+        "memory_append": ["path", "entry"],
     }
     patch = parameters["memory_patch"]["properties"]["patches"]["items"]
     assert sorted(patch["properties"]) == ["newText", "oldText"]
