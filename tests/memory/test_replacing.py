@@ -106,7 +106,7 @@ async def test_a_note_is_replaced_only_by_who_found_it(tmp_path):
     assert "the port is 81" in await use_tool(update, id=note.id, content="the port is 81")
 
 
-async def test_a_soul_that_was_not_shown_is_shown_by_the_refusal(tmp_path):
+async def test_a_soul_not_shown_comes_with_the_refusal(tmp_path):
     system = await notes_life.opened(tmp_path)
     await system.writer.update_soul("You answer in Swedish.", who="user")
     tool = notes_life.tool(system, "update_soul")
@@ -154,7 +154,7 @@ async def test_a_file_is_deleted_only_by_who_viewed_it(tmp_path):
         assert error.value.reason == "unread"
 
 
-async def test_what_was_shown_is_forgotten_with_its_messages(tmp_path):
+async def test_shown_versions_are_forgotten_with_their_messages(tmp_path):
     system = await life.opened(tmp_path)
     guarded = Guarded(system)
     replacing.note(system.seen, "a", "text")
