@@ -1,6 +1,6 @@
 """Operations of the memory tool and of a person on facts: add, replace, remove, settle, confirm."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -81,9 +81,10 @@ class FactMemory(BaseMemory):
             to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
         )
 
-    def note_shown(self, text: str) -> None:
-        """The session's model was shown this text, and the facts that stand whole in it."""
-        for entry in (entry for file in self.files() for entry in file.entries):
+    def note_shown(self, text: str, files: Iterable[FactFile]) -> None:
+        """The session's model was shown this text, and the facts of these files that stand whole in
+        it."""
+        for entry in (entry for file in files for entry in file.entries):
             if entry in text:
                 replacing.note(self.seen, _seen_name(entry), entry)
 

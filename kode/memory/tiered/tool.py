@@ -78,7 +78,7 @@ def memory_tool(facts: "Tiered") -> Tool:
             outcome = await facts.change(action, target, scope, author, old=old, new=content or "")
         if outcome.change_id:
             context.emit(MemoryChanged(text=outcome.line, change_id=outcome.change_id))
-            facts.note_shown(content or "")
+            facts.note_shown(content or "", [outcome.file] if outcome.file else ())
         return ToolOutput(text=_words(outcome), summary=outcome.line)
 
     return memory
@@ -95,7 +95,7 @@ async def _search(facts: "Tiered", query: str) -> ToolOutput:
             return ToolOutput(text=none, summary="no match")
         about = f"{none}. These are the newest episodes."
     listed = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
-    facts.note_shown(listed)
+    facts.note_shown(listed, facts.files())
     text = frame.wrap(about, listed)
     return ToolOutput(text=text, summary=f"{len(hits)} hits")
 
@@ -107,7 +107,7 @@ def _everything(facts: "Tiered") -> str:
         for file in files
     ]
     text = "\n\n".join(parts)
-    facts.note_shown(text)
+    facts.note_shown(text, files)
     return frame.wrap("All facts on disk now.", text)
 
 
