@@ -30,6 +30,7 @@ from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry
+from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.messages import Message, shorten
@@ -276,6 +277,9 @@ class BaseMemory(NullMemory, ABC):
         """Every change, with its undo."""
         self.ledger = Ledger(self.history, self.name, self.sides)
         """What the changes make true."""
+        seen = state.get("seen")
+        self.seen: Seen = dict(seen) if isinstance(seen, dict) else {}
+        """The texts that the session's model was shown whole, for `replacing`."""
         self._turn = 0
         self.asked = ""
         self._work = Background(lambda fault: self._notice(f"Memory could not finish: {fault}"))

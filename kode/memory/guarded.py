@@ -25,7 +25,8 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
-from kode.memory.base import BaseMemory, lacking
+from kode.memory.base import BaseMemory, has_lost_messages, lacking
+from kode.memory.replacing import SEEN_KEPT
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -82,6 +83,8 @@ class Guarded:
         await self._call("open", lambda: self._open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
+        if has_lost_messages(reason) and isinstance(self.system, BaseMemory):
+            self.system.seen.clear()
         return await self._call(
             "inject", lambda: self.system.inject(reason), Injection(known=False)
         )
@@ -111,11 +114,17 @@ class Guarded:
         return await self._call("snapshot", self.system.snapshot, ())
 
     def state(self) -> Mapping[str, Any]:
-        self._state = self._ask("state", self.system.state, self._state)
+        self._state = self._ask("state", self._state_now, self._state)
         return self._state
 
     async def close(self, grace_s: float) -> None:
         await self._call("close", lambda: self.system.close(grace_s), None)
+
+    def _state_now(self) -> Mapping[str, Any]:
+        state = self.system.state()
+        if not isinstance(self.system, BaseMemory) or not self.system.seen:
+            return state
+        return {**state, "seen": dict(list(self.system.seen.items())[-SEEN_KEPT:])}
 
     async def _open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         await self.system.open(context, state)

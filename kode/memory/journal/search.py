@@ -116,12 +116,11 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
     )
     async def history_search(
         context: ToolContext,
-        query: Annotated[str, "As for `grep -i`: a word, or a basic regular expression"],
+        query: Annotated[str, "As for `grep -i`: a word, a date, or a basic regular expression"],
         limit: Annotated[int, "Entries, newest first"] = 10,
     ) -> ToolOutput:
-        """Search the log of all earlier sessions with this user, by words that stand in it. Use it
-        when something was said, done or decided before and is not in your memory. Dates work too:
-        2026-02-27."""
+        """Search the log of all earlier sessions with this user, for what was said, done or decided
+        before and is not in your memory."""
         with as_tool_errors():
             about, found = await search(query)
         if not found:

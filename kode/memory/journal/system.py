@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ABOUT = (
     "What kode remembers of this project from earlier sessions. The log of those sessions is "
-    "searched with history_search, or by `grep -i WORD {history}`."
+    "searched with history_search."
 )
 ABOUT_RECAP = "The latest messages of this session, shortened. Some are no longer shown in full."
 ABOUT_CHANGED = "The long-term memory has changed since it was shown; this is what it says now."
@@ -113,9 +113,8 @@ class Journal(JournalByHand):
         self._shown = memory
         system = recap = ""
         if memory:
-            about = ABOUT.format(history=self.files.root / "HISTORY*.md")
             body = f"── {MEMORY} ──\n{self._bound(memory)}"
-            system = f"# Memory\n{self._frame(about, body)}"
+            system = f"# Memory\n{self._frame(ABOUT, body)}"
         if self._recap and has_lost_messages(reason):
             lines = "\n".join(f"- {line}" for line in self._recap)
             body = f"── Recap: the latest messages of this session ──\n{lines}"
@@ -140,6 +139,7 @@ class Journal(JournalByHand):
         if self._settings.tool_face == "native":
             return (search,)
         folder = JournalFolder(
+            self.seen,
             self.files,
             self._committer,
             lambda: self._author("model"),

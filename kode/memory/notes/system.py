@@ -18,7 +18,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import BusyError, MemoryRefused, StorageError
-from kode.memory import embed, stale
+from kode.memory import embed, replacing, stale
 from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.base import Outcome, has_lost_messages
 from kode.memory.exchange import Row, read_row
@@ -39,7 +39,7 @@ from kode.memory.notes.team.exchange import Exchange
 from kode.memory.notes.team.member import OPEN_S, TURN_S, Member
 from kode.memory.notes.team.outbox import Outbox
 from kode.memory.notes.team.vectors import TeamVectors
-from kode.memory.notes.tools import note_tools
+from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
 from kode.memory.search import CANDIDATES, POOL, Finder
@@ -128,6 +128,7 @@ class Notes(NotesByHand):
                 f"{pack.RULES} of {pack.RULES_CHARS:,} characters together. Ask kode to merge some."
             )
         body = pack.context_text(context)
+        replacing.note(self.seen, SOUL, self.soul())
         if not body:
             return Injection()
         return Injection(system="# Memory\n" + self._frame(ABOUT_CONTEXT, body))
@@ -257,6 +258,11 @@ class Notes(NotesByHand):
         doubts = stale.doubts(self, self._context.now().date())
         notes = {note.id: note for note in pack.marked(self.store.by_ids(ids).values(), doubts)}
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
+
+    def soul(self) -> str:
+        """Who kode is for this user; "" for the first one, which says nothing of its own."""
+        souls = self.store.get(Wanted(kinds=("soul",), limit=1))
+        return "" if not souls or souls[0].content == pack.FIRST_SOUL else souls[0].content
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""

@@ -1,17 +1,27 @@
 """Operations of the memory tool and of a person on facts: add, replace, remove, settle, confirm."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kode.memory import scan, stale
+from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry
 from kode.memory.stale import Doubt
+from kode.memory.stored import version_of
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import TARGET_PATH, Action, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.facts import (
+    TARGET_PATH,
+    Action,
+    FactFile,
+    FactStore,
+    Scope,
+    Target,
+    find,
+    shorten,
+)
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 from kode.memory.waiting import Choice, Pair
 
@@ -70,6 +80,29 @@ class FactMemory(BaseMemory):
                 )
             )
         return files
+
+    def check_replaced(self, target: Target, scope: Scope | None, old: str, new: str) -> None:
+        """Raises: NotReplaced if the session's model was not shown the fact whole that it replaces.
+        The file is not locked here: what changes meanwhile is no longer found."""
+        file = self._store.read(target, scope or self._store.default_scope(target))
+        entry = file.entries[find(file, old)]
+        replacing.check(
+            self.seen,
+            _seen_name(entry),
+            entry,
+            new,
+            called=f'the fact "{shorten(entry, 60)}"',
+            named=(old,),
+            to_read="`read` shows all facts; then replace it.",
+            to_lose="Quote all that goes in `old_text`, or say in `content` what still holds.",
+        )
+
+    def note_shown(self, text: str, files: Iterable[FactFile]) -> None:
+        """The session's model was shown this text, and the facts of these files that stand whole in
+        it."""
+        for entry in (entry for file in files for entry in file.entries):
+            if entry in text:
+                replacing.note(self.seen, _seen_name(entry), entry)
 
     async def change(
         self,
@@ -194,3 +227,7 @@ class FactMemory(BaseMemory):
         done = replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
         self._report(done)
         return done
+
+
+def _seen_name(entry: str) -> str:
+    return f"fact {version_of(entry)}"

@@ -119,7 +119,9 @@ class Tiered(FactMemory):
 
     async def inject(self, reason: InjectReason) -> Injection:
         """The facts; where messages were dropped, the buffer in the next message."""
-        facts = "\n\n".join(_section(file) for file in self.layers(notice=True) if file.shown)
+        layers = self.layers(notice=True)
+        facts = "\n\n".join(_section(file) for file in layers if file.shown)
+        self.note_shown(facts, layers)
         turns = buffer.section(self._lines) if self._lines and has_lost_messages(reason) else ""
         return Injection(
             system="# Memory\n" + self._frame(ABOUT_FACTS, facts) if facts else "",
@@ -128,7 +130,10 @@ class Tiered(FactMemory):
 
     async def recall(self, turn: Turn) -> str:
         self._hear(turn)
-        facts = self._searcher.recall_archived(turn.text, self.files())
+        files = self.files()
+        facts = self._searcher.recall_archived(turn.text, files)
+        if facts:
+            self.note_shown("\n".join(facts), files)
         episodes = await self._searcher.recall(turn.text, is_first=turn.number == 1)
         found = {ABOUT_ARCHIVED: "\n§\n".join(facts), ABOUT_EPISODES: "\n\n".join(episodes)}
         return "\n\n".join(self._frame(about, body) for about, body in found.items() if body)

@@ -13,14 +13,14 @@ from typing import Any
 
 from kode import durable
 from kode.errors import MemoryRefused
-from kode.memory import base, scan, stale
+from kode.memory import base, replacing, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted, undo_of
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
 from kode.memory.lineage import Entry
 from kode.memory.precedence import rank, source_rank, supersedes
-from kode.memory.stored import locked, read_row
+from kode.memory.stored import locked, read_row, version_of
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
 from kode.memory.tiered.facts import (
@@ -212,6 +212,14 @@ class FactWriter:
                     f"{file.label} was changed while the model was at work, so its answer was "
                     "not used. Try again."
                 )
+            replacing.check(
+                {file.label: version_of("\n".join(file.standing))},  # the model was shown all of it
+                file.label,
+                "\n".join(now.standing),
+                "\n".join(entries),
+                to_read="Try again.",
+                to_lose="Remove what no longer holds, then consolidate the rest.",
+            )
             return edits.consolidated(now, entries)
 
         return await self._change(lambda: self._store.read(target, scope), shortened, author)

@@ -15,15 +15,15 @@ from kode.memory.base import WORDS_CHARS, Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
 from kode.memory.rank import Text
+from kode.memory.replacing import IN_PART, Seen
 from kode.memory.search import Finder
 from kode.memory.source import citing
-from kode.memory.stored import locked, may_name_a_file
+from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
 from kode.memory.vault.by_hand import VaultByHand
 from kode.memory.vault.files import (
     SHARED,
     VaultFiles,
-    fingerprint,
     is_facts,
 )
 from kode.memory.vault.folder import VaultFolder
@@ -31,7 +31,7 @@ from kode.memory.vault.places import VaultPlaces
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
-from kode.memory.vault.write import IN_PART, VaultWriter
+from kode.memory.vault.write import VaultWriter
 from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
@@ -59,7 +59,7 @@ class Vault(VaultByHand):
         self.files = VaultFiles(self.folder)
         self.history.places = VaultPlaces(self.files)
         self._pending = PendingFolder(self.folder.path / "pending")
-        self._writer = self.writer(self.files, {})
+        self._writer = self.writer(self.files, self.seen)
         index = state.get("index")
         self._index = index if isinstance(index, str) else ""
         facts = state.get("facts")
@@ -173,7 +173,7 @@ class Vault(VaultByHand):
             given_up,
         )
 
-    def writer(self, files: VaultFiles, seen: dict[str, str]) -> VaultWriter:
+    def writer(self, files: VaultFiles, seen: Seen) -> VaultWriter:
         return VaultWriter(files, self.history, self._settings.vault, seen)
 
     # ── the reflector ────────────────────────────────────────────────────────────────────────
@@ -225,7 +225,7 @@ class Vault(VaultByHand):
         when = datetime.fromisoformat(pending.at)
         shown = reflect.shown(self.files, when)
         facts = filter(is_facts, self.files.names())
-        seen = {name: fingerprint(self._text(name)) for name in facts}
+        seen = {name: version_of(self._text(name)) for name in facts}
         writer = self.writer(self.files, seen | dict.fromkeys(shown.in_part, IN_PART))
         asked = shorten(pending.text.partition("\n")[0].removeprefix("User: "), WORDS_CHARS)
         author = Author(who="extraction", session=pending.session, turn=pending.turn, words=asked)
@@ -294,17 +294,18 @@ class Vault(VaultByHand):
         """The content of short facts files, except what the model has already seen."""
         read = {name: self._text(name).strip() for name in filter(is_facts, self.files.names())}
         texts = {name: text for name, text in read.items() if not frame.suspicion(text)}
-        digest = fingerprint("\n".join(texts.values()))
+        digest = version_of("\n".join(texts.values()))
         if sum(map(len, texts.values())) > SHORT_CHARS or digest == self._facts:
             return ""
         self._facts = digest
+        self.seen.update({name: version_of(self.files.read(name)) for name in texts})
         body = "\n\n".join(f"{name}{self._stale_in(name)}\n{text}" for name, text in texts.items())
         return self._frame(ABOUT_SHORT, body) if body else ""
 
     def _changed_index(self) -> str:
         """The index for the model; "" if it saw the same last time."""
         message = report.index_message(report.rows_of(self.files))
-        digest = fingerprint(message)
+        digest = version_of(message)
         if not message or digest == self._index:
             return ""
         self._index = digest
