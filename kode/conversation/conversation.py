@@ -41,7 +41,6 @@ from kode.contracts import (
 )
 from kode.conversation import hooking
 from kode.conversation.extensions import find_brought, open_extensions
-from kode.conversation.memory import finish_approvals
 from kode.conversation.past import Past
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.plugged import Plugged
@@ -252,7 +251,6 @@ class Conversation:
                 ),
             )
             await memory.open(context, self.session.state(memory.name))
-            await finish_approvals(memory, context)
             of_servers = await open_extensions(self)
             delegation = () if small else self._delegation_tools()
             offered = {tool.name for tool in of_servers}

@@ -8,13 +8,9 @@ from pathlib import Path
 from kode import paths
 from kode.config import Config, MemoryConfig
 from kode.contracts import AskReply, MemoryContext, MemorySystem
-from kode.errors import KodeError
-from kode.events import Emit, Notice
+from kode.events import Emit
 from kode.memory import make_system
 from kode.memory.base import BaseMemory, NullMemory
-from kode.memory.guarded import inside
-from kode.memory.proposals import Proposals
-from kode.messages import shorten
 
 
 def outside_context(
@@ -52,20 +48,3 @@ async def open_configured(
         yield system
     finally:
         await system.close(1.0)
-
-
-async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None:
-    """Completes approvals of entries that were cut short, and says so."""
-    system = inside(memory)
-    if not isinstance(system, BaseMemory) or context.read_only:
-        return
-    if not Proposals(context.root).begun(system.name):
-        return
-    from kode.memory.approvals import finish
-
-    try:
-        for text in await finish(system):
-            said = f"You had approved it when kode was stopped; now it is remembered: {text}"
-            context.emit(Notice(text=shorten(said, 300)))
-    except KodeError as error:
-        context.emit(Notice(text=f"An approval that was cut short waits still. {error}"))

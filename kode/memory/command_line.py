@@ -72,6 +72,8 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     )
     which.add_argument("--all", action="store_true", help="all that are pending")
     approve.add_argument("--yes", action="store_true", help="without asking")
+    drop = commands.add_parser("drop", help="drop an entry that waits for approval")
+    drop.add_argument("id", metavar="ID")
     export = commands.add_parser("export", help="all of it as lines of JSON")
     export.add_argument("file", nargs="?", type=Path, metavar="FILE")
     import_ = commands.add_parser(

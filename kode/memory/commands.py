@@ -11,14 +11,6 @@ from datetime import date, datetime
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
-from kode.memory.approvals import (
-    approve,
-    approve_many,
-    count_proposed,
-    undo_import,
-    undo_proposal,
-    waiting,
-)
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
 from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import is_own_export
@@ -26,9 +18,20 @@ from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
 from kode.memory.lineage import superseded
 from kode.memory.moving_in import move_in
+from kode.memory.review import (
+    approve,
+    approve_many,
+    count_doubted,
+    drop,
+    items_of,
+    review,
+    superseded_lately,
+    undo_decision,
+    undo_import,
+    waiting,
+)
 from kode.memory.undo import Confirm, Following, undo_session
 from kode.memory.undo import undo as undo_change
-from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import first_of, shorten
 
@@ -97,6 +100,8 @@ async def _run(
             )
         lines = [f"{one.id}  {one.line}" for one in await waiting(kept)]
         return "\n".join(lines) or "Nothing is pending."
+    if command == "drop":
+        return await drop(kept, arguments.id)
     if command == "import":
         return await _import(kept, arguments, confirm)
     if command == "show" and getattr(arguments, "as_of", None):
@@ -108,12 +113,12 @@ async def _run(
     if command == "why":
         return why(kept, " ".join(arguments.entry))
     if command == "review":
-        found = items(kept, date.today(), await waiting(kept))
+        found = await items_of(kept)
         return review(found, superseded_lately(kept, datetime.now().astimezone()), undo)
     if command == "show":
         return await kept.show() or "Nothing is remembered yet."
     if command == "status":
-        parts = (await kept.status(), _propose(kept), _doubted(kept))
+        parts = (await kept.status(), await _waits(kept), _doubted(kept))
         return "\n".join(filter(None, parts))
     if command == "log":
         return _log(kept, arguments.n)
@@ -124,7 +129,7 @@ async def _run(
         return await undo_import(kept, arguments.batch, following)
     if arguments.session:
         return await undo_session(kept, arguments.session, following)
-    if done := await undo_proposal(kept, arguments.id):
+    if done := await undo_decision(kept, arguments.id):
         return done
     return await undo_change(kept, arguments.id, following)
 
@@ -175,9 +180,9 @@ async def _import(
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _propose(system: BaseMemory) -> str:
-    count = count_proposed(system)
-    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+async def _waits(system: BaseMemory) -> str:
+    count = len(await waiting(system))
+    return f"waiting for approval: {count} (`kode memory review`)" if count else ""
 
 
 def _as_of(system: BaseMemory, text: str) -> str:

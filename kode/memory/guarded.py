@@ -25,8 +25,7 @@ from kode.contracts import (
 )
 from kode.errors import KodeError
 from kode.events import Emit, Notice, Working, silent
-from kode.memory import stated
-from kode.memory.base import BaseMemory, has_lost_messages, lacking
+from kode.memory.base import BaseMemory, lacking
 from kode.messages import Message
 
 T = TypeVar("T")
@@ -65,12 +64,9 @@ class Guarded:
         """The system inside, for commands beyond the contract."""
         self._limits_s = {hook: row[0] for hook, row in HOOKS.items()} | dict(limits_s or {})
         self._emit: Emit = silent
-        self._context: MemoryContext | None = None
         self._faults: dict[str, int] = {}
         self._noticed: set[str] = set()
         self._state: Mapping[str, Any] = {}
-        self._stated: set[str] = set()
-        """Pending statements of the person that the conversation contains."""
 
     @property
     def name(self) -> str:
@@ -81,25 +77,23 @@ class Guarded:
         return self.system.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        self._emit, self._context = context.emit, context
+        self._emit = context.emit
         self._state = state
         await self._call("open", lambda: self._open(context, state), None)
 
     async def inject(self, reason: InjectReason) -> Injection:
-        if has_lost_messages(reason):
-            self._stated.clear()
         return await self._call(
             "inject", lambda: self.system.inject(reason), Injection(known=False)
         )
 
     async def recall(self, turn: Turn) -> str:
-        return await self._call("recall", lambda: self._recall(turn), "")
+        return await self._call("recall", lambda: self.system.recall(turn), "")
 
     def tools(self) -> tuple[Tool, ...]:
         return self._ask("tools", self.system.tools, ())
 
     async def after_turn(self, turn: Turn) -> None:
-        await self._call("after_turn", lambda: self._see(turn), None)
+        await self._call("after_turn", lambda: self.system.after_turn(turn), None)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         return await self._call(
@@ -127,18 +121,6 @@ class Guarded:
         await self.system.open(context, state)
         if isinstance(self.system, BaseMemory):
             await self.system.reconcile()
-
-    async def _recall(self, turn: Turn) -> str:
-        recalled = await self.system.recall(turn)
-        if self._context is None or not isinstance(self.system, BaseMemory):
-            return recalled
-        quoted = await stated.recall(self.system, self._context, turn, self._stated)
-        return "\n\n".join(part for part in (recalled, quoted) if part)
-
-    async def _see(self, turn: Turn) -> None:
-        await self.system.after_turn(turn)
-        if self._context is not None and isinstance(self.system, BaseMemory):
-            await stated.propose(self.system, self._context, turn, self._stated)
 
     async def _call(self, hook: str, start: Callable[[], Awaitable[T]], neutral: T) -> T:
         if self._is_off(hook):

@@ -86,6 +86,8 @@ class Author:
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
     """Shared by changes that are undone together."""
+    approves: str = ""
+    """The id of what waited and takes its place with this change (`waiting.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +126,9 @@ class Change:
     since: str = ""
     until: str = ""
     batch: str = ""
+    approves: str = ""
+    waits: dict[str, str] | None = None
+    """Of a proposal: what its text alone does not say, see `waiting.Proposal`."""
     person: str = ""
     """The member of a team, as its server knows them; "" for the local person."""
     host: str = ""
@@ -505,11 +510,14 @@ class History:
                 found.setdefault(key, change)
         return found
 
-    def _with(self, system: str, *terms: bytes) -> Iterator[Change]:
+    def effective(self, *terms: bytes) -> Iterator[Change]:
         """The effective changes whose lines contain one of these, and undos, newest first. Other
         lines are not parsed."""
-        lines = self._lines_with((*terms, b'"undoes": '))
-        return _not_undone(one for one in map(_read, lines) if one and one.system == system)
+        return _not_undone(filter(None, map(_read, self._lines_with((*terms, b'"undoes": ')))))
+
+    def _with(self, system: str, *terms: bytes) -> Iterator[Change]:
+        """The same of one system."""
+        return (change for change in self.effective(*terms) if change.system == system)
 
     def _lines_with(self, terms: Iterable[bytes]) -> list[bytes]:
         """The lines that contain one of these, last first."""

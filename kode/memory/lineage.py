@@ -41,6 +41,16 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two entries, the older first."""
+
+    first: Entry
+    second: Entry
+    contradict: bool
+    """Whether a model found a contradiction; else nobody has judged them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """An effective change in terms of entries."""
 

@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
-    from kode.memory.decisions import decide as _decide_memory
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
     from kode.memory.foreign import Source as _ForeignSource
@@ -78,8 +77,11 @@ if TYPE_CHECKING:
     from kode.memory.history import History as _MemoryHistory
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
-    from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
-    from kode.memory.proposals import Proposals as Proposals
+    from kode.memory.review import decide as _decide_memory
+    from kode.memory.waiting import MAX_CHARS as _MAX_PROPOSAL_CHARS
+    from kode.memory.waiting import proposals as _memory_proposals
+    from kode.memory.waiting import propose as _propose_memory
+    from kode.memory.waiting import take_back as _take_back_proposal
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
@@ -156,6 +158,9 @@ if TYPE_CHECKING:
     memory_changes = _memory_changes
     memory_overview = _memory_overview
     MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
+    memory_proposals = _memory_proposals
+    propose_memory = _propose_memory
+    take_back_proposal = _take_back_proposal
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
@@ -191,7 +196,7 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
-    "decide_memory": "kode.memory.decisions:decide",
+    "decide_memory": "kode.memory.review:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
@@ -222,11 +227,12 @@ HOMES = {
     "Loaded": "kode.config:Loaded",
     "mask": "kode.credentials:mask",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
+    "MAX_PROPOSAL_CHARS": "kode.memory.waiting:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_changes": "kode.memory.overview:changes",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
+    "memory_proposals": "kode.memory.waiting:proposals",
     "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
@@ -257,7 +263,7 @@ HOMES = {
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
-    "Proposals": "kode.memory.proposals:Proposals",
+    "propose_memory": "kode.memory.waiting:propose",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
     "Question": "kode.permissions.gate:Question",
@@ -294,6 +300,7 @@ HOMES = {
     "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
+    "take_back_proposal": "kode.memory.waiting:take_back",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",
     "Transcript": "kode.session.transcript:Transcript",

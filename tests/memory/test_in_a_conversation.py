@@ -7,7 +7,6 @@ import pytest
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.events import silent
-from kode.memory.proposals import Proposals
 from tests.memory.life import write_facts
 
 
@@ -43,20 +42,6 @@ async def test_thirty_turns_with_five_writes_have_one_system_prompt(talk):
     assert len(prompts) == 1
     facts = talk.home / "memory" / "facts" / "user.md"
     assert len(facts.read_text().split("\n§\n")) == 5
-
-
-async def test_a_sentence_partly_pasted_is_not_the_persons_own(talk):
-    pasted = "Always deploy with make ship.\nWe use the key of prod.\n" + "line\n" * 5
-    talk.typed = "We use tabs in here. Do this: [pasted 7 lines]"
-
-    await talk.turn(talk.typed.replace("[pasted 7 lines]", pasted))
-
-    found = {one.text: one.own for one in Proposals(talk.home / "memory").all()}
-    assert found == {
-        "We use tabs in here.": True,
-        "Do this: Always deploy with make ship.": False,
-        "We use the key of prod.": False,
-    }
 
 
 async def test_reload_tells_changes_at_the_end_and_keeps_the_beginning(talk):

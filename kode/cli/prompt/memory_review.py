@@ -13,8 +13,7 @@ from kode.messages import plural
 
 if TYPE_CHECKING:
     from kode.contracts import MemorySystem
-    from kode.memory.decisions import Decided
-    from kode.memory.waiting import Item
+    from kode.memory.review import Decided, Item
 
 KEYS: Mapping[str, str] = {
     "approve": "a",
@@ -23,7 +22,6 @@ KEYS: Mapping[str, str] = {
     "second": "2",
     "both": "b",
     "confirm": "t",
-    "keep": "k",
     "remove": "r",
 }
 """Choice → its key."""
@@ -39,7 +37,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     """Goes through all waiting entries, until each is decided, skipped or left. Raises:
     KodeError."""
     from kode.memory.commands import memory_command
-    from kode.memory.decisions import chain_of, decide, items_of
+    from kode.memory.review import chain_of, decide, items_of
 
     decided: list[tuple[Item, Decided]] = []
     passed: set[str] = set()

@@ -226,7 +226,6 @@ class Journal(JournalByHand):
             self._memory(),
             self._journal.max_memory_size,
             len(self._queue.ids()),
-            self._committer.waiting(),
         )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

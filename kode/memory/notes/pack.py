@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kode import credentials
 from kode.memory import rank
-from kode.memory.base import Waiting
 from kode.memory.history import whose
 from kode.memory.lineage import Entry, Place
 from kode.memory.notes.database import Database
@@ -20,6 +19,7 @@ from kode.memory.notes.note import SOUL_CHARS, Note, in_words
 from kode.memory.notes.search import NoteVectors, search
 from kode.memory.notes.store import NoteStore, Wanted
 from kode.memory.stale import Doubt
+from kode.memory.waiting import Waiting
 
 RULES = 10
 RULES_CHARS = 10_000
@@ -196,9 +196,6 @@ def status(store: NoteStore, waiting: int) -> str:
         + (f", {waiting} still to compute" if waiting else ""),
         f"last maintenance: {database.meta(LAST) or 'never'}",
     ]
-    unapproved = store.count(f"n.untrusted = 'waits' AND {_ACTIVE}")
-    if unapproved:
-        lines.append(f"waiting for approval: {unapproved} (`kode memory approve` lists them)")
     return "\n".join(lines)
 
 

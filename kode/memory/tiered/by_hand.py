@@ -7,19 +7,19 @@ from typing import Literal
 from kode.memory import scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
 from kode.memory.tiered import edits, report
 from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
 from kode.memory.tiered.review import Review, Side
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
-from kode.memory.waiting import Choice, Pair
 
 
 class FactMemory(BaseMemory):
     """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
+    has_scopes = True
     writer: FactWriter
     _store: FactStore
     _review: Review
@@ -140,22 +140,22 @@ class FactMemory(BaseMemory):
             for first, second in [map(_entry, pair.sides)]
         ]
 
-    async def settle(self, pair: Pair, choice: Choice) -> Outcome:
-        self._check_writable()
+    async def settle(self, pair: Pair, choice: str) -> Outcome:
+        self.check_writable()
         sides = {"first": pair.first, "second": pair.second}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
         )
         return self._report_outcome(outcome)
 
     async def remove_entry(self, entry: Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
         )
@@ -173,7 +173,7 @@ class FactMemory(BaseMemory):
         old: str,
         new: str,
     ) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
         return replace(self._report_outcome(outcome), remark=noticed)

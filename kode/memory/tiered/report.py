@@ -100,9 +100,9 @@ def _entries(file: FactFile) -> str:
     return plural(len(file.standing), "entry", "entries")
 
 
-def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], pairs: int) -> str:
+def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int], pairs: int) -> str:
     """The system, its fill levels and what is pending."""
-    episodes, waiting, pending = counts
+    episodes, pending = counts
     lines = ["system: tiered", f"folder: {root}"]
     lines += [
         f"{file.label}: {_entries(file)}, {file.fill}"
@@ -110,8 +110,6 @@ def status(root: Path, files: Sequence[FactFile], counts: tuple[int, int, int], 
         if file.scope == "global" or file.entries
     ]
     lines.append(f"episodes: {episodes}")
-    if waiting:
-        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
     if pending:
         lines.append(f"sessions still to be noted: {pending} (done at the next start)")
     if pairs:

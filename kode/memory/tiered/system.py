@@ -21,7 +21,7 @@ from kode.contracts import (
 from kode.errors import MemoryRefused
 from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Waiting, has_lost_messages
+from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
@@ -39,6 +39,7 @@ from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.waiting import Waiting
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Tiered(FactMemory):
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self._check_writable()
+        self.check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
             return self._report_outcome(await self._episodes.undo(change, author))
@@ -249,13 +250,13 @@ class Tiered(FactMemory):
         ]
 
     async def approve(self, session_id: str) -> Outcome:
-        """Approves an episode that read untrusted content for recall. Raises: MemoryRefused."""
-        self._check_writable()
+        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
+        self.check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def drop(self, session_id: str) -> Outcome:
         """Drops an episode that waits for approval. Raises: MemoryRefused."""
-        self._check_writable()
+        self.check_writable()
         return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

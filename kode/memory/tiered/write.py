@@ -13,7 +13,7 @@ from kode.errors import MemoryRefused
 from kode.memory import base, scan, stale
 from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Who, refuse_redacted
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Pair
 from kode.memory.precedence import Standing, source_rank, supersedes
 from kode.memory.tiered import consolidate, edits, merge
 from kode.memory.tiered.edits import Edit
@@ -29,7 +29,6 @@ from kode.memory.tiered.facts import (
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
 from kode.memory.tiered.review import MAX_ATTEMPTS, Review, WaitingPair
-from kode.memory.waiting import Pair
 
 SYSTEM = "tiered"
 CONTRADICT = "they contradict each other"

@@ -80,9 +80,7 @@ def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:
     return before, after
 
 
-def status(
-    files: VaultFiles, budget_bytes: int | None, pending: int, waiting: int, given_up: int
-) -> str:
+def status(files: VaultFiles, budget_bytes: int | None, pending: int, given_up: int) -> str:
     """The system, its fill levels and what is pending."""
     rows = files.rows()
     facts = sum(row.size for row in rows if is_facts(row.path))
@@ -96,8 +94,6 @@ def status(
     ]
     if pending:
         lines.append(f"tasks still to be reflected on: {pending} (done at the next start)")
-    if waiting:
-        lines.append(f"waiting for approval: {waiting} (`kode memory approve` lists them)")
     if given_up:
         lines.append(f"tasks given up after several attempts: {given_up} (in pending/)")
     return "\n".join(lines)

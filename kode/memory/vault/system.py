@@ -32,6 +32,7 @@ from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import IN_PART, VaultWriter
+from kode.memory.waiting import hold
 from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
@@ -99,24 +100,22 @@ class Vault(VaultByHand):
         off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
         if off or session is None or not may_name_a_file(session):
             return
-        tainted = turn.tainted or self._context.tainted()
-        self._pending.write(
-            Pending(
-                session=session,
-                turn=turn.number,
-                at=self.now().isoformat(timespec="seconds"),
-                text=frame.transcript(turn.messages),
-                asked=credentials.redact(self.asked),
-                tainted=tainted,
-            )
+        task = Pending(
+            session=session,
+            turn=turn.number,
+            at=self.now().isoformat(timespec="seconds"),
+            text=frame.transcript(turn.messages),
+            asked=credentials.redact(self.asked),
         )
-        if tainted:
+        if turn.tainted or self._context.tainted():
+            hold(self.history, self.proposal(task), self._author("extraction"))
             self._notice(
                 "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
                 level="info",
             )
             return
+        self._pending.write(task)
         self._start_reflecting()
 
     async def maintain(self) -> None:
@@ -162,14 +161,12 @@ class Vault(VaultByHand):
         return report.show(self.files, self.history)
 
     async def status(self) -> str:
-        waits = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
-        open_ = [p for p in waits if not p.tainted]
+        open_ = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
         given_up = sum(p.attempts >= MAX_ATTEMPTS for p in open_)
         return report.status(
             self.files,
             self._settings.vault.facts_budget_bytes,
             len(open_) - given_up,
-            len(waits) - len(open_),
             given_up,
         )
 

@@ -1,12 +1,11 @@
 """The tools of `kode mcp serve --memory-only`: kode's memory for agents that have none.
 
 What such an agent sends is outside text. It only enters memory after the person's approval
-(`kode.memory.proposals`), and the agent can undo only its own proposals.
+(`kode.memory.waiting`), and the agent can undo only its own proposals.
 """
 
 import os
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +14,16 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from kode.plugin import MAX_PROPOSAL_CHARS as MAX_CHARS
-from kode.plugin import Config, Proposals, frame_memory, load_config, outside_context, paths
+from kode.plugin import (
+    Config,
+    frame_memory,
+    load_config,
+    memory_proposals,
+    outside_context,
+    paths,
+    propose_memory,
+    take_back_proposal,
+)
 from kode.plugin import MemoryAuthor as Author
 from kode.plugin import MemoryHistory as History
 from kode.plugin import kode_version as __version__
@@ -50,7 +58,7 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
         "kode-memory", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL"
     )
     _add_reading(server, bounds)
-    _add_proposing(server, bounds, Proposals(root), History(root / "history.jsonl"))
+    _add_proposing(server, bounds, History(root / "history.jsonl"))
     return server
 
 
@@ -89,9 +97,7 @@ def _add_reading(server: MCPServer, bounds: Bounds) -> None:
         return {"memory": frame_memory(about, listed) if listed else ""}
 
 
-def _add_proposing(
-    server: MCPServer, bounds: Bounds, proposals: Proposals, history: History
-) -> None:
+def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
     @server.tool(annotations=ADDS)
     @as_tool
     async def memory_add(
@@ -105,26 +111,32 @@ def _add_proposing(
         """Proposes a fact to remember: lasting, and not to be read from the repository. It is used
         once the person has approved it."""
         client = context.request_context.session.client_params
-        done = await proposals.propose(
+        done = await propose_memory(
+            history,
             text,
             about,
             client=client.client_info.name if client is not None else "",
             project=paths.project_root(_folder(bounds, cwd)),
-            now=datetime.now().astimezone(),
         )
-        return {"done": done.line} | ({"id": done.change_id} if done.change_id else {})
+        if done is None:
+            return {"done": "it waits already for the person's approval"}
+        id = done.target.rpartition("/")[2]
+        return {
+            "done": f"{id} waits for the person: `kode memory approve {id}`",
+            "id": done.id,
+        }
 
     @server.tool(annotations=READS)
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        waiting = set(proposals.ids())
+        waiting = {one.id for one in memory_proposals(history)}
         rows = [
             {
                 "id": change.id,
                 "at": change.at,
                 "did": change.kind,
-                "text": change.reason,
+                "text": "".join(change.after or change.before),
                 "waits": change.target.removeprefix("proposed/") in waiting,
             }
             for change in history.tail(LOOKED_THROUGH).changes
@@ -143,8 +155,8 @@ def _add_proposing(
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await proposals.undo(found[0], Author(who="client"))
-        return {"done": done.line, "id": done.change_id}
+        done = await take_back_proposal(history, found[0], Author(who="client"))
+        return {"done": f"undid {found[0].kind} {found[0].id}", "id": done.id}
 
 
 def _config(folder: Path) -> Config:
