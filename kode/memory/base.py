@@ -28,6 +28,7 @@ from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, Storag
 from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing, uses
 from kode.memory.history import Author, Change, History, Who
+from kode.memory.ledger import Ledger
 from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
@@ -264,6 +265,8 @@ class BaseMemory(NullMemory, ABC):
         self._context = context
         self.history = History(context.root / "history.jsonl")
         """Every change, with its undo."""
+        self.ledger = Ledger(self.history, self.name, self.sides)
+        """What the changes make true."""
         self._turn = 0
         self.asked = ""
         self._answers: list[str] = []
@@ -306,6 +309,10 @@ class BaseMemory(NullMemory, ABC):
     @abstractmethod
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
+
+    def is_fact(self, entry: Entry) -> bool:
+        """Whether an entry, of now or once, is such a one."""
+        return True
 
     @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:

@@ -16,7 +16,6 @@ from kode.memory.command_line import TARGETS, CommandParser, add_commands
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
-from kode.memory.lineage import superseded
 from kode.memory.moving_in import move_in
 from kode.memory.review import (
     approve,
@@ -188,7 +187,7 @@ async def _waits(system: BaseMemory) -> str:
 def _as_of(system: BaseMemory, text: str) -> str:
     day = stale.day_of(text, "--as-of")
     found = stale.as_of(system, day, datetime.now().astimezone())
-    since = {fate.entry.place: fate for fate in superseded(system)}
+    since = {fate.entry.place: fate for fate in system.ledger.superseded()}
     listed = [
         f"[{entry.target}] {quoted(entry)}"
         + (f"\n    ({ended(fate)}, {fate.change.at[:10]})" if fate else "")

@@ -14,7 +14,7 @@ from kode.memory.base import BaseMemory
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.guarded import kept_in
 from kode.memory.history import Change
-from kode.memory.lineage import Fate, superseded
+from kode.memory.ledger import Fate
 from kode.memory.precedence import Rank, source_rank
 from kode.memory.review import Item, items_of
 from kode.memory.stale import Doubt
@@ -81,7 +81,7 @@ async def overview(system: MemorySystem) -> Overview:
         waiting=tuple(
             replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
-        superseded=tuple(map(_masked, superseded(kept)[:MOST_SUPERSEDED])),
+        superseded=tuple(map(_masked, kept.ledger.superseded()[:MOST_SUPERSEDED])),
         changes=len(tail.changes),
         damaged=tail.damaged,
     )

@@ -15,7 +15,8 @@ from kode.memory.base import UNDO, BaseMemory, Outcome, only_one, undo_with
 from kode.memory.foreign import agents
 from kode.memory.guarded import kept_in
 from kode.memory.history import Author
-from kode.memory.lineage import Chain, Entry, Fate, Pair, steps, superseded, trace
+from kode.memory.ledger import Fate
+from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
 from kode.memory.undo import Confirm, Following, undo_all
 from kode.memory.waiting import SYSTEM, Proposal, Waiting, Why, settle, take_back
@@ -121,7 +122,8 @@ def chain_of(system: MemorySystem, item: Item) -> str:
     kept = kept_in(system, "review")
     if item.waits is not None:
         return item.waits.text
-    return "\n\n".join(in_words(trace(kept, entry), kept.project) for entry in item.entries)
+    found = (kept.ledger.statement(entry) for entry in item.entries)
+    return "\n\n".join(in_words(one, kept.project) for one in found)
 
 
 # ── what waits for approval ──────────────────────────────────────────────────────────────────
@@ -287,7 +289,8 @@ def review(found: Sequence[Item], lately: Sequence[Fate] = (), undo: str = UNDO)
 def superseded_lately(system: BaseMemory, now: datetime) -> list[Fate]:
     """Entries superseded in the last `LATELY_DAYS`, newest first."""
     since = now - timedelta(days=LATELY_DAYS)
-    return [one for one in superseded(system) if datetime.fromisoformat(one.change.at) >= since]
+    gone = system.ledger.superseded()
+    return [one for one in gone if datetime.fromisoformat(one.change.at) >= since]
 
 
 def _lines(item: Item, undo: str) -> Iterator[str]:
@@ -304,15 +307,14 @@ def count_doubted(system: BaseMemory, today: date) -> int:
 
 def _pairs(system: BaseMemory, standing: Mapping[tuple[str, str], Entry]) -> Iterator[Item]:
     pairs = [one for one in system.pairs() if {one.first.place, one.second.place} <= {*standing}]
-    chain = Chain(steps(system)) if pairs else None
     for pair in sorted(pairs, key=lambda one: not one.contradict):
         entries = (pair.first, pair.second)
-        texts = []
-        for entry in entries:
-            link = chain.link(entry) if chain else None
-            came = describe(link.change) if link and link.change else NOT_RECORDED
-            texts.append(f"{_named(entry)}\n  {came}")
-        yield Item(why="conflict", texts=tuple(texts), entries=entries, pair=pair)
+        begun = [system.ledger.statement(entry).change for entry in entries]
+        texts = tuple(
+            f"{_named(entry)}\n  {describe(change) if change else NOT_RECORDED}"
+            for entry, change in zip(entries, begun, strict=True)
+        )
+        yield Item(why="conflict", texts=texts, entries=entries, pair=pair)
 
 
 def _doubted(

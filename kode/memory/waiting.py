@@ -43,7 +43,6 @@ Why = Literal["outside", "conflict", "no longer true"]
 that changed or has an end that has passed."""
 
 _BEGINS = ("propose", "import")
-_TERMS = (b'"target": "proposed/', b'"approves": ')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,16 +112,16 @@ class Proposal:
 
 def proposals(history: History) -> list[Proposal]:
     """What waits, oldest first. Raises: StorageError."""
-    settled: set[str] = set()
-    found: list[Proposal] = []
-    for change in history.effective(*_TERMS):
-        id = change.approves or change.target.removeprefix(f"{SYSTEM}/")
-        if change.undoes or not (change.approves or change.system == SYSTEM) or id in settled:
-            continue
-        settled.add(id)
-        if change.kind in _BEGINS and not change.approves and (one := _proposal(change)):
-            found.append(one)
-    return found[::-1]
+    lines = history.lines()
+    found: dict[str, Change] = {}
+    for change in filter(lines.counts, lines):
+        if change.approves:
+            found.pop(_target(change.approves), None)
+        elif change.system == SYSTEM and change.kind in _BEGINS:
+            found[change.target] = change
+        elif change.system == SYSTEM and not change.undoes:
+            found.pop(change.target, None)
+    return [one for one in map(_proposal, found.values()) if one]
 
 
 async def propose(
@@ -219,9 +218,8 @@ async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) ->
         return ""
     author = Author(who="import", batch=new_batch())
     async with locked(history.path.parent):
-        lines = history.effective(*_TERMS)
-        known = {change.approves or change.target.removeprefix(f"{SYSTEM}/") for change in lines}
-        new = [_begun("propose", one, author) for _, one in found if one.id not in known]
+        known = {change.target for change in history.lines()}
+        new = [_begun("propose", one, author) for _, one in found if _target(one.id) not in known]
         history.append_all(new)
         for path, _ in found:
             durable.remove(path)

@@ -179,7 +179,7 @@ class Notes(NotesByHand):
         if self.history.places is None:
             return await super().rebuild()
         rows: dict[str, Row] = {}
-        for change in self.history.made(self.history.places.term("")):
+        for change in self.history.made(""):
             before, after = (map(read_row, side) for side in (change.before, change.after))
             for row in before:
                 rows.pop(str(row.get("id")), None)

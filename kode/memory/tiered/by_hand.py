@@ -7,11 +7,11 @@ from typing import Literal
 from kode.memory import scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
+from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
-from kode.memory.tiered.review import Review, Side
+from kode.memory.tiered.facts import TARGET_PATH, Action, FactFile, FactStore, Scope, Target
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 
 
@@ -22,7 +22,6 @@ class FactMemory(BaseMemory):
     has_scopes = True
     writer: FactWriter
     _store: FactStore
-    _review: Review
 
     def author(
         self, source: str | None = None, since: str | None = None, until: str | None = None
@@ -42,24 +41,32 @@ class FactMemory(BaseMemory):
 
     def marked(self, read: Sequence[FactFile], entries: Collection[str]) -> list[FactFile]:
         """The files with doubts about these entries; does not read the code of others."""
+        standing = self.ledger.standing()
         terms = {at: change for at, change in stale.terms(self).items() if at[1] in entries}
         found = stale.doubts_in(terms, self.project, self._context.now().date())
-        since = {place: change.since for place, change in terms.items()}
-        pairs = [pair for pair in self._review.waiting() if pair.contradict]
+        pairs = self.writer.pairs()
+        contradicting = {one.second.place: one.first.text for one in pairs if one.contradict}
+        near = {place for one in pairs if not one.contradict for place in one.places}
+        unsettled = near.union(*(one.places for one in pairs if one.contradict))
         files = []
         for file in read:
             name = self._store.name_of(file)
-            disputed = {
-                pair.new: pair.entry
-                for pair in pairs
-                if pair.target == name and not pair.is_across and pair.entry in file.entries
-            }
+            at = {(name, entry): entry for entry in file.entries}
+            known = [(entry, standing[one]) for one, entry in at.items() if one in standing]
             files.append(
                 replace(
                     file,
                     doubts=stale.of_texts(found, name),
-                    since={key: of for (at, key), of in since.items() if of and at == name},
-                    disputed=disputed,
+                    since={e: one.terms.since for e, one in known if one.terms and one.terms.since},
+                    disputed={
+                        e: contradicting[one] for one, e in at.items() if one in contradicting
+                    },
+                    unjudged=frozenset(entry for one, entry in at.items() if one in near),
+                    dated={
+                        entry: one.change.at[:10]
+                        for entry, one in known
+                        if one.change and (one.place in unsettled or is_restated(one))
+                    },
                 )
             )
         return files
@@ -102,6 +109,9 @@ class FactMemory(BaseMemory):
         }
         return await self.writer.consolidate(target, scope, author, expired)
 
+    def is_fact(self, entry: Entry) -> bool:
+        return TARGET_PATH.fullmatch(entry.target) is not None
+
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""
         files = [replace(file, entries=file.standing) for file in self.files()]
@@ -135,9 +145,8 @@ class FactMemory(BaseMemory):
 
     def pairs(self) -> list[Pair]:
         return [
-            Pair(first=first, second=second, contradict=pair.contradict)
-            for pair in self._review.waiting()
-            for first, second in [map(_entry, pair.sides)]
+            Pair(first=one.first.entry, second=one.second.entry, contradict=one.contradict)
+            for one in self.writer.pairs()
         ]
 
     async def settle(self, pair: Pair, choice: str) -> Outcome:
@@ -185,8 +194,3 @@ class FactMemory(BaseMemory):
         done = replace(outcome, detail="\n".join(filter(None, (outcome.detail, fill))))
         self._report(done)
         return done
-
-
-def _entry(side: Side) -> Entry:
-    target, text = side
-    return Entry(target=target, key=text, text=text)

@@ -2,7 +2,7 @@
 
 Without a judge, two texts are merged only if they are the same, as `same` defines. Anything else
 that is near goes to a model, which answers with one word; without an answer the fact is added,
-because a duplicate can be removed later, while nobody notices a lost fact. `review` keeps the
+because a duplicate can be removed later, while nobody notices a lost fact. The ledger has the
 unjudged pairs.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kode.memory.ask import MemoryModel
-from kode.memory.tiered.review import local_nearness
+from kode.memory.tiered.nearness import local_nearness
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig

@@ -41,8 +41,8 @@ class Searcher:
     _index: EpisodeIndex
     _finder: Finder
     _session_id: str | None
-    _outdated: Callable[[str], str]
-    """Session id → what it stored that no longer holds."""
+    _noted: Callable[[str, str], str]
+    """The text of an episode and its session → the text with what of it no longer holds."""
     _marked: Marked
     """The same for entries of fact files."""
     _now: Callable[[], datetime]
@@ -64,7 +64,12 @@ class Searcher:
             return [*facts, *newest]
 
         hits = await self._finder.hits(query, found, pool, k)
-        return [replace(hit, text=self._with_outdated(hit.text, _session_of(hit))) for hit in hits]
+        return [
+            replace(hit, text=self._noted(hit.text, session))
+            if (session := _session_of(hit))
+            else hit
+            for hit in hits
+        ]
 
     async def recall(self, query: str, *, is_first: bool) -> list[str]:
         """Relevant episodes not yet shown in this session, as text; with a session's first message
@@ -126,7 +131,7 @@ class Searcher:
 
     def whole(self, episode: Episode) -> str:
         """An episode for a model, with what no longer holds."""
-        return self._with_outdated(report.episode(episode), episode.session_id)
+        return self._noted(report.episode(episode), episode.session_id)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -150,11 +155,7 @@ class Searcher:
         """As included in a user message."""
         head = f"[session {episode.session_id}, {episode.created_at[:10]}]"
         text = keep_ends(episode.text, RECALLED_CHARS)
-        return f"{head}\n{self._with_outdated(text, episode.session_id)}"
-
-    def _with_outdated(self, text: str, session_id: str) -> str:
-        note = self._outdated(session_id) if session_id else ""
-        return f"{text}\n{note}" if note else text
+        return f"{head}\n{self._noted(text, episode.session_id)}"
 
     async def _newest(self) -> Episode | None:
         """From another session, and allowed to be shown; without its note if that is pending."""

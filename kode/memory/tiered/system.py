@@ -19,26 +19,24 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame
+from kode.memory import embed, frame, withdrawn
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
 from kode.memory.search import Finder
-from kode.memory.tiered import buffer, report, review
+from kode.memory.tiered import buffer, nearness, report
 from kode.memory.tiered.by_hand import FactMemory
 from kode.memory.tiered.episode_files import Episode, summary_of
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.episodes import EpisodeKeeper
 from kode.memory.tiered.facts import FactFile, FactStore, Scope, Target
 from kode.memory.tiered.merge import Judge
-from kode.memory.tiered.outdated import Outdated
 from kode.memory.tiered.places import TieredPlaces
-from kode.memory.tiered.review import Review
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
-from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
+from kode.memory.tiered.write import FactWriter, Outcome
 from kode.memory.waiting import Waiting
 from kode.messages import Message
 
@@ -76,7 +74,6 @@ class Tiered(FactMemory):
         settings = self._settings
         self._door = MemoryModel(context.ask_reply, expected_s=context.expected_s)
         embedder = embed.open_embedder(settings.embedding, context.root / "vectors", self._notice)
-        self._review = Review(context.root / "review", self._notice)
         self._store = FactStore(
             context.root,
             context.project_root or paths.project_root(context.cwd),
@@ -88,8 +85,8 @@ class Tiered(FactMemory):
             self._store,
             self.history,
             self._door,
-            Judge(self._door, settings, partial(review.cosines, embedder)),
-            self._review,
+            Judge(self._door, settings, partial(nearness.cosines, embedder)),
+            self.ledger,
             may_consolidate=settings.llm_consolidate,
         )
         self._index = EpisodeIndex(context, embedder)
@@ -105,15 +102,16 @@ class Tiered(FactMemory):
         in_session = context.session_id is not None
         llm = settings.llm_search
         finder = Finder(self._door, embedder, context.now, llm=llm, always=in_session)
-        outdated = Outdated(self.history, SYSTEM, self._store, self.project)
         self._searcher = Searcher(
             self._index,
             finder,
             context.session_id,
-            lambda id: outdated.note(id, context.now().date()),
+            self._noted,
             self.marked,
             context.now,
         )
+        if not context.read_only:
+            await self.writer.take_in_pairs(context.root / "review" / "pairs.json")
         self._recording = Recording()
         self._capacity = settings.buffer_lines if settings.buffer_enabled else 0
         self._lines = buffer.restore(state.get("buffer"), self._capacity)
@@ -201,7 +199,7 @@ class Tiered(FactMemory):
             self._context.root,
             self.layers(notice=True),
             await self._episodes.counts(),
-            len(self._review.waiting()),
+            sum(not pair.contradict for pair in self.writer.pairs()),
         )
 
     async def list_episodes(self, count: int) -> str:
@@ -261,6 +259,12 @@ class Tiered(FactMemory):
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
+    def _noted(self, text: str, session: str) -> str:
+        """A record of a session with what of it holds no longer."""
+        today = self._context.now().date()
+        note = withdrawn.since_then(self, text, today, session=session)
+        return withdrawn.noted(text, note)
+
     async def _settle_pairs(self, timeout_s: float) -> None:
         """Asks about pairs in the files that this session's model has seen."""
         if self._context.read_only or timeout_s < LEAST_SETTLING_S:
@@ -274,11 +278,6 @@ class Tiered(FactMemory):
                 f"{settled.disputed} facts contradict others that they cannot replace. Both stay "
                 "until you decide: `kode memory review`.",
                 level="info",
-            )
-        if settled.given_up:
-            self._notice(
-                f"No model could say of {settled.given_up} similar facts whether they mean the "
-                "same. They all stay: `kode memory show` lists them."
             )
 
 
