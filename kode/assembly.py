@@ -638,6 +638,7 @@ def make_memory_context(
         session_path=session.path,
         expected_s=partial(_expected_s, current),
         tainted=lambda: session.tainted,
+        outside=lambda: session.tainted_by,
         typed=typed,
     )
 

@@ -9,7 +9,7 @@ of that change it waits again. `review.py` has the person's decisions.
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -167,11 +167,7 @@ async def take(history: History, new: Sequence[Proposal]) -> int:
             )
         known = {one.key for one in waiting}
         fresh = [one for one in new if one.key not in known]
-        lines = [
-            _begun("import", one, Author(who="import", source=one.source, batch=one.batch))
-            for one in fresh
-        ]
-        history.append_all(lines)
+        history.append_all([_begun("import", one, Author(who="import")) for one in fresh])
     return len(fresh)
 
 
@@ -179,6 +175,11 @@ def hold(history: History, proposal: Proposal, author: Author, **values: str) ->
     """Lets what a system's session with outside text would have written wait; `values` are fields
     of the change. Raises: StorageError."""
     return history.append(_begun("propose", proposal, author, **values))
+
+
+def came_from(session: str, outside: str) -> str:
+    """The source of what waits since its session took in `outside`; "" if that is unknown."""
+    return f"session {session}, which took in {shorten(outside, 200) or 'outside text'}"
 
 
 def settle(kind: Literal["approve", "drop"], proposal: Proposal, *, batch: str = "") -> Change:
@@ -228,8 +229,9 @@ async def take_older(history: History, left: Iterable[tuple[Path, Proposal]]) ->
 
 def _begun(kind: str, proposal: Proposal, author: Author, **values: str) -> Change:
     kept = {name: getattr(proposal, name) for name in _KEPT}
+    batch = author.batch or proposal.batch
     return Change.by(
-        author,
+        replace(author, source=proposal.source, batch=batch),
         SYSTEM,
         kind,
         _target(proposal.id),

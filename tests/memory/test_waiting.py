@@ -10,7 +10,7 @@ from kode.memory.history import Author, History
 from kode.memory.review import NOTHING_WAITS, waiting
 from kode.memory.waiting import MAX_IMPORTED, Proposal, proposals, take
 from tests.memory.journal import life as journal_life
-from tests.memory.life import opened, use, user_file, write_facts
+from tests.memory.life import Model, lived, opened, turn, use, user_file, write_facts
 from tests.memory.notes import life as notes_life
 from tests.memory.vault import life as vault_life
 
@@ -197,3 +197,43 @@ async def test_five_thousand_imports_take_a_few_seconds(tmp_path):
     assert await take(history, many) == MAX_IMPORTED
     assert len(proposals(history)) == MAX_IMPORTED
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("life", "target"),
+    [
+        (opened, "user"),
+        (vault_life.opened, "user"),
+        (journal_life.opened, "memory"),
+        (notes_life.opened, "note"),
+    ],
+)
+async def test_the_persons_words_never_wait_beside_outside_text(tmp_path, life, target):
+    system = await life(tmp_path, tainted=lambda: True, outside=lambda: "https://x.example")
+
+    await memory_command(system, ["add", target, "likes tabs"])
+
+    assert await waiting(system) == []
+    assert "likes tabs" in await memory_command(system, ["show"])
+    change = system.history.tail(1).changes[0]
+    assert (change.who, change.source) == ("user", "")
+
+
+async def test_what_waits_names_the_outside_source(tmp_path):
+    system = await vault_life.opened(tmp_path, outside=lambda: "https://x.example")
+
+    await system.after_turn(turn(1, "read the page", tainted=True))
+
+    (one,) = await waiting(system)
+    assert "https://x.example" in one.line
+
+
+async def test_an_episode_that_waits_names_the_outside_source(tmp_path):
+    model = Model([json.dumps({"narrative": "Read a page.", "facts": []})])
+    system = await opened(tmp_path, model=model, outside=lambda: "https://x.example")
+    for number in (1, 2, 3):
+        await system.after_turn(turn(number, "read the page", tainted=True))
+    await system.before_drop(lived("a", "b", "c"), "exit")
+
+    (one,) = await waiting(system)
+    assert "https://x.example" in one.line

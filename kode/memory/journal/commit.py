@@ -25,7 +25,7 @@ from kode.memory.journal.files import (
 )
 from kode.memory.journal.queue import Decided, Item, Queue
 from kode.memory.lines import merge_lines, revert_lines
-from kode.memory.waiting import Proposal, hold
+from kode.memory.waiting import Proposal, came_from, hold
 from kode.messages import shorten
 
 QUOTED_CHARS = 80
@@ -170,14 +170,16 @@ class Committer:
             self._files.append_block(block, at, recovering=False)
         return Outcome(line=f'added to the history "{quoted(block)}"', change_id=change.id)
 
-    def proposal(self, id: str, session: str, base: str, update: str) -> Proposal:
+    def proposal(
+        self, id: str, session: str, base: str, update: str, outside: str = ""
+    ) -> Proposal:
         """An update of MEMORY.md from a session with outside text, as it waits for approval."""
         return Proposal(
             id=id,
             text=update,
             base=base,
             title=f"an update of {MEMORY}",
-            source=f"session {session}, which took in outside text",
+            source=came_from(session, outside),
             place=self._files.folder.target(""),
         )
 
@@ -207,7 +209,7 @@ class Committer:
     def _hold(self, item: Item, decided: Decided, update: str) -> list[Outcome]:
         """Lets an update wait, once, also if an interrupted process has recorded it."""
         if not self._history.find(decided.changes[1]):
-            proposal = self.proposal(item.id, item.session, decided.base, update)
+            proposal = self.proposal(item.id, item.session, decided.base, update, item.outside)
             hold(self._history, proposal, item.author, id=decided.changes[1])
         line = f"an update of {MEMORY} waits for `kode memory review`: outside text was read"
         return [Outcome(line=line)]

@@ -36,6 +36,7 @@ from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.write import SYSTEM, Outcome
+from kode.memory.waiting import came_from
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -264,7 +265,10 @@ class EpisodeKeeper:
                 approved=before is not None and before.approved and not pending.tainted,
                 project=pending.project or (before.project if before else ""),
             )
-            author = Author(who="extraction", session=pending.session_id, turn=pending.turns)
+            session = pending.session_id
+            is_own = episode.tainted and session == self._context.session_id
+            source = came_from(session, self._context.outside()) if is_own else ""
+            author = Author(who="extraction", session=session, turn=pending.turns, source=source)
             was_current = self._index.is_current()
             outcome = self._write(episode, "episode", author, summary_of(narrative))
             self._index.put(episode, vector, was_current=was_current)

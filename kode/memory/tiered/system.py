@@ -243,9 +243,15 @@ class Tiered(FactMemory):
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""
         return [
-            Waiting(id=one.session_id, line=summary_of(one.narrative), text=one.text)
+            Waiting(id=one.session_id, line=self._held(one), text=one.text)
             for one in await self._episodes.waiting()
         ]
+
+    def _held(self, episode: Episode) -> str:
+        file = f"episodes/{episode.session_id}.md"
+        change = self.ledger.statement(Entry(target=file, key="", text="")).change
+        source = f"  (from {change.source})" if change and change.source else ""
+        return f"{summary_of(episode.narrative)}{source}"
 
     async def approve(self, session_id: str) -> Outcome:
         """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""

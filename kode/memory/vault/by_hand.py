@@ -16,7 +16,7 @@ from kode.memory.vault import report
 from kode.memory.vault.files import SYSTEM, VaultFiles, is_episodes, is_facts, month_file
 from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.write import VaultWriter
-from kode.memory.waiting import Proposal
+from kode.memory.waiting import Proposal, came_from
 from kode.messages import shorten
 
 LISTED_CHARS = 100
@@ -84,13 +84,13 @@ class VaultByHand(ProjectMemory):
             if one and one.tainted
         ]
 
-    def proposal(self, task: Pending) -> Proposal:
+    def proposal(self, task: Pending, outside: str = "") -> Proposal:
         """A task with outside text, as it waits for approval."""
         return Proposal(
             id=task.id,
             text=task.text,
             title=shorten(task.asked, LISTED_CHARS) or "a task",
-            source=f"session {task.session}, which took in outside text",
+            source=came_from(task.session, outside),
             place=self.place,
         )
 

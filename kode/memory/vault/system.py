@@ -108,7 +108,11 @@ class Vault(VaultByHand):
             asked=credentials.redact(self.asked),
         )
         if turn.tainted or self._context.tainted():
-            hold(self.history, self.proposal(task), self._author("extraction"))
+            hold(
+                self.history,
+                self.proposal(task, self._context.outside()),
+                self._author("extraction"),
+            )
             self._notice(
                 "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
