@@ -353,11 +353,11 @@ class BaseMemory(NullMemory, ABC):
         return []
 
     async def approve(self, id: str) -> Outcome:
-        """Removes the mark of what `waiting` lists under `id`."""
+        """Removes the mark of what `waiting` lists under `id`. Raises: MemoryRefused."""
         raise lacking(self.name, "approve")
 
     async def drop(self, id: str) -> Outcome:
-        """Removes what `waiting` lists under `id`."""
+        """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
         raise lacking(self.name, "drop")
 
     @abstractmethod

@@ -191,6 +191,7 @@ class ProjectMemory(BaseMemory):
         return self.folder.target("")
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
+        """Undoes one change, as a new change. Raises: MemoryRefused, StorageError, BusyError."""
         self.check_writable()
         if is_drop(change):
             raise MemoryRefused(

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
+    from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
     from kode.memory.foreign import Entry as _ForeignEntry
@@ -78,10 +79,6 @@ if TYPE_CHECKING:
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
     from kode.memory.review import decide as _decide_memory
-    from kode.memory.waiting import MAX_CHARS as _MAX_PROPOSAL_CHARS
-    from kode.memory.waiting import proposals as _memory_proposals
-    from kode.memory.waiting import propose as _propose_memory
-    from kode.memory.waiting import take_back as _take_back_proposal
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
@@ -157,10 +154,7 @@ if TYPE_CHECKING:
     MemoryHistory = _MemoryHistory
     memory_changes = _memory_changes
     memory_overview = _memory_overview
-    MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
-    memory_proposals = _memory_proposals
-    propose_memory = _propose_memory
-    take_back_proposal = _take_back_proposal
+    memory_waiting = _memory_waiting
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
@@ -227,12 +221,11 @@ HOMES = {
     "Loaded": "kode.config:Loaded",
     "mask": "kode.credentials:mask",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "MAX_PROPOSAL_CHARS": "kode.memory.waiting:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_changes": "kode.memory.overview:changes",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
-    "memory_proposals": "kode.memory.waiting:proposals",
+    "memory_waiting": "kode.memory.waiting",
     "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
@@ -263,7 +256,6 @@ HOMES = {
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
-    "propose_memory": "kode.memory.waiting:propose",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
     "Question": "kode.permissions.gate:Question",
@@ -300,7 +292,6 @@ HOMES = {
     "subject_of": "kode.engine.act:subject_of",
     "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
-    "take_back_proposal": "kode.memory.waiting:take_back",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",
     "Transcript": "kode.session.transcript:Transcript",

@@ -141,7 +141,7 @@ async def test_files_of_an_older_kode_become_lines_once(tmp_path, put, life):
     assert await waiting(system) == []
 
 
-async def test_an_older_proposal_known_to_the_history_is_not_taken_twice(tmp_path):
+async def test_an_older_proposal_in_the_history_is_taken_once(tmp_path):
     older_proposal(tmp_path)
     system = await opened(tmp_path)
     await system.reconcile()
@@ -154,7 +154,7 @@ async def test_an_older_proposal_known_to_the_history_is_not_taken_twice(tmp_pat
     assert not list((tmp_path / "memory" / "proposed").glob("*.json"))
 
 
-async def test_a_row_of_an_older_kode_in_the_history_still_waits(tmp_path):
+async def test_an_older_row_in_the_history_still_waits(tmp_path):
     system = await opened(tmp_path)
     row = {"id": "p1", "text": "likes tabs", "about": "user", "client": "Codex"}
     row |= {"project": str(tmp_path), "at": "2026-01-02T03:04:05+00:00", "own": False}
@@ -219,7 +219,7 @@ async def test_the_persons_words_never_wait_beside_outside_text(tmp_path, life, 
     assert (change.who, change.source) == ("user", "")
 
 
-async def test_what_waits_names_the_outside_source(tmp_path):
+async def test_a_waiting_task_names_the_outside_source(tmp_path):
     system = await vault_life.opened(tmp_path, outside=lambda: "https://x.example")
 
     await system.after_turn(turn(1, "read the page", tainted=True))

@@ -13,20 +13,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from kode.plugin import MAX_PROPOSAL_CHARS as MAX_CHARS
-from kode.plugin import (
-    Config,
-    frame_memory,
-    load_config,
-    memory_proposals,
-    outside_context,
-    paths,
-    propose_memory,
-    take_back_proposal,
-)
+from kode.plugin import Config, frame_memory, load_config, outside_context, paths
 from kode.plugin import MemoryAuthor as Author
 from kode.plugin import MemoryHistory as History
 from kode.plugin import kode_version as __version__
+from kode.plugin import memory_waiting as waiting
 from kode.plugin import open_memory as open_configured
 from kode.plugin.contracts import MemorySystem
 from kode.plugin.errors import ConfigError, MemoryRefused
@@ -102,7 +93,9 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
     @as_tool
     async def memory_add(
         context: Context,
-        text: Annotated[str, Field(max_length=MAX_CHARS, description="One fact, in one sentence")],
+        text: Annotated[
+            str, Field(max_length=waiting.MAX_CHARS, description="One fact, in one sentence")
+        ],
         about: Annotated[
             Literal["user", "project"], Field(description="Whom it is true of")
         ] = "user",
@@ -111,7 +104,7 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
         """Proposes a fact to remember: lasting, and not to be read from the repository. It is used
         once the person has approved it."""
         client = context.request_context.session.client_params
-        done = await propose_memory(
+        done = await waiting.propose(
             history,
             text,
             about,
@@ -121,23 +114,20 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
         if done is None:
             return {"done": "it waits already for the person's approval"}
         id = done.target.rpartition("/")[2]
-        return {
-            "done": f"{id} waits for the person: `kode memory approve {id}`",
-            "id": done.id,
-        }
+        return {"done": f"{id} waits: `kode memory approve {id}`", "id": done.id}
 
     @server.tool(annotations=READS)
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        waiting = {one.id for one in memory_proposals(history)}
+        pending = {one.id for one in waiting.proposals(history)}
         rows = [
             {
                 "id": change.id,
                 "at": change.at,
                 "did": change.kind,
                 "text": "".join(change.after or change.before),
-                "waits": change.target.removeprefix("proposed/") in waiting,
+                "waits": change.target.removeprefix("proposed/") in pending,
             }
             for change in history.tail(LOOKED_THROUGH).changes
             if change.who == "client"
@@ -155,7 +145,7 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
             raise MemoryRefused(
                 f"{id[:40]!r} is no change made through this server: `memory_log` lists those."
             )
-        done = await take_back_proposal(history, found[0], Author(who="client"))
+        done = await waiting.take_back(history, found[0], Author(who="client"))
         return {"done": f"undid {found[0].kind} {found[0].id}", "id": done.id}
 
 
