@@ -73,7 +73,8 @@ def sides(change: Change) -> tuple[list[Entry], list[Entry]]:
 def _episode_entry(episode: Episode) -> Entry:
     waits = "" if episode.recallable else "\n(waits for approval)"
     id = episode.session_id
-    return Entry(target=f"episodes/{id}.md", key="", text=f"{episode.text}{waits}", id=id)
+    text = f"{episode.text}{waits}"
+    return Entry(target=f"episodes/{id}.md", key="", text=text, id=id, is_fact=False)
 
 
 def episodes(newest: Sequence[Episode], project: str) -> str:
