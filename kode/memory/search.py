@@ -33,9 +33,9 @@ SYSTEM = (
 )
 
 
-def with_note(hit: Hit, note: Callable[[str], str]) -> Hit:
-    """A hit with what `note` says about its text."""
-    return replace(hit, text="\n".join(filter(None, (hit.text, note(hit.text)))))
+def with_note(hit: Hit, note: str) -> Hit:
+    """A hit with a note below its text; "" for none."""
+    return replace(hit, text="\n".join(filter(None, (hit.text, note))))
 
 
 @dataclass

@@ -191,7 +191,10 @@ class Journal(JournalByHand):
     async def search(self, query: str, k: int) -> list[Hit]:
         texts = texts_of(self._memory(), self.files.entries())
         hits = await self._finder.rank(query, texts, k)
-        return [hit if hit.where == MEMORY else with_note(hit, self.since_then) for hit in hits]
+        return [
+            hit if hit.where == MEMORY else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())

@@ -42,7 +42,7 @@ from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import note_tools
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
-from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
 from kode.memory.stated import asks_to_remember
 from kode.messages import Message
@@ -201,7 +201,10 @@ class Notes(NotesByHand):
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
-        return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
+        return [
+            with_note(replace(hit, why=f"{note.kind}; {hit.why}"), self._told_since(note))
+            for hit, note in found
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         doubts = stale.doubts(self, self._context.now().date())

@@ -138,7 +138,10 @@ class Vault(VaultByHand):
             for block in blocks_of(self._text(name))
         ]
         hits = await self._finder.rank(query, texts, k)
-        return [hit if is_facts(hit.where) else with_note(hit, self.since_then) for hit in hits]
+        return [
+            hit if is_facts(hit.where) else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
