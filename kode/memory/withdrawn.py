@@ -37,13 +37,18 @@ def since_then(
     statements, shown = ledger.statements(), words_of(text)
     if not statements:
         return ""
-    facts, records = list[Statement](), list[Statement]()
-    for one in statements:
-        (facts if one.entry.is_fact else records).append(one)
+    disputed = {one.second.place for one in ledger.disputes() if one.contradict}
+    # Of most facts there is nothing to say, whatever the text is.
+    facts = [
+        one
+        for one in statements
+        if one.entry.is_fact and (one.ended or one.terms or one.place in disputed)
+    ]
+    records = () if session or not facts else (one for one in statements if not one.entry.is_fact)
     made_in = {session, *(_session(one) for one in records if one.words in shown)} - {""}
     concerned = [one for one in facts if _is_of(one, made_in) or _is_in(one, shown)]
-    holding = {one.words for one in facts if one.ended is None}
-    disputed = {one.second.place for one in ledger.disputes() if one.contradict}
+    standing = ledger.standing().values() if concerned else ()
+    holding = {one.words for one in standing if one.entry.is_fact}
     lines = (
         line
         for one in concerned
@@ -107,4 +112,5 @@ def _fate(one: Statement) -> Iterable[str]:
 
 
 def _quote(one: Statement) -> str:
-    return f'"{shorten(credentials.redact(one.text), QUOTED_CHARS)}"'
+    text = one.text.removeprefix("- ")  # of a list: how it is laid out says nothing
+    return f'"{shorten(credentials.redact(text), QUOTED_CHARS)}"'

@@ -124,8 +124,8 @@ async def test_an_episode_of_the_vault_says_what_was_withdrawn(tmp_path):
     read = await vault_life.use(system, "memory_read", path="episodes/2026-02.md")
     (hit,) = [hit for hit in await system.search("VPN profile larch", 5) if "2026" in hit.where]
 
-    assert f'superseded by "- {NEW}"' in read
-    assert f'superseded by "- {NEW}"' in hit.text
+    assert f'superseded by "{NEW}"' in read
+    assert f'superseded by "{NEW}"' in hit.text
 
 
 async def test_the_journal_says_what_was_withdrawn(tmp_path):
