@@ -191,7 +191,9 @@ class Tiered(FactMemory):
     async def show(self) -> str:
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
-        return report.show(self.marked(files, entries), self.history, self._lines)
+        return report.show(
+            self.marked(files, entries), self._context.root, self.ledger, self._lines
+        )
 
     async def status(self) -> str:
         return report.status(
