@@ -33,6 +33,7 @@ from kode.memory.lineage import Entry, Pair, Place
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
 from kode.memory.waiting import About, Proposal, Waiting, take_older
+from kode.memory.withdrawn import since_then
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
@@ -310,10 +311,6 @@ class BaseMemory(NullMemory, ABC):
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
 
-    def is_fact(self, entry: Entry) -> bool:
-        """Whether an entry, of now or once, is such a one."""
-        return True
-
     @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The entries before and after a change, as far as it concerns them."""
@@ -420,6 +417,12 @@ class BaseMemory(NullMemory, ABC):
     def given(self) -> set[Place]:
         """Entries that this session brought up because they were relevant."""
         return set()
+
+    def since_then(self, text: str, session: str = "") -> str:
+        """What no longer holds of a text that is about to be shown, which may be a record of
+        `session`; "" if all does."""
+        today = self._context.now().date()
+        return since_then(self.ledger, text, self.project, today, session=session)
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""

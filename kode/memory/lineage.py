@@ -18,6 +18,8 @@ class Entry:
     """Its key within the target: its text, a note's id, or "" for an entire file."""
     text: str
     """Its text for display."""
+    is_fact: bool = True
+    """Whether it says what holds, and may be told; else it is a record, a heading, or waits."""
     id: str = ""
     """What a person may call it, besides its text."""
 

@@ -62,12 +62,17 @@ def sides(files: JournalFiles, change: Change) -> tuple[list[Entry], list[Entry]
 def _lines(files: JournalFiles, memory: str) -> list[Entry]:
     target = files.folder.target(MEMORY)
     lines = (line.strip() for line in memory.split("\n"))
-    return [Entry(target=target, key=line, text=line) for line in lines if line]
+    return [
+        Entry(target=target, key=line, text=line, is_fact=not line.startswith("#"))
+        for line in lines
+        if line
+    ]
 
 
 def _note_changes(files: JournalFiles, one: Noted) -> Entry:
     key = f"{one.at} {one.text}"  # two may have the same millisecond
-    return Entry(target=files.folder.target(HISTORY), key=key, text=one.text, id=one.at)
+    target = files.folder.target(HISTORY)
+    return Entry(target=target, key=key, text=one.text, id=one.at, is_fact=False)
 
 
 def status(files: JournalFiles, memory: str, limit_bytes: int, waiting: int) -> str:

@@ -11,7 +11,7 @@ from kode.memory.ledger import is_restated
 from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
 from kode.memory.tiered import edits, report
-from kode.memory.tiered.facts import TARGET_PATH, Action, FactFile, FactStore, Scope, Target
+from kode.memory.tiered.facts import Action, FactFile, FactStore, Scope, Target
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
 
 
@@ -108,9 +108,6 @@ class FactMemory(BaseMemory):
             if doubt.expired
         }
         return await self.writer.consolidate(target, scope, author, expired)
-
-    def is_fact(self, entry: Entry) -> bool:
-        return TARGET_PATH.fullmatch(entry.target) is not None
 
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""

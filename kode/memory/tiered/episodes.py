@@ -23,7 +23,6 @@ from kode.memory.ask import (
 )
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
-from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import (
     Episode,
     Pending,
@@ -362,7 +361,7 @@ def read_note(answer: str) -> tuple[str, list[str]]:
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """The facts of a continued session, without duplicates, newest last."""
     facts = list(known)
-    facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
+    facts += [fact for fact in more if fact not in known]
     return tuple(facts[-MAX_FACTS:])
 
 

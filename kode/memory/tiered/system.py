@@ -19,7 +19,7 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame, withdrawn
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
 from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
@@ -192,7 +192,9 @@ class Tiered(FactMemory):
     async def show(self) -> str:
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
-        return report.show(self.marked(files, entries), self.history, self._lines)
+        return report.show(
+            self.marked(files, entries), self._context.root, self.ledger, self._lines
+        )
 
     async def status(self) -> str:
         return report.status(
@@ -267,9 +269,7 @@ class Tiered(FactMemory):
 
     def _noted(self, text: str, session: str) -> str:
         """A record of a session with what of it holds no longer."""
-        today = self._context.now().date()
-        note = withdrawn.since_then(self, text, today, session=session)
-        return withdrawn.noted(text, note)
+        return "\n".join(filter(None, (text, self.since_then(text, session))))
 
     async def _settle_pairs(self, timeout_s: float) -> None:
         """Asks about pairs in the files that this session's model has seen."""

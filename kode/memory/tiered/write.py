@@ -114,7 +114,7 @@ class FactWriter:
         text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name, old = self._store.name_of(file), file.entries[find(file, old_text)]
-        wins = merge.same(text, old) or self._wins(name, author, text, old)
+        wins = text == old or self._wins(name, author, text, old)
 
         def replaced(file: FactFile) -> Edit:
             if wins or old not in file.entries or text in file.entries:

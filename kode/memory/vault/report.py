@@ -65,7 +65,11 @@ def entries(files: VaultFiles, name: str, text: str) -> list[Entry]:
     lines = without_summary(text).split("\n")
     facts = [line.strip() for line in lines if line.strip() and not line.startswith("# ")]
     found = facts if is_facts(name) else blocks_of(text)
-    return [Entry(target=files.target(name), key=one, text=one) for one in found]
+    target = files.target(name)
+    return [
+        Entry(target=target, key=one, text=one, is_fact=is_facts(name) and not one.startswith("#"))
+        for one in found
+    ]
 
 
 def sides(files: VaultFiles, change: Change) -> tuple[list[Entry], list[Entry]]:

@@ -15,7 +15,7 @@ from kode.memory.base import WORDS_CHARS, Outcome, reason_of
 from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
 from kode.memory.rank import Text
-from kode.memory.search import Finder
+from kode.memory.search import Finder, with_note
 from kode.memory.source import citing
 from kode.memory.stored import locked, may_name_a_file
 from kode.memory.vault import reflect, report
@@ -140,7 +140,11 @@ class Vault(VaultByHand):
             for name in self.files.names()
             for block in blocks_of(self._text(name))
         ]
-        return await self._finder.rank(query, texts, k)
+        hits = await self._finder.rank(query, texts, k)
+        return [
+            hit if is_facts(hit.where) else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
@@ -281,6 +285,9 @@ class Vault(VaultByHand):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _stale_in(self, name: str) -> str:
+        if not is_facts(name):
+            note = self.since_then(self._text(name))
+            return f" {note}\n" if note else ""
         doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
         held = [text for text in doubts if text in self._text(name)]
         return "".join(f' May be stale: "{text}" ({doubts[text].why}).' for text in held)

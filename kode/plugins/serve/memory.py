@@ -111,23 +111,21 @@ def _add_proposing(server: MCPServer, bounds: Bounds, history: History) -> None:
             client=client.client_info.name if client is not None else "",
             project=paths.project_root(_folder(bounds, cwd)),
         )
-        if done is None:
-            return {"done": "it waits already for the person's approval"}
-        id = done.target.rpartition("/")[2]
-        return {"done": f"{id} waits: `kode memory approve {id}`", "id": done.id}
+        already = "" if done else " already"
+        return {"done": f"it waits{already} for the person"} | ({"id": done.id} if done else {})
 
     @server.tool(annotations=READS)
     @as_tool
     async def memory_log(limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20) -> dict[str, Any]:
         """What was proposed through this server, the newest first, and what became of it."""
-        pending = {one.id for one in waiting.proposals(history)}
+        pending = {f"{waiting.SYSTEM}/{one.id}" for one in waiting.proposals(history)}
         rows = [
             {
                 "id": change.id,
                 "at": change.at,
                 "did": change.kind,
                 "text": "".join(change.after or change.before),
-                "waits": change.target.removeprefix("proposed/") in pending,
+                "waits": change.target in pending,
             }
             for change in history.tail(LOOKED_THROUGH).changes
             if change.who == "client"
