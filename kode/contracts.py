@@ -866,6 +866,8 @@ class MemoryContext:
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read untrusted content. What memory keeps of it then needs a person's
     approval. Check at write time: text may have arrived since the last hook."""
+    outside: Callable[[], str] = lambda: ""
+    """Where the first of that content came from; "" if there is none, or nobody knows."""
     typed: Callable[[str], bool] = lambda sentence: True
     """Whether the person typed this sentence of their message, on one line. What they pasted as a
     block, or piped as the task, may say anything."""

@@ -15,13 +15,11 @@ from kode.config import Config, MemoryConfig, ProviderChoice, small_choice
 from kode.contracts import AskReply, MemoryContext, MemorySystem, Provider, Request
 from kode.conversation.open_session import OpenSession
 from kode.engine.tokens import asked_in_passing
-from kode.errors import AuthenticationError, KodeError, RefusedError
+from kode.errors import AuthenticationError, RefusedError
 from kode.events import Emit, Notice, silent
 from kode.memory import make_system
 from kode.memory.base import BaseMemory, NullMemory
-from kode.memory.guarded import inside
-from kode.memory.proposals import Proposals
-from kode.messages import Message, Usage, shorten
+from kode.messages import Message, Usage
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.requests import request_entry
@@ -64,23 +62,6 @@ async def open_configured(
         await system.close(1.0)
 
 
-async def finish_approvals(memory: MemorySystem, context: MemoryContext) -> None:
-    """Completes approvals of entries that were cut short, and says so."""
-    system = inside(memory)
-    if not isinstance(system, BaseMemory) or context.read_only:
-        return
-    if not Proposals(context.root).begun(system.name):
-        return
-    from kode.memory.approvals import finish
-
-    try:
-        for text in await finish(system):
-            said = f"You had approved it when kode was stopped; now it is remembered: {text}"
-            context.emit(Notice(text=shorten(said, 300)))
-    except KodeError as error:
-        context.emit(Notice(text=f"An approval that was cut short waits still. {error}"))
-
-
 def memory_context(opened: OpenSession) -> MemoryContext:
     """What memory may know about a session."""
     session, place = opened.session, opened.place
@@ -95,6 +76,7 @@ def memory_context(opened: OpenSession) -> MemoryContext:
         session_path=session.path,
         expected_s=partial(_expected_s, opened),
         tainted=lambda: session.tainted,
+        outside=lambda: session.tainted_by,
         typed=lambda text: opened.typed is None or text in " ".join(opened.typed.split()),
     )
 

@@ -10,7 +10,7 @@ from kode.contracts import CALLS_ANY, InjectReason, Tool
 from kode.conversation import hooking
 from kode.conversation.delegation import make_delegation
 from kode.conversation.extensions import extended, find_extensions, hooks_of
-from kode.conversation.memory import finish_approvals, memory_context
+from kode.conversation.memory import memory_context
 from kode.conversation.models import learn_model
 from kode.conversation.open_session import OpenSession, Started
 from kode.conversation.past import finish_undos
@@ -60,7 +60,6 @@ async def _start(opened: OpenSession) -> Started:
     agent = _with_sections(opened, agent)
     memory, context = agent.memory, memory_context(opened)
     await memory.open(context, session.state(memory.name))
-    await finish_approvals(memory, context)
     of_servers: tuple[Tool, ...] = ()
     if terms.extensions is not None:
         of_servers = await terms.extensions.open(agent.provider.info.context_window)

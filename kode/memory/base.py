@@ -29,20 +29,25 @@ from kode.events import MemoryChanged, Notice
 from kode.memory import frame, standing
 from kode.memory.history import Author, Change, History, Who
 from kode.memory.ledger import Ledger
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Pair
 from kode.memory.replacing import Seen
 from kode.memory.source import citing
 from kode.memory.stale import Doubt, holding
+from kode.memory.waiting import About, Proposal, Waiting, take_older
+from kode.memory.withdrawn import since_then
 from kode.messages import Message, shorten
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig
-    from kode.memory.waiting import Choice, Pair
 
 WORDS_CHARS = 500
 """How much of the person's prompt is stored with each change."""
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
+_TAKEN = (
+    "What waited for your approval in files is in memory's history now, for `kode memory review`. "
+    "Undo with: kode memory undo --import {batch}"
+)
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing; the rest is for cancelling."""
 
@@ -140,17 +145,6 @@ def undo_with(change_id: str, undo: str = UNDO) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """Something from untrusted content that only counts after a person approves it."""
-
-    id: str
-    line: str
-    """Its line in the list of waiting items."""
-    text: str
-    """The full text; credentials are masked on display."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Addition:
     """An entry typed by a person (`kode memory add`)."""
 
@@ -170,10 +164,12 @@ class Addition:
     """Who said it, if not the person who adds it."""
     batch: str = ""
     """The import that it came with, undone together."""
+    approves: str = ""
+    """The id of the proposal that it stores."""
 
     def kept_by(self, author: Author) -> Author:
         """The person as the author, with its source."""
-        return replace(author, source=self.source, batch=self.batch)
+        return replace(author, source=self.source, batch=self.batch, approves=self.approves)
 
     def check(self, system: str, allowed: Collection[str]) -> None:
         """What every system's `add` checks first. Raises: MemoryRefused without a text; ConfigError
@@ -260,6 +256,10 @@ class BaseMemory(NullMemory, ABC):
 
     system: ClassVar[str]
     """Its name in the config and in the history."""
+    proposed: ClassVar[Mapping[About, str]] = {"user": "user", "project": "env"}
+    """The place of what others propose about the person, and about the project."""
+    has_scopes: ClassVar[bool] = False
+    """Whether `Addition.scope` separates one project's facts from global ones."""
 
     def __init__(self, settings: "MemoryConfig") -> None:
         self._settings = settings
@@ -302,6 +302,11 @@ class BaseMemory(NullMemory, ABC):
         return ""
 
     @property
+    def place(self) -> str:
+        """Where what waits for this system is for (`Proposal.place`)."""
+        return self.name
+
+    @property
     def project(self) -> Path:
         """The project it was opened in; paths of cited code are relative to it."""
         return self._context.project_root or paths.project_root(self._context.cwd)
@@ -327,10 +332,6 @@ class BaseMemory(NullMemory, ABC):
     def facts(self) -> Sequence[Entry]:
         """The entries that a person may be asked about, without records of past work."""
 
-    def is_fact(self, entry: Entry) -> bool:
-        """Whether an entry, of now or once, is such a one."""
-        return True
-
     @abstractmethod
     def sides(self, change: Change) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The entries before and after a change, as far as it concerns them."""
@@ -344,17 +345,38 @@ class BaseMemory(NullMemory, ABC):
     async def add(self, addition: Addition) -> Outcome:
         """Stores what a person typed."""
 
-    @abstractmethod
+    async def accept(self, proposal: Proposal) -> Outcome:
+        """Puts a proposal in its place, for the person who approved it; the change names it."""
+        of_project = proposal.about == "project" and self.has_scopes
+        return await self.add(
+            Addition(
+                target=self.proposed[proposal.about],
+                text=proposal.text,
+                scope="project" if of_project else None,
+                source=proposal.origin,
+                batch=proposal.batch,
+                approves=proposal.id,
+            )
+        )
+
+    async def reject(self, proposal: Proposal) -> None:
+        """Stops what an approval that is undone began."""
+
+    def left_waiting(self) -> Iterable[tuple[Path, Proposal]]:
+        """What an older kode let wait in files of this system, each with its file."""
+        return ()
+
     async def waiting(self) -> list[Waiting]:
-        """What waits for a person's approval, oldest first."""
+        """What stands in its place already, marked as waiting for a person, oldest first."""
+        return []
 
-    @abstractmethod
     async def approve(self, id: str) -> Outcome:
-        """Approves what waits under `id`."""
+        """Removes the mark of what `waiting` lists under `id`. Raises: MemoryRefused."""
+        raise lacking(self.name, "approve")
 
-    @abstractmethod
     async def drop(self, id: str) -> Outcome:
-        """Drops what waits under `id`."""
+        """Removes what `waiting` lists under `id`. Raises: MemoryRefused."""
+        raise lacking(self.name, "drop")
 
     @abstractmethod
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
@@ -370,6 +392,9 @@ class BaseMemory(NullMemory, ABC):
         open, but for a rebuild."""
         try:
             lines = await standing.reconcile(self, read_only=self._context.read_only)
+            if not self._context.read_only:
+                batch = await take_older(self.history, self.left_waiting())
+                lines += [_TAKEN.format(batch=batch)] if batch else []
         except (StorageError, BusyError) as error:  # memory works without
             lines = [f"Memory was not compared with its history: {error}"]
         for line in lines:
@@ -377,7 +402,7 @@ class BaseMemory(NullMemory, ABC):
 
     async def rebuild(self) -> str:
         """Puts back what the history has and the files do not."""
-        self._check_writable()
+        self.check_writable()
         return await standing.rebuild(self)
 
     async def list_episodes(self, count: int) -> str:
@@ -401,20 +426,26 @@ class BaseMemory(NullMemory, ABC):
         MemoryRefused if the system has none."""
         raise lacking(self.name, command)
 
-    def pairs(self) -> Sequence["Pair"]:
+    def pairs(self) -> Sequence[Pair]:
         """Entries that wait for a model's word, or where they contradict, for the person's."""
         return ()
 
-    async def settle(self, pair: "Pair", choice: "Choice") -> Outcome:
-        """Keeps the first of a pair, the second or both. Raises: MemoryRefused if the system
+    async def settle(self, pair: Pair, choice: str) -> Outcome:
+        """Keeps the `first` of a pair, the `second` or `both`. Raises: MemoryRefused if the system
         has none."""
         raise lacking(self.name, "review")
+
+    def since_then(self, text: str, session: str = "") -> str:
+        """What no longer holds of a text that is about to be shown, which may be a record of
+        `session`; "" if all does."""
+        today = self._context.now().date()
+        return since_then(self.ledger, text, self.project, today, session=session)
 
     def may_undo_unasked(self, change: Change) -> bool:
         """Whether `undo` without an id may pick this change."""
         return True
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
         """Raises: MemoryRefused if memory was opened read-only."""
         if self._context.read_only:
             raise MemoryRefused("This memory was opened for reading only.")
@@ -491,12 +522,6 @@ def lacking(system: str, command: str) -> MemoryRefused:
 def reason_of(error: BaseException) -> str:
     """An error's message; with its type if it is not kode's."""
     return str(error) if isinstance(error, KodeError) else f"{type(error).__name__}: {error}"
-
-
-def only_waiting(kind: str, waiting: Iterable[str], id: str) -> str:
-    """Finds the waiting item for an id. Raises: MemoryRefused."""
-    kind = f"{kind} that waits for approval"
-    return only_one(kind, waiting, id, "`kode memory approve` without an id")
 
 
 def only_one(kind: str, ids: Iterable[str], id: str, lists: str) -> str:

@@ -111,6 +111,10 @@ def _approve(parser: "CommandParser", system: str) -> None:
     parser.add_argument("--yes", action="store_true", help="without asking")
 
 
+def _drop(parser: "CommandParser", system: str) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
 def _export(parser: "CommandParser", system: str) -> None:
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE")
 
@@ -201,6 +205,7 @@ COMMANDS: Sequence[Command] = (
     ),
     Command(name="review", help="decide what waits, one key each", arguments=_review, reads=True),
     Command(name="approve", help="approve what waits, without keys", arguments=_approve),
+    Command(name="drop", help="drop what waits, without keys", arguments=_drop),
     Command(name="log", help="history: the last changes", arguments=_count, reads=True),
     Command(name="why", help="history: who said an entry, and when", arguments=_why, reads=True),
     Command(name="undo", help="history: undo a change (the last one, or ID)", arguments=_undo),

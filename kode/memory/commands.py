@@ -12,23 +12,26 @@ from datetime import date, datetime
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
-from kode.memory.approvals import (
-    approve,
-    approve_many,
-    count_proposed,
-    undo_import,
-    undo_proposal,
-    waiting,
-)
 from kode.memory.base import UNDO, Addition, BaseMemory, Outcome
 from kode.memory.command_line import TARGETS, CommandParser, add_commands, refuse_gone
 from kode.memory.foreign import is_own_export
 from kode.memory.guarded import inside, kept_in
 from kode.memory.history import BY_HAND, Change
 from kode.memory.moving_in import move_in
+from kode.memory.review import (
+    approve,
+    approve_many,
+    count_doubted,
+    drop,
+    items_of,
+    review,
+    superseded_lately,
+    undo_decision,
+    undo_import,
+    waiting,
+)
 from kode.memory.undo import Confirm, Following, undo_session
 from kode.memory.undo import undo as undo_change
-from kode.memory.waiting import count_doubted, items, review, superseded_lately
 from kode.memory.why import ended, quoted, why
 from kode.messages import first_of, plural, shorten
 
@@ -126,13 +129,17 @@ async def _approve(asked: Asked) -> str | Outcome:
     return "\n".join(lines) or "Nothing is pending."
 
 
+async def _drop(asked: Asked) -> Outcome:
+    return await drop(asked.system, asked.arguments.id)
+
+
 async def _review(asked: Asked) -> str:
-    found = items(asked.system, date.today(), await waiting(asked.system))
+    found = await items_of(asked.system)
     return review(found, superseded_lately(asked.system, datetime.now().astimezone()), asked.undo)
 
 
 async def _status(asked: Asked) -> str:
-    parts = (await asked.system.status(), _propose(asked.system), _doubted(asked.system))
+    parts = (await asked.system.status(), await _waits(asked.system), _doubted(asked.system))
     return "\n".join(filter(None, parts))
 
 
@@ -143,7 +150,7 @@ async def _undo(asked: Asked) -> str | Outcome:
         return await undo_import(system, given.batch, following)
     if given.session:
         return await undo_session(system, given.session, following)
-    return await undo_proposal(system, given.id) or await undo_change(system, given.id, following)
+    return await undo_decision(system, given.id) or await undo_change(system, given.id, following)
 
 
 async def _episodes(asked: Asked) -> str:
@@ -214,9 +221,9 @@ async def _import(asked: Asked) -> str:
     return await move_in(system, file, arguments.source, dry_run=arguments.dry_run, confirm=confirm)
 
 
-def _propose(system: BaseMemory) -> str:
-    count = count_proposed(system)
-    return f"proposed by other agents: {count} (`kode memory approve` lists them)" if count else ""
+async def _waits(system: BaseMemory) -> str:
+    count = len(await waiting(system))
+    return f"waiting for approval: {count} (`kode memory review`)" if count else ""
 
 
 def _as_of(system: BaseMemory, text: str) -> str:
@@ -282,6 +289,7 @@ _RUN: Mapping[str, Callable[[Asked], Awaitable[str | Outcome]]] = {
     "episodes": _episodes,
     "review": _review,
     "approve": _approve,
+    "drop": _drop,
     "log": _log,
     "why": _why,
     "undo": _undo,

@@ -84,6 +84,8 @@ class Author:
     """The last day on which it holds, as 2026-03-06; "" for no end."""
     batch: str = ""
     """Shared by changes that are undone together."""
+    approves: str = ""
+    """The id of what waited and takes its place with this change (`waiting.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,9 @@ class Change:
     since: str = ""
     until: str = ""
     batch: str = ""
+    approves: str = ""
+    waits: dict[str, str] | None = None
+    """Of a proposal: what its text alone does not say, see `waiting.Proposal`."""
     person: str = ""
     """The member of a team, as its server knows them; "" for the local person."""
     host: str = ""

@@ -7,9 +7,11 @@ need no rule of their own. The lines are folded once and then only those that ar
 all be folded again, from memory.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Literal
 
 from kode.memory.history import Change, History, Lines, Pair
@@ -23,6 +25,8 @@ JUDGED = frozenset({"merge", "supersede"})
 """Kinds of changes in which one of two texts was chosen; `before` ends with the newer."""
 RESTATING = frozenset({"supersede", "replace", "by-hand"})
 """Kinds in which a text that says otherwise took the place of another."""
+
+_WORD = re.compile(r"[^\W_]+(?:[./:@'’_-]+[^\W_]+)*")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -51,6 +55,11 @@ class Statement:
     @property
     def text(self) -> str:
         return self.entry.text
+
+    @cached_property
+    def words(self) -> str:
+        """As `words_of` its text."""
+        return words_of(self.text)
 
     @property
     def state(self) -> State:
@@ -305,6 +314,11 @@ class Ledger:
         self._disputes = [
             one for one in self._disputes if (now := one.now) is None or now.places != places
         ]
+
+
+def words_of(text: str) -> str:
+    """The words of a text between spaces, as one text is looked for in another."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 def step_of(sides: Sides, change: Change) -> Step:

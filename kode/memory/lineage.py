@@ -18,12 +18,24 @@ class Entry:
     """Its key within the target: its text, a note's id, or "" for an entire file."""
     text: str
     """Its text for display."""
+    is_fact: bool = True
+    """Whether it says what holds, and may be told; else it is a record, a heading, or waits."""
     id: str = ""
     """What a person may call it, besides its text."""
 
     @property
     def place(self) -> Place:
         return self.target, self.key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two entries, the older first."""
+
+    first: Entry
+    second: Entry
+    contradict: bool
+    """Whether a model found a contradiction; else nobody has judged them."""
 
 
 def find(entries: Sequence[Entry], wanted: str) -> list[Entry]:

@@ -8,15 +8,15 @@ from datetime import datetime
 
 from kode.contracts import MemorySystem
 from kode.credentials import redact
-from kode.memory import decisions, stale
+from kode.memory import stale
 from kode.memory.base import BaseMemory
 from kode.memory.exchange import Piece, carrier_of
 from kode.memory.guarded import kept_in
 from kode.memory.history import Change
 from kode.memory.ledger import Fate
 from kode.memory.precedence import Rank, source_rank
+from kode.memory.review import Item, items_of
 from kode.memory.stale import Doubt
-from kode.memory.waiting import Item
 
 LOOKED_THROUGH = 20_000
 """How many of the newest changes are searched for the origin of an entry."""
@@ -67,8 +67,7 @@ async def overview(system: MemorySystem) -> Overview:
         system=kept.name,
         entries=tuple(await _entries(kept, tail.changes)),
         waiting=tuple(
-            replace(one, texts=tuple(map(redact, one.texts)))
-            for one in await decisions.items_of(kept)
+            replace(one, texts=tuple(map(redact, one.texts))) for one in await items_of(kept)
         ),
         superseded=tuple(map(_masked, kept.ledger.superseded()[:MOST_SUPERSEDED])),
         changes=len(tail.changes),

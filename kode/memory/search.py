@@ -2,7 +2,7 @@
 model that picks from the newest texts, and the nearest where there are vectors."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kode import credentials
@@ -31,6 +31,11 @@ SYSTEM = (
     "Answer with the numbers of those that help with the query, best first, separated by commas "
     "(for example: 2,0), or with the word none. Nothing else."
 )
+
+
+def with_note(hit: Hit, note: str) -> Hit:
+    """A hit with a note below its text; "" for none."""
+    return replace(hit, text="\n".join(filter(None, (hit.text, note))))
 
 
 @dataclass

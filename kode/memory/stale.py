@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kode.errors import MemoryRefused
 from kode.memory import scan, source
 from kode.memory.history import Author, Change
-from kode.memory.ledger import Ledger, brings_newer
+from kode.memory.ledger import Ledger, Statement, brings_newer
 from kode.memory.lineage import Entry, Place
 
 if TYPE_CHECKING:
@@ -109,6 +109,11 @@ def as_of(system: "BaseMemory", day: date, now: datetime) -> list[Entry]:
             standing.pop(entry.place, None)
         standing.update({entry.place: entry for entry in before})
     return sorted(standing.values(), key=lambda entry: entry.target)
+
+
+def doubt_of(statement: Statement, project: Path, today: date) -> Doubt | None:
+    """Why a statement may not hold any more; None for no reason."""
+    return doubt(statement.terms, project, today) if statement.terms is not None else None
 
 
 def doubt(change: Change, project: Path, today: date) -> Doubt | None:

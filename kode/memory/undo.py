@@ -13,7 +13,6 @@ from kode.memory.base import BaseMemory, Outcome, joined
 from kode.memory.history import Author, Change, NothingToUndo, undo_of
 from kode.memory.ledger import Step
 from kode.memory.lineage import Place
-from kode.memory.proposals import Proposals
 
 Confirm = Callable[[str], bool]
 """Asks the person; whether the answer was yes."""
@@ -86,13 +85,11 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     if not changes:
         raise MemoryRefused("It was redone already: `kode memory log` lists the changes.")
     batch = secrets.token_hex(6) if len(changes) > 1 else ""
-    proposals = Proposals(system.history.path.parent)
     done: list[Outcome] = []
     try:
         for change in changes:
             try:
                 done.append(await system.undo_change(change, batch))
-                await proposals.follow(change)
             except NothingToUndo as nothing:
                 if not batch:
                     raise
@@ -101,7 +98,6 @@ async def take_back(system: BaseMemory, changes: Sequence[Change]) -> Outcome:
     except MemoryRefused as error:
         for undone in system.history.batch(system.name, batch):
             await system.undo_change(undone)
-            await proposals.follow(undone)
         raise error if not batch else MemoryRefused(f"Nothing was undone. {error}") from error
     if batch:
         newest = system.history.batch(system.name, batch)[0]

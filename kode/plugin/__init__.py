@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
+    from kode.memory import waiting as _memory_waiting
     from kode.memory.base import NullMemory as NullMemory
     from kode.memory.commands import memory_command as memory_command
-    from kode.memory.decisions import decide as _decide_memory
     from kode.memory.foreign import Entry as _ForeignEntry
     from kode.memory.foreign import Reading as _ForeignReading
     from kode.memory.foreign import Source as _ForeignSource
@@ -78,8 +78,7 @@ if TYPE_CHECKING:
     from kode.memory.history import History as _MemoryHistory
     from kode.memory.overview import changes as _memory_changes
     from kode.memory.overview import overview as _memory_overview
-    from kode.memory.proposals import MAX_CHARS as _MAX_PROPOSAL_CHARS
-    from kode.memory.proposals import Proposals as Proposals
+    from kode.memory.review import decide as _decide_memory
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
@@ -146,7 +145,7 @@ if TYPE_CHECKING:
     calling = _calling
     McpServerEntry = _McpServerEntry
     FormField = _FormField
-    decide_memory = _decide_memory
+    memory_waiting = _memory_waiting
     ForeignEntry = _ForeignEntry
     ForeignReading = _ForeignReading
     ForeignSource = _ForeignSource
@@ -156,7 +155,7 @@ if TYPE_CHECKING:
     MemoryHistory = _MemoryHistory
     memory_changes = _memory_changes
     memory_overview = _memory_overview
-    MAX_PROPOSAL_CHARS = _MAX_PROPOSAL_CHARS
+    decide_memory = _decide_memory
     fitting_picture = _fitting_picture
     git_environment = _git_environment
     SessionSummary = _SessionSummary
@@ -193,7 +192,7 @@ HOMES = {
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
     "credentials": "kode.credentials",
-    "decide_memory": "kode.memory.decisions:decide",
+    "decide_memory": "kode.memory.review:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
     "directory": "kode.cli.flags:directory",
@@ -224,11 +223,11 @@ HOMES = {
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
-    "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
     "memory_changes": "kode.memory.overview:changes",
     "memory_command": "kode.memory.commands:memory_command",
     "memory_overview": "kode.memory.overview:overview",
+    "memory_waiting": "kode.memory.waiting",
     "MemoryAuthor": "kode.memory.history:Author",
     "MemoryChange": "kode.memory.history:Change",
     "MemoryHistory": "kode.memory.history:History",
@@ -259,7 +258,6 @@ HOMES = {
     "processes": "kode.tools.processes",
     "programs": "kode.programs",
     "Prompt": "kode.conversation.plugged:Prompt",
-    "Proposals": "kode.memory.proposals:Proposals",
     "ProviderRow": "kode.registry:ProviderRow",
     "ProviderSettings": "kode.registry:ProviderSettings",
     "Question": "kode.permissions.gate:Question",

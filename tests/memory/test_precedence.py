@@ -14,10 +14,10 @@ from kode.memory.commands import memory_command
 from kode.memory.history import Author
 from kode.memory.lineage import Entry
 from kode.memory.precedence import Rank, rank, source_rank
-from kode.memory.proposals import Proposals
 from kode.memory.tiered.facts import DISPUTED, parse
+from kode.memory.waiting import propose
 from tests.effort import share
-from tests.memory.life import NOON, Model, lived, notices, opened, settings, turn, use, user_file
+from tests.memory.life import Model, lived, notices, opened, settings, turn, use, user_file
 from tests.memory.life import write_facts as write
 
 OLD, NEW = "the port is 80", "the port is 81"
@@ -138,22 +138,14 @@ def rank_of(system, text, project):
     return rank(system.ledger.statement(entry), project)
 
 
-@pytest.mark.parametrize(
-    ("client", "own", "ranks_as"),
-    [
-        ("kode", True, Rank.SAID),
-        ("Codex", False, Rank.FOUND),
-        ("kode, from your own words", False, Rank.FOUND),
-    ],
-)
-async def test_an_approved_fact_ranks_as_said_only_in_own_words(tmp_path, client, own, ranks_as):
+@pytest.mark.parametrize("client", ["Codex", "kode, from your own words"])
+async def test_an_approved_proposal_ranks_as_found_whatever_its_name(tmp_path, client):
     system = await opened(tmp_path)
-    proposals = Proposals(tmp_path / "memory")
-    await proposals.propose(OLD, "user", client=client, project=tmp_path, now=NOON, own=own)
+    change = await propose(system.history, OLD, "user", client=client, project=tmp_path)
 
-    await memory_command(system, ["approve", proposals.ids()[0]])
+    await memory_command(system, ["approve", change.target.rpartition("/")[2]])
 
-    assert rank_of(system, OLD, tmp_path) == ranks_as
+    assert rank_of(system, OLD, tmp_path) == Rank.FOUND
 
 
 @pytest.mark.parametrize("by_hand", [True, False])

@@ -116,7 +116,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.screen.screen import open_screen
     from kode.conversation.memory import open_configured, outside_context
-    from kode.memory.decisions import items_of
+    from kode.memory.review import items_of
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
     config = loaded.config

@@ -76,6 +76,7 @@ class Consolidator:
                 raw=tuple(raw_lines(batch)),
                 session_path=str(context.session_path or ""),
                 tainted=tainted,
+                outside=context.outside() if tainted else "",
             )
             items.append(item)
             known.append(item.id)

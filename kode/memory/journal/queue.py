@@ -61,6 +61,8 @@ class Item:
     session_path: str = ""
     """The file with the complete messages."""
     tainted: bool = False
+    outside: str = ""
+    """Which outside text its session took in, as far as known."""
     attempts: int = 0
     """Counted before the model is asked: a killed process has asked as well."""
     fallen_back: bool = False

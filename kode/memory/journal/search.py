@@ -103,9 +103,12 @@ MAX_ENTRIES = 50
 SHOWN_CHARS = 1_500
 
 
-def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]) -> Tool:
+def history_tool(
+    search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]],
+    since_then: Callable[[str], str],
+) -> Tool:
     """The tool over one open journal. `search` returns entries for display, and what they are, as a
-    sentence without its full stop."""
+    sentence without its full stop; `since_then` what of a text no longer holds."""
 
     @tool(
         effect="memory-read",
@@ -128,6 +131,8 @@ def history_tool(search: Callable[[str], Awaitable[tuple[str, Sequence[Entry]]]]
             return ToolOutput(text=text, summary="no match")
         shown = found[: max(1, min(limit, MAX_ENTRIES))]
         body = "\n\n".join(f"## {e.at}\n{keep_ends(e.text, SHOWN_CHARS)}" for e in shown)
+        note = since_then("\n".join(entry.text for entry in shown))
+        body = "\n\n".join(filter(None, (body, note)))
         about += f"; {len(shown)} are shown." if len(shown) < len(found) else "."
         outside = any(entry.text.startswith(OUTSIDE) for entry in shown)
         return ToolOutput(

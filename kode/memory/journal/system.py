@@ -31,7 +31,7 @@ from kode.memory.journal.folder import JournalFolder
 from kode.memory.journal.places import JournalPlaces
 from kode.memory.journal.queue import Queue, Said, recap_lines, said_in
 from kode.memory.journal.search import grep, history_tool, texts_of, where_of
-from kode.memory.search import Finder
+from kode.memory.search import Finder, with_note
 from kode.memory.stored import locked, may_name_a_file
 from kode.messages import Message
 
@@ -135,7 +135,7 @@ class Journal(JournalByHand):
     def tools(self) -> tuple[Tool, ...]:
         if self._context.read_only:
             return ()
-        search = history_tool(self._matching)
+        search = history_tool(self._matching, self.since_then)
         if self._settings.tool_face == "native":
             return (search,)
         folder = JournalFolder(
@@ -189,7 +189,12 @@ class Journal(JournalByHand):
             await self._work.finish(self._finish_waiting())
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        return await self._finder.rank(query, texts_of(self._memory(), self.files.entries()), k)
+        texts = texts_of(self._memory(), self.files.entries())
+        hits = await self._finder.rank(query, texts, k)
+        return [
+            hit if hit.where == MEMORY else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         memory = credentials.redact(self._memory())
@@ -226,7 +231,6 @@ class Journal(JournalByHand):
             self._memory(),
             self._journal.max_memory_size,
             len(self._queue.ids()),
-            self._committer.waiting(),
         )
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,7 @@ from kode.memory.notes.team.vectors import TeamVectors
 from kode.memory.notes.tools import SOUL, note_tools
 from kode.memory.notes.write import Kept, NoteWriter
 from kode.memory.rank import Text
-from kode.memory.search import CANDIDATES, POOL, Finder
+from kode.memory.search import CANDIDATES, POOL, Finder, with_note
 from kode.memory.stale import Doubt
 from kode.messages import Message
 
@@ -120,7 +120,7 @@ class Notes(NotesByHand):
             self._first_pack = True
         self.doubts = stale.doubts(self, self._context.now().date())
         context = pack.agent_context(self.store, self._context.session_id)
-        context = pack.marked_context(context, self.doubts)
+        context = pack.marked_context(context, self.doubts, self._told_since)
         self._in_prompt = frozenset(note.id for note in context.notes)
         if context.rules_left_out:
             self._notice(
@@ -143,7 +143,7 @@ class Notes(NotesByHand):
             self.store, self.vectors, turn.text, seen, fill=self._first_pack
         )
         self._first_pack = False
-        lines = pack.fitting(pack.marked(notes, self.doubts), pack.PACK_CHARS)
+        lines = pack.fitting(pack.marked(notes, self.doubts, self._told_since), pack.PACK_CHARS)
         self._shown |= dict.fromkeys(note.id for note in notes[: len(lines)])
         parts = ["## Memory Context", *lines] if lines else []
         parts += ["## Changed by colleagues just now", news] if news else []
@@ -208,18 +208,28 @@ class Notes(NotesByHand):
 
     async def search(self, query: str, k: int) -> list[Hit]:
         found = await self.find(query, Wanted(limit=k))
-        return [replace(hit, why=f"{note.kind}; {hit.why}") for hit, note in found]
+        return [
+            with_note(replace(hit, why=f"{note.kind}; {hit.why}"), self._told_since(note))
+            for hit, note in found
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         doubts = stale.doubts(self, self._context.now().date())
-        context = pack.marked_context(pack.agent_context(self.store), doubts)
+        context = pack.marked_context(pack.agent_context(self.store), doubts, self._told_since)
         seen = {note.id for note in context.notes}
         wanted = Wanted(kinds=("log", "summary"), limit=SNAPSHOT_NOTES + len(seen))
         others = [note for note in self.store.get(wanted) if note.id not in seen]
+        others = pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since)
         sections = (
             ("Soul", (context.soul,) if context.soul else ()),
             ("Rules", context.rules),
-            ("Notes", (*context.summaries, *pack.marked(others[:SNAPSHOT_NOTES], doubts))),
+            (
+                "Notes",
+                (
+                    *context.summaries,
+                    *pack.marked(others[:SNAPSHOT_NOTES], doubts, self._told_since),
+                ),
+            ),
         )
         return tuple(
             SnapshotSection(
@@ -256,13 +266,20 @@ class Notes(NotesByHand):
         hits = await self._finder.hits(query, ranked, pool, wanted.limit)
         ids = [hit.where.removeprefix("notes/") for hit in hits]
         doubts = stale.doubts(self, self._context.now().date())
-        notes = {note.id: note for note in pack.marked(self.store.by_ids(ids).values(), doubts)}
+        found_notes = pack.marked(self.store.by_ids(ids).values(), doubts, self._told_since)
+        notes = {note.id: note for note in found_notes}
         return [(hit, notes[id]) for hit, id in zip(hits, ids, strict=True)]
 
     def soul(self) -> str:
         """Who kode is for this user; "" for the first one, which says nothing of its own."""
         souls = self.store.get(Wanted(kinds=("soul",), limit=1))
         return "" if not souls or souls[0].content == pack.FIRST_SOUL else souls[0].content
+
+    def _told_since(self, note: Note) -> str:
+        """What no longer holds of a note on past work; "" of others."""
+        if note.kind != "summary":
+            return ""
+        return self.since_then(note.content, note.session or "")
 
     async def after_change(self) -> None:
         """A tool has written: it needs a vector, and the trigger needs not write it again."""

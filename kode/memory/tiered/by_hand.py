@@ -8,12 +8,11 @@ from kode.memory import replacing, scan, stale
 from kode.memory.base import Addition, BaseMemory
 from kode.memory.history import Author, Change
 from kode.memory.ledger import is_restated
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Pair
 from kode.memory.stale import Doubt
 from kode.memory.stored import version_of
 from kode.memory.tiered import edits, report
 from kode.memory.tiered.facts import (
-    TARGET_PATH,
     Action,
     FactFile,
     FactStore,
@@ -23,13 +22,13 @@ from kode.memory.tiered.facts import (
     shorten,
 )
 from kode.memory.tiered.write import SYSTEM, FactWriter, Outcome
-from kode.memory.waiting import Choice, Pair
 
 
 class FactMemory(BaseMemory):
     """The facts of an open memory; opening it sets the attributes."""
 
     system = SYSTEM
+    has_scopes = True
     writer: FactWriter
     _store: FactStore
 
@@ -142,9 +141,6 @@ class FactMemory(BaseMemory):
         }
         return await self.writer.consolidate(target, scope, author, expired)
 
-    def is_fact(self, entry: Entry) -> bool:
-        return TARGET_PATH.fullmatch(entry.target) is not None
-
     def facts(self) -> list[Entry]:
         """The facts that prompts contain."""
         files = [replace(file, entries=file.standing) for file in self.files()]
@@ -182,22 +178,22 @@ class FactMemory(BaseMemory):
             for one in self.writer.pairs()
         ]
 
-    async def settle(self, pair: Pair, choice: Choice) -> Outcome:
-        self._check_writable()
+    async def settle(self, pair: Pair, choice: str) -> Outcome:
+        self.check_writable()
         sides = {"first": pair.first, "second": pair.second}
         kept = tuple(entry for name, entry in sides.items() if choice in (name, "both"))
         author = self._author("user")
         return self._report_outcome(await self.writer.settle_pair(pair, kept, author))
 
     async def confirm(self, entry: Entry, doubt: Doubt | None) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.confirmed(file, entry.key), self._confirming(doubt)
         )
         return self._report_outcome(outcome)
 
     async def remove_entry(self, entry: Entry) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.writer.tend(
             entry.target, lambda file: edits.removed(file, entry.key), self._author("user")
         )
@@ -215,7 +211,7 @@ class FactMemory(BaseMemory):
         old: str,
         new: str,
     ) -> Outcome:
-        self._check_writable()
+        self.check_writable()
         outcome = await self.change(action, target, scope, author, old=old, new=new)
         noticed = scan.check(new, author="user")
         return replace(self._report_outcome(outcome), remark=noticed)

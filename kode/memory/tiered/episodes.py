@@ -21,10 +21,8 @@ from kode.memory.ask import (
     read_object,
     says_something,
 )
-from kode.memory.base import only_waiting
 from kode.memory.frame import Recording, count_turns, transcript
 from kode.memory.history import Author, Change, History, nothing_left, refuse_redacted, undo_of
-from kode.memory.tiered import merge
 from kode.memory.tiered.episode_files import (
     Episode,
     Pending,
@@ -37,6 +35,7 @@ from kode.memory.tiered.episode_files import valid_id as is_session_id
 from kode.memory.tiered.episode_index import EpisodeIndex
 from kode.memory.tiered.facts import shorten
 from kode.memory.tiered.write import SYSTEM, Outcome
+from kode.memory.waiting import came_from
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -151,30 +150,23 @@ class EpisodeKeeper:
                 return
 
     async def approve(self, session_id: str, author: Author) -> Outcome:
-        """Approves a tainted episode for recall. `session_id` may be a unique prefix.
-
-        Raises: MemoryRefused, StorageError.
-        """
-        waiting = [row["session_id"] for row in await self.files.rows() if row.get("tainted")]
-        found = only_waiting("episode", waiting, session_id)
+        """Lets a tainted episode be recalled. Raises: MemoryRefused, StorageError."""
         async with self.files.lock():
-            episode = self.files.read(found)
+            episode = self.files.read(session_id)
             if episode is None:
-                raise MemoryRefused(f"The episode {found} has gone.")
+                raise MemoryRefused(f"The episode {session_id} has gone.")
             return self._write(
                 replace(episode, approved=True), "approve", author, "recalled from now on"
             )
 
     async def drop(self, session_id: str, author: Author) -> Outcome:
         """Removes an episode that waits for approval. Raises: MemoryRefused, StorageError."""
-        waiting = [episode.session_id for episode in await self.waiting()]
-        found = only_waiting("episode", waiting, session_id)
         async with self.files.lock():
-            text = self.files.text(found)
-            change = Change.by(author, SYSTEM, "drop", f"episodes/{found}.md", before=(text,))
+            text = self.files.text(session_id)
+            change = Change.by(author, SYSTEM, "drop", f"episodes/{session_id}.md", before=(text,))
             with self._history.making(change):
-                self.files.remove(found)
-        return Outcome(line=f"dropped episode {found}", change_id=change.id)
+                self.files.remove(session_id)
+        return Outcome(line=f"dropped episode {session_id}", change_id=change.id)
 
     async def undo(self, change: Change, author: Author) -> Outcome:
         """Undoes one change to an episode. Raises: MemoryRefused, StorageError, BusyError."""
@@ -203,11 +195,10 @@ class EpisodeKeeper:
         found = (self.files.read(row["session_id"]) for row in rows)
         return [episode for episode in found if episode is not None]
 
-    async def counts(self) -> tuple[int, int, int]:
-        """The number of episodes: existing, waiting for approval, and pending."""
+    async def counts(self) -> tuple[int, int]:
+        """The number of episodes: existing, and pending."""
         rows = await self.files.rows()
-        waiting = sum(1 for row in rows if row.get("tainted"))
-        return len(rows), waiting, len(self._pending.ids())
+        return len(rows), len(self._pending.ids())
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
@@ -273,7 +264,10 @@ class EpisodeKeeper:
                 approved=before is not None and before.approved and not pending.tainted,
                 project=pending.project or (before.project if before else ""),
             )
-            author = Author(who="extraction", session=pending.session_id, turn=pending.turns)
+            session = pending.session_id
+            is_own = episode.tainted and session == self._context.session_id
+            source = came_from(session, self._context.outside()) if is_own else ""
+            author = Author(who="extraction", session=session, turn=pending.turns, source=source)
             was_current = self._index.is_current()
             outcome = self._write(episode, "episode", author, summary_of(narrative))
             self._index.put(episode, vector, was_current=was_current)
@@ -367,7 +361,7 @@ def read_note(answer: str) -> tuple[str, list[str]]:
 def joined_facts(known: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """The facts of a continued session, without duplicates, newest last."""
     facts = list(known)
-    facts += [fact for fact in more if not any(merge.same(fact, old) for old in known)]
+    facts += [fact for fact in more if fact not in known]
     return tuple(facts[-MAX_FACTS:])
 
 

@@ -19,9 +19,9 @@ from kode.contracts import (
     Turn,
 )
 from kode.errors import MemoryRefused
-from kode.memory import embed, frame, withdrawn
+from kode.memory import embed, frame
 from kode.memory.ask import MemoryModel
-from kode.memory.base import Waiting, has_lost_messages
+from kode.memory.base import has_lost_messages
 from kode.memory.frame import Recording
 from kode.memory.history import Change
 from kode.memory.lineage import Entry
@@ -37,6 +37,7 @@ from kode.memory.tiered.places import TieredPlaces
 from kode.memory.tiered.search import Searcher
 from kode.memory.tiered.tool import memory_tool
 from kode.memory.tiered.write import FactWriter, Outcome
+from kode.memory.waiting import Waiting
 from kode.messages import Message
 
 if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class Tiered(FactMemory):
     async def show(self) -> str:
         files = self.files(notice=True)
         entries = {entry for file in files for entry in file.entries}
-        return report.show(self.marked(files, entries), self.history, self._lines)
+        return report.show(
+            self.marked(files, entries), self._context.root, self.ledger, self._lines
+        )
 
     async def status(self) -> str:
         return report.status(
@@ -244,7 +247,7 @@ class Tiered(FactMemory):
         return report.entries(self.files(), self._index.files.all(), self._context.root)
 
     async def undo_change(self, change: Change, batch: str = "") -> Outcome:
-        self._check_writable()
+        self.check_writable()
         author = self._author("undo", batch=batch)
         if change.target.startswith("episodes/"):
             return self._report_outcome(await self._episodes.undo(change, author))
@@ -253,27 +256,31 @@ class Tiered(FactMemory):
     async def waiting(self) -> list[Waiting]:
         """The episodes of sessions that read untrusted content."""
         return [
-            Waiting(id=one.session_id, line=summary_of(one.narrative), text=one.text)
+            Waiting(id=one.session_id, line=self._held(one), text=one.text)
             for one in await self._episodes.waiting()
         ]
 
+    def _held(self, episode: Episode) -> str:
+        file = f"episodes/{episode.session_id}.md"
+        change = self.ledger.statement(Entry(target=file, key="", text="")).change
+        source = f"  (from {change.source})" if change and change.source else ""
+        return f"{summary_of(episode.narrative)}{source}"
+
     async def approve(self, session_id: str) -> Outcome:
-        """Approves an episode that read untrusted content for recall. Raises: MemoryRefused."""
-        self._check_writable()
+        """Lets an episode that read untrusted content be recalled. Raises: MemoryRefused."""
+        self.check_writable()
         return self._report_outcome(await self._episodes.approve(session_id, self._author("user")))
 
     async def drop(self, session_id: str) -> Outcome:
         """Drops an episode that waits for approval. Raises: MemoryRefused."""
-        self._check_writable()
+        self.check_writable()
         return self._report_outcome(await self._episodes.drop(session_id, self._author("user")))
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _noted(self, text: str, session: str) -> str:
         """A record of a session with what of it holds no longer."""
-        today = self._context.now().date()
-        note = withdrawn.since_then(self, text, today, session=session)
-        return withdrawn.noted(text, note)
+        return "\n".join(filter(None, (text, self.since_then(text, session))))
 
     async def _settle_pairs(self, timeout_s: float) -> None:
         """Asks about pairs in the files that this session's model has seen."""

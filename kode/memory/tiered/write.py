@@ -18,7 +18,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.history import Author, Change, History, Side, Who, refuse_redacted, undo_of
 from kode.memory.history import Pair as TextPair
 from kode.memory.ledger import Dispute, Ledger, Statement
-from kode.memory.lineage import Entry
+from kode.memory.lineage import Entry, Pair
 from kode.memory.precedence import rank, source_rank, supersedes
 from kode.memory.stored import locked, read_row, version_of
 from kode.memory.tiered import consolidate, edits, merge
@@ -34,7 +34,6 @@ from kode.memory.tiered.facts import (
 )
 from kode.memory.tiered.merge import Judge, Plan
 from kode.memory.tiered.places import state_of
-from kode.memory.waiting import Pair
 
 SYSTEM = "tiered"
 PAIRS = "pairs"
@@ -115,7 +114,7 @@ class FactWriter:
         text = check_text(content, author.who)
         file = self._store.read(target, scope)
         name, old = self._store.name_of(file), file.entries[find(file, old_text)]
-        wins = merge.same(text, old) or self._wins(name, author, text, old)
+        wins = text == old or self._wins(name, author, text, old)
 
         def replaced(file: FactFile) -> Edit:
             if wins or old not in file.entries or text in file.entries:

@@ -34,7 +34,7 @@ class Pending:
     asked: str = ""
     """How the person worded the task, shortened, without credentials."""
     tainted: bool = False
-    """Whether outside text was read: then a person must approve it first."""
+    """Whether outside text was read, by an older kode: it waits until that is in the history."""
     approved: bool = False
     """Whether a person approved reflecting on a tainted task."""
     attempts: int = 0

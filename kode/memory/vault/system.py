@@ -16,7 +16,7 @@ from kode.memory.folder_tool import folder_tool
 from kode.memory.history import Author, Change
 from kode.memory.rank import Text
 from kode.memory.replacing import IN_PART, Seen
-from kode.memory.search import Finder
+from kode.memory.search import Finder, with_note
 from kode.memory.source import citing
 from kode.memory.stored import locked, may_name_a_file, version_of
 from kode.memory.vault import reflect, report
@@ -32,6 +32,7 @@ from kode.memory.vault.reflect import Pending, PendingFolder
 from kode.memory.vault.summary import blocks_of
 from kode.memory.vault.tools import Desk, vault_tools
 from kode.memory.vault.write import VaultWriter
+from kode.memory.waiting import hold
 from kode.messages import Message, shorten
 
 MAX_ATTEMPTS = 5
@@ -99,24 +100,26 @@ class Vault(VaultByHand):
         off = self._context.read_only or not self._settings.llm_extract or not turn.text.strip()
         if off or session is None or not may_name_a_file(session):
             return
-        tainted = turn.tainted or self._context.tainted()
-        self._pending.write(
-            Pending(
-                session=session,
-                turn=turn.number,
-                at=self.now().isoformat(timespec="seconds"),
-                text=frame.transcript(turn.messages),
-                asked=credentials.redact(self.asked),
-                tainted=tainted,
-            )
+        task = Pending(
+            session=session,
+            turn=turn.number,
+            at=self.now().isoformat(timespec="seconds"),
+            text=frame.transcript(turn.messages),
+            asked=credentials.redact(self.asked),
         )
-        if tainted:
+        if turn.tainted or self._context.tainted():
+            hold(
+                self.history,
+                self.proposal(task, self._context.outside()),
+                self._author("extraction"),
+            )
             self._notice(
                 "This session read outside text, so what it may leave in memory waits for "
                 "`kode memory approve`.",
                 level="info",
             )
             return
+        self._pending.write(task)
         self._start_reflecting()
 
     async def maintain(self) -> None:
@@ -137,7 +140,11 @@ class Vault(VaultByHand):
             for name in self.files.names()
             for block in blocks_of(self._text(name))
         ]
-        return await self._finder.rank(query, texts, k)
+        hits = await self._finder.rank(query, texts, k)
+        return [
+            hit if is_facts(hit.where) else with_note(hit, self.since_then(hit.text))
+            for hit in hits
+        ]
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         rows = report.rows_of(self.files)
@@ -162,14 +169,12 @@ class Vault(VaultByHand):
         return report.show(self.files, self.history)
 
     async def status(self) -> str:
-        waits = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
-        open_ = [p for p in waits if not p.tainted]
+        open_ = [p for p in map(self._pending.read, self._pending.ids()) if p is not None]
         given_up = sum(p.attempts >= MAX_ATTEMPTS for p in open_)
         return report.status(
             self.files,
             self._settings.vault.facts_budget_bytes,
             len(open_) - given_up,
-            len(waits) - len(open_),
             given_up,
         )
 
@@ -280,6 +285,9 @@ class Vault(VaultByHand):
     # ── inside ───────────────────────────────────────────────────────────────────────────────
 
     def _stale_in(self, name: str) -> str:
+        if not is_facts(name):
+            note = self.since_then(self._text(name))
+            return f" {note}\n" if note else ""
         doubts = stale.of_texts(stale.doubts(self, self.now().date()), self.files.target(name))
         held = [text for text in doubts if text in self._text(name)]
         return "".join(f' May be stale: "{text}" ({doubts[text].why}).' for text in held)
