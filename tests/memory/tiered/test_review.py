@@ -273,7 +273,7 @@ async def test_a_damaged_file_of_pairs_is_set_aside(tmp_path):
     assert len(list(path.parent.glob("pairs.json.damaged-*"))) == 1
 
 
-async def test_a_dispute_survives_the_restating_of_a_side_and_its_undo(tmp_path):
+async def test_a_dispute_survives_restating_a_side_and_its_undo(tmp_path):
     nine, seven, six = (f"The API listens on port {n}" for n in (9090, 7000, 6543))
     system = await opened(tmp_path)
     await memory_command(system, ["add", "user", nine])
