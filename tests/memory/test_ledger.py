@@ -84,7 +84,7 @@ def test_new_lines_are_folded_onto_the_old(history, ledger):
     assert list(states(ledger)) == ["one", "two"]
 
 
-def test_a_history_that_was_put_back_is_read_from_its_beginning(history, ledger):
+def test_a_history_put_back_is_read_from_its_beginning(history, ledger):
     record(history, "add", after=("one",))
     copy = history.path.read_bytes()
     record(history, "add", after=("two",))
@@ -95,7 +95,7 @@ def test_a_history_that_was_put_back_is_read_from_its_beginning(history, ledger)
     assert list(states(ledger)) == ["one"]
 
 
-def test_a_dispute_ends_with_a_withdrawn_side_and_with_a_word(history, ledger):
+def test_a_dispute_ends_with_a_withdrawn_side_or_word(history, ledger):
     pair = ((FILE, "one"), (FILE, "two"))
     record(history, "add", after=("one",))
     record(history, "add", after=("two",), against=(pair,))
