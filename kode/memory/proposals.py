@@ -70,6 +70,8 @@ class Proposal:
     """What an import was read from: file, line, agent, digest."""
     batch: str = ""
     """The import that it came with."""
+    since: str = ""
+    """The day from which an imported one is."""
     own: bool = False
     """Whether the person said it: approved, it counts as said by them. A name would not do, because
     an agent may call itself anything."""
@@ -213,6 +215,7 @@ class Proposals(WaitingFolder[Proposal]):
             target=_TARGETS.get(system, _TARGETS["tiered"])[proposal.about],
             text=proposal.text,
             scope="project" if is_scoped else None,
+            since=proposal.since if system == "tiered" else "",
             source="" if proposal.own else proposal.origin,
             batch=proposal.batch,
         )

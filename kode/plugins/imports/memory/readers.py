@@ -6,6 +6,7 @@ Lenient, because the formats are other people's: unknown parts are left out by n
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +22,20 @@ About = Literal["user", "project"]
 NAME_CHARS = 40
 
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
 _ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
 _APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
 _INDEX = "What's in Memory"
 """The section of Codex's summary that only lists its other files."""
 _ROUTES = frozenset({"rollout_summary_files", "keywords"})
+_PERSONAL = frozenset(
+    "personal_details family professional_details sports travel food music health hobbies fashion "
+    "entertainment milestones user_preferences".split()
+)
+"""Of the categories that mem0 sorts by (https://docs.mem0.ai, "Custom categories"), those that are
+about a person."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PERSONA = "it says who that agent was; AGENTS.md may say who kode is"
 
 
@@ -39,14 +48,16 @@ def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Read
     if agent == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
         return _codex(body.removeprefix("v1\n") if path.name != "MEMORY.md" else body, about)
     if agent == "claude" and (kind := _TYPE.search(head)):
-        # Claude Code writes one fact per file, with its reason and application below.
+        # One fact, with its reason and application below; a list is several.
         about = "user" if kind[1] in ("user", "feedback") else "project"
         whole = body.strip()
-        if whole and len(whole) <= Entry.MAX_CHARS:
+        if whole and len(whole) <= Entry.MAX_CHARS and not _ITEM.search(body):
             line = body[: body.index(whole[0])].count("\n") + 1
             return Reading(entries=(Entry(text=whole, about=about, line=line),))
-    if agent == "letta" and path.stem == "persona":
-        return Reading(left=(f"all of it: {_PERSONA}",))
+    if agent == "letta":
+        if path.stem == "persona":
+            return Reading(left=(f"all of it: {_PERSONA}",))
+        about = _about_of_block(path.stem)
     return _markdown(path, body, about, is_index=agent == "claude" and path.name == "MEMORY.md")
 
 
@@ -102,12 +113,10 @@ def _is_route(block: Block) -> bool:
 
 
 def _folder(named: str) -> str:
-    """The folder that a block of the handbook is about; "" if it does not exist."""
+    """The folder that a block of the handbook is about, also one of another machine; "" for none
+    that has a full path."""
     path = paths.expand(named.strip().strip("`<>\"'"))
-    try:
-        return str(path) if path.is_absolute() and path.is_dir() else ""
-    except OSError:
-        return ""
+    return str(path) if path.is_absolute() else ""
 
 
 # ── exports as JSON ──────────────────────────────────────────────────────────────────────────
@@ -132,16 +141,19 @@ def _letta(path: Path, value: object) -> Reading:
     left: list[str] = []
     for block in found:
         label, text = str(block["label"]), str(block["value"])
-        if label == "persona":
+        name = label.rpartition("/")[2]
+        if name == "persona":
             left.append(f"block persona: {_PERSONA}")
             continue
-        about: About = "user" if label == "human" else "project"
-        reading = _markdown(path, without_head(text)[1], about, is_index=False)
-        entries += (
-            Entry(text=one.text, about=about, line=one.line, place=f"block {_name(label)}")
-            for one in reading.entries
-        )
+        body = without_head(text)[1]
+        reading = _markdown(path, body, _about_of_block(name), is_index=False)
+        entries += (replace(one, place=f"block {_name(label)}") for one in reading.entries)
     return Reading(entries=tuple(entries), left=tuple(left))
+
+
+def _about_of_block(name: str) -> About:
+    """Letta's block `human` is on the person, in an agent file and as `system/human.md`."""
+    return "user" if name == "human" else "project"
 
 
 def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
@@ -172,11 +184,22 @@ def _mem0(path: Path, value: object, today: date) -> Reading:
         if ends and ends < today.isoformat():
             left.append(f"{place}: it expired on {ends}")
             continue
-        of_agent = row.get("agent_id") and not row.get("user_id")
         text = str(row["memory"]).strip()
         if text:
-            entries.append(Entry(text=text, about="project" if of_agent else "user", place=place))
+            since = str(row.get("updated_at") or row.get("created_at") or "")[:10]
+            since = since if _DAY.fullmatch(since) else ""
+            about = _about_of_memory(row)
+            entries.append(Entry(text=text, about=about, place=place, since=since))
     return Reading(entries=tuple(entries), left=tuple(left))
+
+
+def _about_of_memory(row: Mapping[str, Any]) -> About:
+    """mem0 says of whom it heard a memory, not of what it is. What it does not sort under a person
+    stays in this project."""
+    metadata = row.get("metadata")
+    given = [row.get("categories"), metadata.get("category") if isinstance(metadata, dict) else ""]
+    sorted_under = [one for some in given for one in (some if isinstance(some, list) else [some])]
+    return "user" if _PERSONAL.intersection(map(str, sorted_under)) else "project"
 
 
 def _memories(value: object) -> list[Mapping[str, Any]] | None:
