@@ -106,6 +106,7 @@ def no_search(provider: Provider) -> str:
 
 CLOSE_GRACE_S = 15.0
 INTERRUPTED_GRACE_S = 2.0
+LEAST_GRACE_S = 0.1
 MAINTAIN_EVERY_S = 6 * 3600.0
 
 
@@ -163,6 +164,8 @@ class Conversation:
     resumed: bool = False
     opened: bool = False
     interrupted: bool = False
+    leave_by: float | None = None
+    """When memory is no longer waited for, by `time.monotonic`; None without a limit."""
     reported: str = ""
     """The last fault that was reported: of the last turn, or of the disk."""
     unsent: str = ""
@@ -616,12 +619,17 @@ class Conversation:
         await self.open()
         return self.agent.memory
 
-    async def close(self) -> None:
-        """Ends the session: memory processes it within its deadline and leaves the rest pending for
-        the next start. An unused session leaves no file."""
+    async def close(self, wait_s: float | None = None) -> None:
+        """Ends the session: memory processes it within its deadline, and within `wait_s` if given,
+        and leaves the rest pending for the next start. An unused session leaves no file."""
+        self.leave_by = None if wait_s is None else time.monotonic() + wait_s
         try:
             if self.opened and self.session.messages and not self.interrupted:
-                await self.agent.memory.before_drop(list(self.session.messages), "exit")
+                async with asyncio.timeout(wait_s):
+                    await self.agent.memory.before_drop(list(self.session.messages), "exit")
+        except TimeoutError:
+            text = "Memory has not finished with this session: the next start does the rest."
+            self.emit(Notice(text=text, level="info"))
         finally:
             await self.commands.close()
             await settle_ended()
@@ -665,6 +673,8 @@ class Conversation:
             except StorageError as error:
                 self._report(error)
             grace_s = INTERRUPTED_GRACE_S if self.interrupted else CLOSE_GRACE_S
+            if self.leave_by is not None:
+                grace_s = min(grace_s, max(LEAST_GRACE_S, self.leave_by - time.monotonic()))
             await self.agent.memory.close(grace_s)
             try:
                 save_memory_state(self.agent, self.session)

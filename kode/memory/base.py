@@ -276,6 +276,11 @@ class BaseMemory(NullMemory, ABC):
         return 0
 
     @property
+    def unfinished(self) -> int:
+        """How many sessions or tasks, ended or ending, memory is still to learn from."""
+        return 0
+
+    @property
     def trouble(self) -> str:
         """What to do so that it works in full, where it does not, by the last `status`; "" where it
         does."""

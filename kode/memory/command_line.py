@@ -42,7 +42,9 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
     show = commands.add_parser("show", help="show what the next session will see, or one episode")
     show.add_argument("id", nargs="?", metavar="ID", help="one full episode")
-    show.add_argument("--as-of", metavar="DAY", help="the entries there were, as 2026-03-06")
+    show.add_argument(
+        "--as-of", metavar="DAY", help="the entries there were: 2026-03-06, yesterday"
+    )
     episodes = commands.add_parser("episodes", help="notes on past sessions, the newest first")
     episodes.add_argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
     commands.add_parser("status", help="show the system, how full it is, and what is pending")

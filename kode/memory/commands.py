@@ -182,8 +182,9 @@ def _propose(system: BaseMemory) -> str:
 
 
 def _as_of(system: BaseMemory, text: str) -> str:
-    day = stale.day_of(text, "--as-of")
-    found = stale.as_of(system, day, datetime.now().astimezone())
+    now = datetime.now().astimezone()
+    day = stale.day_of(text, "--as-of", now)
+    found = stale.as_of(system, day, now)
     since = {fate.entry.place: fate for fate in superseded(system)}
     listed = [
         f"[{entry.target}] {quoted(entry)}"

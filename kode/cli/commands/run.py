@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from kode.replay.played import Played
 
 
+SLOW_S = 0.5
+"""How long memory may take at the end before a line says what is waited for."""
+
+
 def main(argv: Sequence[str]) -> int:
     """Runs `kode run` with these arguments and returns its exit code. Raises: ConfigError for flags
     that contradict each other; else as `run_task`."""
@@ -157,11 +161,29 @@ async def _run_with(
             ended = await _ended(task)
         conclude(ended)
     finally:
-        closing = asyncio.ensure_future(conversation.close())
+        closing = asyncio.ensure_future(_close(arguments, conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             # If interrupted, memory leaves its work for the next start.
             await closing
     return EXIT_CODES[ended.status], conversation.session.id
+
+
+async def _close(arguments: argparse.Namespace, conversation: "Conversation") -> None:
+    """Ends the session. A program that reads the answer waits only so long for memory."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        return await conversation.close()
+    wait_s = conversation.config.memory.exit_wait_s
+    said = f"kode: saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)"
+    saying = asyncio.get_running_loop().call_later(SLOW_S, _say, arguments, said)
+    try:
+        await conversation.close(wait_s)
+    finally:
+        saying.cancel()
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    if not arguments.quiet:
+        print(text, file=sys.stderr, flush=True)
 
 
 async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:

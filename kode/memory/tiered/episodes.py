@@ -203,6 +203,10 @@ class EpisodeKeeper:
         found = (self.files.read(row["session_id"]) for row in rows)
         return [episode for episode in found if episode is not None]
 
+    def pending_ids(self) -> list[str]:
+        """The sessions whose notes are not written yet."""
+        return self._pending.ids()
+
     async def counts(self) -> tuple[int, int, int]:
         """The number of episodes: existing, waiting for approval, and pending."""
         rows = await self.files.rows()
