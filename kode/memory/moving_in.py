@@ -155,9 +155,8 @@ class _Known:
 
 
 def _about_what(text: str) -> frozenset[str]:
-    return frozenset(term for term in terms.telling(text) if not term[0].isdigit()) or frozenset(
-        [text]
-    )
+    found = (term for term in terms.telling(text) if not term[0].isdigit())
+    return frozenset(found) or frozenset([text])
 
 
 def _read(source: Source, known: _Known, project: Path, now: datetime) -> _Taken:

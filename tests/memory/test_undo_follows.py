@@ -437,7 +437,7 @@ def test_undoing_any_entry_leaves_what_a_replay_without_it_gives(life, operation
     asyncio.run(check())
 
 
-async def test_what_memory_is_still_at_work_on_is_no_nothing(tmp_path):
+async def test_undo_says_that_memory_is_not_finished_yet(tmp_path):
     system = await opened(tmp_path)
     pending = PendingFolder(tmp_path / "memory" / "episodes" / "pending")
     pending.write(

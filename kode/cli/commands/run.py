@@ -174,16 +174,12 @@ async def _close(arguments: argparse.Namespace, conversation: "Conversation") ->
         return await conversation.close()
     wait_s = conversation.config.memory.exit_wait_s
     said = f"kode: saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)"
-    saying = asyncio.get_running_loop().call_later(SLOW_S, _say, arguments, said)
+    say = silent if arguments.quiet else partial(print, file=sys.stderr, flush=True)
+    saying = asyncio.get_running_loop().call_later(SLOW_S, say, said)
     try:
         await conversation.close(wait_s)
     finally:
         saying.cancel()
-
-
-def _say(arguments: argparse.Namespace, text: str) -> None:
-    if not arguments.quiet:
-        print(text, file=sys.stderr, flush=True)
 
 
 async def _turn(conversation: "Conversation", form: "Form | None", text: str) -> TurnEnded:

@@ -166,7 +166,7 @@ class Tiered(FactMemory):
 
     @property
     def unfinished(self) -> int:
-        return len(self._episodes.pending_ids())
+        return len(self._episodes.pending.ids())
 
     @property
     def unread(self) -> int:

@@ -15,7 +15,7 @@ from kode.plugin import ForeignEntry as Entry
 from kode.plugin import ForeignReading as Reading
 from kode.plugin import paths
 from kode.plugin.errors import MemoryRefused
-from kode.plugins.imports.memory.markdown import Block, blocks, without_head
+from kode.plugins.imports.memory.markdown import blocks, without_head
 
 Agent = Literal["claude", "codex", "letta", "mem0", "agents", "file"]
 About = Literal["user", "project"]
@@ -26,16 +26,14 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
 _ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
 _APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
-_INDEX = "What's in Memory"
-"""The section of Codex's summary that only lists its other files."""
-_ROUTES = frozenset({"rollout_summary_files", "keywords"})
+_ROUTES = frozenset({"rollout_summary_files", "keywords", "What's in Memory"})
+"""Sections of Codex that only refer to its other files."""
 _PERSONAL = frozenset(
     "personal_details family professional_details sports travel food music health hobbies fashion "
     "entertainment milestones user_preferences".split()
 )
 """Of the categories that mem0 sorts by (https://docs.mem0.ai, "Custom categories"), those that are
 about a person."""
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PERSONA = "it says who that agent was; AGENTS.md may say who kode is"
 
 
@@ -57,7 +55,7 @@ def read(agent: Agent, path: Path, text: str, about: About, today: date) -> Read
     if agent == "letta":
         if path.stem == "persona":
             return Reading(left=(f"all of it: {_PERSONA}",))
-        about = _about_of_block(path.stem)
+        about = "user" if path.stem == "human" else "project"
     return _markdown(path, body, about, is_index=agent == "claude" and path.name == "MEMORY.md")
 
 
@@ -92,9 +90,10 @@ def _codex(body: str, about: About) -> Reading:
     project = ""
     for block in blocks(body):
         if applies := _APPLIES.search(block.bare):
-            project = _folder(applies[1])
+            path = paths.expand(applies[1].strip().strip("`<>\"'"))
+            project = str(path) if path.is_absolute() else ""  # perhaps of another machine
             continue
-        if _is_route(block):
+        if _ROUTES.intersection(block.headings):
             continue
         is_personal = any(title.startswith("User ") for title in block.headings)
         entries.append(
@@ -106,17 +105,6 @@ def _codex(body: str, about: About) -> Reading:
             )
         )
     return Reading(entries=tuple(entries))
-
-
-def _is_route(block: Block) -> bool:
-    return bool(_ROUTES & {*block.headings}) or _INDEX in block.headings
-
-
-def _folder(named: str) -> str:
-    """The folder that a block of the handbook is about, also one of another machine; "" for none
-    that has a full path."""
-    path = paths.expand(named.strip().strip("`<>\"'"))
-    return str(path) if path.is_absolute() else ""
 
 
 # ── exports as JSON ──────────────────────────────────────────────────────────────────────────
@@ -145,15 +133,10 @@ def _letta(path: Path, value: object) -> Reading:
         if name == "persona":
             left.append(f"block persona: {_PERSONA}")
             continue
-        body = without_head(text)[1]
-        reading = _markdown(path, body, _about_of_block(name), is_index=False)
+        about: About = "user" if name == "human" else "project"
+        reading = _markdown(path, without_head(text)[1], about, is_index=False)
         entries += (replace(one, place=f"block {_name(label)}") for one in reading.entries)
     return Reading(entries=tuple(entries), left=tuple(left))
-
-
-def _about_of_block(name: str) -> About:
-    """Letta's block `human` is on the person, in an agent file and as `system/human.md`."""
-    return "user" if name == "human" else "project"
 
 
 def _memory_blocks(value: object) -> list[Mapping[str, Any]] | None:
@@ -186,20 +169,12 @@ def _mem0(path: Path, value: object, today: date) -> Reading:
             continue
         text = str(row["memory"]).strip()
         if text:
-            since = str(row.get("updated_at") or row.get("created_at") or "")[:10]
-            since = since if _DAY.fullmatch(since) else ""
-            about = _about_of_memory(row)
+            since = _name(row.get("updated_at") or row.get("created_at"))[:10]
+            # It says of whom it heard a memory, not of what it is.
+            personal = _PERSONAL.intersection(map(str, row.get("categories") or ()))
+            about: About = "user" if personal else "project"
             entries.append(Entry(text=text, about=about, place=place, since=since))
     return Reading(entries=tuple(entries), left=tuple(left))
-
-
-def _about_of_memory(row: Mapping[str, Any]) -> About:
-    """mem0 says of whom it heard a memory, not of what it is. What it does not sort under a person
-    stays in this project."""
-    metadata = row.get("metadata")
-    given = [row.get("categories"), metadata.get("category") if isinstance(metadata, dict) else ""]
-    sorted_under = [one for some in given for one in (some if isinstance(some, list) else [some])]
-    return "user" if _PERSONAL.intersection(map(str, sorted_under)) else "project"
 
 
 def _memories(value: object) -> list[Mapping[str, Any]] | None:
