@@ -33,7 +33,7 @@ from kode.cli.screen.output import (
     to_json,
 )
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, Emit, TurnEnded, silent
+from kode.events import EXIT_CODES, Emit, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 from kode.results import relative_path, result_object
@@ -161,21 +161,21 @@ async def _run_with(
             ended = await _ended(task)
         conclude(ended)
     finally:
-        closing = asyncio.ensure_future(_close(arguments, conversation))
+        closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
             # If interrupted, memory leaves its work for the next start.
             await closing
     return EXIT_CODES[ended.status], conversation.session.id
 
 
-async def _close(arguments: argparse.Namespace, conversation: "Conversation") -> None:
+async def _close(conversation: "Conversation") -> None:
     """Ends the session. A program that reads the answer waits only so long for memory."""
     if sys.stdout is not None and sys.stdout.isatty():
         return await conversation.close()
     wait_s = conversation.config.memory.exit_wait_s
-    said = f"kode: saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)"
-    say = silent if arguments.quiet else partial(print, file=sys.stderr, flush=True)
-    saying = asyncio.get_running_loop().call_later(SLOW_S, say, said)
+    said = f"Saving memory; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
+    notice = Notice(text=said, level="info")
+    saying = asyncio.get_running_loop().call_later(SLOW_S, conversation.emit, notice)
     try:
         await conversation.close(wait_s)
     finally:
