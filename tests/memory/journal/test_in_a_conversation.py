@@ -105,7 +105,7 @@ async def test_a_bounded_end_leaves_the_work_to_the_next_start(talks):
     await talk.turn("question")
 
     async with asyncio.timeout(20):
-        await talk.close(0.05)
+        await talk.close(wait_s=0.05)
 
     queue = next((root(talk) / "memory" / "journal").rglob("queue"))
     (item,) = [path for path in queue.iterdir() if path.suffix == ".json"]
@@ -153,7 +153,7 @@ async def test_another_model_does_the_next_consolidation(talks, monkeypatch):
     talk = await talks("journal", first)
     await talk.turn("question")
 
-    talk.agent = replace(talk.agent, provider=second)
+    talk.now.agent = replace(talk.agent, provider=second)
     await talk.new_session()
 
     assert (len(first.consolidations), len(second.consolidations)) == (0, 1)
