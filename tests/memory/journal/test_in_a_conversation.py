@@ -140,7 +140,7 @@ async def test_another_model_does_the_next_consolidation(talks, monkeypatch):
     talk = await talks("journal", first)
     await talk.turn("question")
 
-    talk.agent = replace(talk.agent, provider=second)
+    talk.now.agent = replace(talk.agent, provider=second)
     await talk.new_session()
 
     assert (len(first.consolidations), len(second.consolidations)) == (0, 1)
