@@ -82,7 +82,6 @@ from kode.session.log import Session, was_trimmed
 from kode.tools.background import BackgroundCommands
 
 if TYPE_CHECKING:
-    from kode.memory.notes.team.sessions import Sharing
     from kode.session.spending import Spending
     from kode.subagents.channel import Delegation
 
@@ -198,9 +197,6 @@ class Conversation:
     extensions: Extensions | None = None
     """Extensions from outside kode; they belong to the process, not to one session. None in a
     subagent."""
-    sharing: "Sharing | None" = None
-    """Sends this session's line to the team's list; belongs to the process. None where sessions are
-    not shared, and in a subagent."""
     plugged: Plugged | None = None
     """The plug-ins; they belong to the process. None in a subagent."""
     own_tools: tuple[Tool, ...] = ()
@@ -284,8 +280,6 @@ class Conversation:
             self.in_background(finish_imports(self.home, self.emit))
             self.in_background(self._maintain())
             self.in_background(self._try_sandbox())
-            if self.sharing is not None:
-                self.sharing.begin(self.session.id)
             await hooking.begin_session(self, "resume" if self.resumed else self.begun_by)
 
     def _add_sections(self) -> None:
@@ -383,10 +377,7 @@ class Conversation:
             ended = await turn_of(self, thing, text)
         else:
             ended = await self.plain_turn(await self._expand(text))
-        ended = await hooking.end_turn(self, ended)
-        if self.sharing is not None:
-            self.sharing.begin(self.session.id)
-        return ended
+        return await hooking.end_turn(self, ended)
 
     async def _expand(self, text: str) -> str:
         """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and
@@ -624,8 +615,6 @@ class Conversation:
             await self._close_providers()
             if self.plugged is not None:
                 await self.plugged.close()
-            if self.sharing is not None:
-                await self.sharing.finish(self.session.id)
 
     async def _close_providers(self) -> None:
         small = self.agent.small_model

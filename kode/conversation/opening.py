@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import (
@@ -14,7 +13,7 @@ from kode.assembly import (
     open_small_model,
     open_workplace,
 )
-from kode.config import Config, Loaded, flat, resolve_provider
+from kode.config import Loaded, flat, resolve_provider
 from kode.contracts import MemorySystem, Provider, Tool
 from kode.conversation.conversation import Conversation, no_sandbox
 from kode.conversation.plugged import plug_in
@@ -32,9 +31,6 @@ from kode.programs import depth
 from kode.session import unsent
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
-
-if TYPE_CHECKING:
-    from kode.memory.notes.team.sessions import Sharing
 
 
 async def open_conversation(
@@ -71,7 +67,6 @@ async def open_conversation(
     for warning in loaded.warnings:
         emit(Notice(text=warning))
     _check_rules(loaded)
-    sharing = _sharing(loaded.config, home, emit)
     provider = provider or make_provider(loaded.config, resolve_provider(loaded.config, os.environ))
     try:
         if session_id is None:
@@ -133,7 +128,6 @@ async def open_conversation(
         own_tools=tools,
         plugged=plugged,
         own_memory=own_memory,
-        sharing=sharing,
         keep_session=keep_session,
         attachments=attachments,
         resumed=session_id is not None,
@@ -148,24 +142,6 @@ async def open_conversation(
     if sandbox is not None and (why := sandbox.cannot_hold()):
         emit(no_sandbox(why))
     return conversation
-
-
-def _sharing(config: Config, home: Path, emit: Emit) -> "Sharing | None":
-    if not config.sessions.share:
-        return None
-    from kode.memory.notes.team.address import address_of
-    from kode.memory.notes.team.sessions import Sharing
-
-    address = address_of(config.memory.notes)
-    if address is None:
-        emit(
-            Notice(
-                text="No session is shared: `sessions.share` is on, but memory.notes.url names no "
-                "server. Set both or neither."
-            )
-        )
-        return None
-    return Sharing(home, address, emit)
 
 
 def not_kept(error: StorageError) -> UserError:

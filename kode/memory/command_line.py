@@ -87,10 +87,8 @@ def add_commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
         "--from", dest="source", choices=agents, metavar="AGENT", help=", ".join(agents)
     )
     import_.add_argument("--dry-run", action="store_true", help="only list the entries")
-    team = commands.add_parser("team", help="the members of a team's notes; init, admit, dismiss")
-    team.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
-    team.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
-    team.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
+    for name, about in installed.subcommands("memory").items():
+        commands.add_parser(name, help=about).add_argument("rest", nargs="*")
     add = commands.add_parser(
         "add",
         help="keep something yourself",

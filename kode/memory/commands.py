@@ -8,6 +8,7 @@ import functools
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from kode import installed
 from kode.contracts import MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory import exchange, stale
@@ -74,8 +75,8 @@ async def _run(
         return await _search(inside(system), " ".join(arguments.query), arguments.k)
     if command == "export":
         return await exchange.export(inside(system), arguments.file)
-    if command == "team":
-        raise MemoryRefused("Run `kode memory team` in a shell.")
+    if command in installed.subcommands("memory"):
+        raise MemoryRefused(f"Run `kode memory {command}` in a shell, its flags after it.")
     kept = kept_in(system, command)
     if command == "add":
         return await _add(kept, arguments)

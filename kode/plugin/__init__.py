@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kode import __version__ as _kode_version
     from kode import beneath as beneath
+    from kode import credentials as credentials
     from kode import durable as durable
     from kode import ends as ends
     from kode import extras as extras
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from kode.conversation.planning import approve_plan as approve_plan
     from kode.conversation.plugged import Opened as Opened
     from kode.conversation.plugged import Prompt as Prompt
-    from kode.conversation.plugged import Subscriber as Subscriber
-    from kode.credentials import mask as mask
     from kode.engine.act import parts_of as parts_of
     from kode.engine.act import subject_of as subject_of
     from kode.extensions import familiar_calls as _calling
@@ -191,6 +190,7 @@ HOMES = {
     "config_flags": "kode.cli.flags:config_flags",
     "Conversation": "kode.conversation:Conversation",
     "cost_text": "kode.cli.screen.lines:cost_text",
+    "credentials": "kode.credentials",
     "decide_memory": "kode.memory.decisions:decide",
     "Dialect": "kode.registry:Dialect",
     "digest_of": "kode.session.requests:digest_of",
@@ -220,7 +220,6 @@ HOMES = {
     "list_sessions": "kode.session.index:list_sessions",
     "load_config": "kode.config:load_config",
     "Loaded": "kode.config:Loaded",
-    "mask": "kode.credentials:mask",
     "MAX_ATTACHED_BYTES": "kode.conversation.attachments:MAX_ATTACHED_BYTES",
     "MAX_PROPOSAL_CHARS": "kode.memory.proposals:MAX_CHARS",
     "McpServerEntry": "kode.extensions.mcp_config:Entry",
@@ -292,7 +291,6 @@ HOMES = {
     "subagent_records": "kode.subagents.records:records",
     "SubagentRecord": "kode.subagents.records:Record",
     "subject_of": "kode.engine.act:subject_of",
-    "Subscriber": "kode.conversation.plugged:Subscriber",
     "summarize_session": "kode.session.index:summarize",
     "tool": "kode.function_tool:tool",
     "total_spent": "kode.session.spending:total",

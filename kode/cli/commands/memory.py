@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kode import durable, paths
+from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import clean
@@ -33,6 +33,8 @@ ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "review"
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
+    if (of_plugin := installed.subcommand("memory", argv)) is not None:
+        return of_plugin(argv[1:])
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     add_arguments(parser)
     return run(parser.parse(list(argv)))
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         print(clean(f"kode: {warning}"), file=sys.stderr)
-    work = {"review": _review, "team": _team}.get(arguments.command, _run)
+    work = _review if arguments.command == "review" else _run
     text = asyncio.run(work(loaded, arguments))
     if text:
         # Files of memory are edited by hand and synced; an export stays unchanged.
@@ -107,14 +109,6 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
                 await review_memory(open_screen(), system)
                 return ""
     return await _run(loaded, arguments)
-
-
-async def _team(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory.notes.team.manage import manage, team_of
-
-    here = paths.project_root(working_directory(arguments))
-    address = team_of(loaded.config.memory)
-    return await manage(address, arguments.action, arguments.person, arguments.project, here)
 
 
 def _has_model(loaded: "Loaded") -> bool:

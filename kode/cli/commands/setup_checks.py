@@ -219,8 +219,7 @@ def memory(case: Case) -> Finding:
             f"check them in {folder}, copy what you need, and delete them",
         )
     lines = text.splitlines()
-    team = [line for line in lines if line.startswith("team: ")]
-    shown = "; ".join(line for line in (*lines[2:4], *team) if line)
+    shown = "; ".join(filter(None, lines[2:4]))
     if trouble:
         return optional(f"{settings.system}: {shown}", trouble)
     return ok(f"{settings.system}: {shown}")

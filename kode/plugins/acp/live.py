@@ -31,7 +31,7 @@ from kode.plugin import (
     Question,
     ServedModels,
     approve_plan,
-    mask,
+    credentials,
     offered_models,
     open_conversation,
     read_plan,
@@ -312,7 +312,7 @@ async def open_live(
     )
     live.updates.titled = talk.session.turns > 0
     live.updates.tools = lambda: talk.agent.tools
-    live.updates.mask = lambda text: mask(text, talk.agent.secrets)
+    live.updates.mask = lambda text: credentials.mask(text, talk.agent.secrets)
     live.updates.cost_usd = lambda: talk.status().cost_usd
     if talk.extensions is not None:
         talk.extensions.start_all()

@@ -17,12 +17,12 @@ from kode.cli.main import main
 from kode.config import load_config
 from kode.conversation import open_conversation
 from kode.errors import KodeError, MemoryRefused
-from kode.memory.notes.team.address import Address
-from kode.memory.notes.team.server import Unreachable, open_server
-from kode.memory.notes.team.sessions import Sharing, team_sessions, withdraw
+from kode.plugins.team.address import Address
+from kode.plugins.team.server import Unreachable, open_server
+from kode.plugins.team.sessions import Sharing, team_sessions, withdraw
 from kode.session import index, log
 from tests.memory.life import notices
-from tests.memory.team.life import Machine, everything_of
+from tests.plugins.team.life import Machine, everything_of
 from tests.session.stories import plain_turn
 
 pytestmark = pytest.mark.slow
@@ -366,7 +366,9 @@ async def test_a_hanging_server_delays_no_turn_and_the_end_briefly(conversation,
 
 async def test_a_fault_is_said_once_and_the_server_left_alone(machine, team):
     ada, events = machine("ada"), []
-    sharing = Sharing(ada.home, Address("postgresql://ada@127.0.0.1:9/x", "t", "h"), events.append)
+    sharing = Sharing(
+        ada.home, Address("postgresql://ada@127.0.0.1:9/x", "t", "h"), events.append, str
+    )
     for number in range(3):
         await sharing.finish(ada.work(f"turn {number}"))
 
