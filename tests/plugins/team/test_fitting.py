@@ -135,7 +135,7 @@ def test_a_merge_by_kode_yields_to_a_persons_change():
     assert fitted(bob, stand) is None
 
 
-def test_a_text_in_the_place_of_another_gets_its_own_id():
+def test_a_text_in_anothers_place_gets_its_own_id():
     stand = base()
     (ada,) = changes("ada", [(edit, "a")])
     (bob,) = changes("bob", [(edit, "a")])

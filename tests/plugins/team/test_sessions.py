@@ -76,7 +76,8 @@ def test_a_line_follows_its_session_and_only_changes_are_sent(machine, monkeypat
     ada.send()
     read = []
     whole = index.summarize
-    monkeypatch.setattr(index, "summarize", lambda path: read.append(path.stem) or whole(path))
+    seen = "kode.plugins.team.sessions.summarize_session"
+    monkeypatch.setattr(seen, lambda path: read.append(path.stem) or whole(path))
 
     ada.work("and more", session_id=first)
     ada.send()

@@ -397,7 +397,7 @@ async def test_a_member_whose_embedding_fails_sends_no_vectors(shared, team):
 async def test_a_dropped_extension_is_reported_once_and_stops_nothing(shared, team):
     events = []
     ada, bob = shared
-    bob._context = bob._context.__class__(**{**vars(bob._context), "emit": events.append})
+    bob.team._emit = events.append
     rows(team, "DROP EXTENSION vector CASCADE")
 
     assert await found(bob, "cheese") == ["cheese is yellow"]
