@@ -173,7 +173,7 @@ def withdraw(home: Path, address: Address) -> int:
             return await server.unshare_sessions(_mark(home, address, time.time()).home)
 
     count = _answer(ask, address)
-    durable.remove(paths.sharing_file(home, address.key))
+    durable.remove(mark_file(home, address.key))
     return count
 
 
@@ -229,6 +229,11 @@ def _clean(text: str) -> str:
     )
 
 
+def mark_file(home: Path, key: str) -> Path:
+    """Since when sessions are shared with a team; `key` stands for its address."""
+    return home / "sharing" / f"{key}.json"
+
+
 @dataclass(frozen=True)
 class _Mark:
     home: str
@@ -239,7 +244,7 @@ class _Mark:
 
 def _mark(home: Path, address: Address, begun: float) -> _Mark:
     """The mark of this home for a team; creates a missing one. Raises: StorageError, BusyError."""
-    path = paths.sharing_file(home, address.key)
+    path = mark_file(home, address.key)
     with durable.locked(path.parent):
         try:
             with durable.storage_errors(path, "read"):

@@ -19,7 +19,7 @@ from kode.conversation import open_conversation
 from kode.errors import KodeError, MemoryRefused
 from kode.plugins.team.address import Address
 from kode.plugins.team.server import Unreachable, open_server
-from kode.plugins.team.sessions import Sharing, team_sessions, withdraw
+from kode.plugins.team.sessions import Sharing, mark_file, team_sessions, withdraw
 from kode.session import index, log
 from tests.memory.life import notices
 from tests.plugins.team.life import Machine, everything_of
@@ -281,7 +281,7 @@ def test_a_stranger_to_the_team_is_told_and_shares_nothing(machine):
 
 def test_a_damaged_mark_is_set_aside_and_said(machine):
     ada = machine("ada")
-    path = paths.sharing_file(ada.home, ada.address.key)
+    path = mark_file(ada.home, ada.address.key)
     path.write_text("{")
 
     with pytest.raises(KodeError):
