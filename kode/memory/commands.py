@@ -76,7 +76,7 @@ async def _run(
     if command == "export":
         return await exchange.export(inside(system), arguments.file)
     if command in installed.subcommands("memory"):
-        raise MemoryRefused(f"Run `kode memory {command}` in a shell, its flags after it.")
+        raise MemoryRefused(f"Run `kode memory {command}` in a shell.")
     kept = kept_in(system, command)
     if command == "add":
         return await _add(kept, arguments)

@@ -94,6 +94,11 @@ def _whole(words: Sequence[str]) -> argparse.ArgumentParser:
         else:
             run = getattr(module, function) if function else getattr(module, "parse", module.main)
             parser = _describe((name,), partial(run, []))
+            for action in parser._actions:
+                if isinstance(action, argparse._SubParsersAction):
+                    for sub in installed.subcommands(name):
+                        described = _describe((name, sub), partial(module.main, [sub]))
+                        action.choices[sub] = described
             commands.add_parser(name, help=what, parents=[parser], add_help=False)
     return whole
 

@@ -33,8 +33,11 @@ ONLY_READS = frozenset({None, "show", "status", "search", "log", "why", "review"
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
-    if (of_plugin := installed.subcommand("memory", argv)) is not None:
-        return of_plugin(argv[1:])
+    first = Parser("kode memory", "", add_help=False)
+    add_flags(first)
+    given, rest = first.parse_known_args(list(argv))
+    if (of_plugin := installed.subcommand("memory", rest)) is not None:
+        return of_plugin([*rest[1:], *(("--cwd", given.cwd) if given.cwd else ())])
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     add_arguments(parser)
     return run(parser.parse(list(argv)))
@@ -43,14 +46,18 @@ def main(argv: Sequence[str]) -> int:
 def add_arguments(parser: Parser) -> None:
     from kode.memory.command_line import add_commands
 
-    parser.add_argument(
-        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
+    add_flags(parser)
     for command in add_commands(parser):
         # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -239,7 +239,8 @@ class NotesReplica:
 
     def _waiting_ids(self, sent: Collection[str] = ()) -> set[str]:
         """The notes that lines touch which are still to be sent."""
-        return {id for line, _ in self.waiting() if line.id not in sent for id in line.ids}
+        lines = (self._sent(change) for change in self._unsent() if change.id not in sent)
+        return {id for line in lines if line is not None for id in line.ids}
 
     # ── what is said of it ───────────────────────────────────────────────────────────────────
 
