@@ -968,7 +968,8 @@ class LedgerLine:
     change: Row
     """What it says of itself: `id`, `at`, `kind`, `reason` and more."""
     before: tuple[Row, ...]
-    """The statements that it ends or changes, each with `id`, `scope` and `content`."""
+    """The statements that it ends or changes, each with `id` and `content`, and `scope` but for
+    those of the whole team (`user`)."""
     after: tuple[Row, ...]
     """Those that it leaves."""
     person: str = ""
@@ -1031,11 +1032,13 @@ class Replica(Protocol):
         *,
         sent: Mapping[str, str] = MappingProxyType({}),
         own: Collection[str] = (),
+        keep: Mapping[str, str] = MappingProxyType({}),
     ) -> TakenLines:
         """Adds lines that are not here yet. `standing`: the statements that they touch as they
         stand on the server now, None for one that is gone; one that a waiting line touches stays as
         it is here. `sent`: ids of waiting lines that arrived there → the id under which they did,
-        "" where nothing was left of one. `own`: ids of further lines that were made of these."""
+        "" where nothing was left of one. `own`: ids of further lines that were made of these.
+        `keep`: what to keep once all that is done."""
 
     def news(self, line: LedgerLine) -> Sequence[str]:
         """What a line changed of what a model may see here, a sentence each."""

@@ -164,6 +164,7 @@ class NotesReplica:
         *,
         sent: Mapping[str, str] = MappingProxyType({}),
         own: Collection[str] = (),
+        keep: Mapping[str, str] = MappingProxyType({}),
     ) -> TakenLines:
         faults: list[str] = []
         arrived = self._record(lines, own, faults)
@@ -174,9 +175,11 @@ class NotesReplica:
                 self._render(some, standing, faults)
             await asyncio.sleep(0)  # an import of thousands does not hold up the prompt
         last = next(reversed(self._history.lines()), None)
-        if sent or (last is not None and last.id != self.kept(POSITION)):
+        if sent or keep or (last is not None and last.id != self.kept(POSITION)):
             async with self._store.writing():
                 self._settle(sent)
+                for name, value in keep.items():
+                    self._store.database.set_meta(name, value)
         return TakenLines(arrived=tuple(arrived), faults=tuple(faults))
 
     def _record(

@@ -153,12 +153,17 @@ async def _receive(replica: Replica, server: Server, done: Exchanged, touched: s
         touched |= {id for _, line in page for id in line.ids}
         rows = await server.stands(touched) if touched else {}
         standing: dict[str, Row | None] = {id: rows.get(id) for id in touched}
-        taken = await replica.take([line for _, line in page], standing, sent=sent, own=done.own)
+        taken = await replica.take(
+            [line for _, line in page],
+            standing,
+            sent=sent,
+            own=done.own,
+            keep={CURSOR: str(page[-1][0])} if page else {},
+        )
         done.arrived += taken.arrived
         done.faults += taken.faults
         if not page:
             break
-        await replica.keep({CURSOR: str(page[-1][0])})
         sent, touched = {}, set()
     minute = datetime.now(UTC).isoformat(timespec="minutes")
     if replica.kept(LAST) != minute:  # a write each minute, not each turn
